@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test coverage test-slow test-citus check setup bench bench-peers eval soak flood lock docs test-browser audit sbom
+.PHONY: run test coverage test-slow test-citus check setup bench bench-peers eval eval-documents soak flood lock docs test-browser test-ocr audit sbom
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
@@ -54,6 +54,19 @@ test-browser: setup
 		|| { echo 'chromium is needed; try: sudo apt-get install chromium'; exit 1; }
 	@$(BIN)/python -m pytest tests/browser
 
+# Text recognition needs 250 MB of libraries, and tests elsewhere expect a service without it: so it has an environment
+# of its own, which borrows all other packages.
+OCR := build/ocr
+$(OCR)/.installed: requirements-ocr.lock $(STAMP)
+	@test -x $(OCR)/bin/python || $(BIN)/python -m venv $(OCR)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> $$($(OCR)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/borrowed.pth
+	@$(OCR)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-ocr.lock
+	@touch $@
+
+test-ocr: $(OCR)/.installed
+	@$(OCR)/bin/python -m pytest tests/documents/ocr
+
 check: setup
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -65,6 +78,11 @@ check: setup
 
 eval: setup
 	@$(BIN)/python -m benchmarks.quality
+	@$(BIN)/python -m benchmarks.documents
+
+# Questions about real PDF and HTML files: only this part of `eval`. Downloads 30 MB of Debian packages.
+eval-documents: setup
+	@$(BIN)/python -m benchmarks.documents
 
 bench: setup
 	@$(BIN)/python -m benchmarks.speed
@@ -113,4 +131,5 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 lock: setup
 	@$(COMPILE) pyproject.toml --extra gemini --extra multilingual --extra otel -o requirements.lock
 	@$(COMPILE) pyproject.toml --extra gemini --extra multilingual --extra otel --extra docs --extra eval --extra dev -c requirements.lock -o requirements-dev.lock
+	@$(COMPILE) pyproject.toml --extra ocr -c requirements-dev.lock -o requirements-ocr.lock
 	@$(COMPILE) --group audit -o requirements-audit.lock

@@ -81,6 +81,10 @@ class SubscriptionNotFound(NotFound):
     """No subscription for a saved search with this id that the caller may see."""
 
 
+class SourceNotFound(NotFound):
+    """No source with this name in the tenant."""
+
+
 class TenantNotFound(NotFound):
     """No tenant with this id or slug."""
 
@@ -91,6 +95,10 @@ class ModelChangeNotFound(NotFound):
 
 class SearchNotFound(NotFound):
     """No search with this id in the tenant, or its record has expired."""
+
+
+class ErasureNotFound(NotFound):
+    """No erasure with this id in the tenant."""
 
 
 class Conflict(KnowledgeError):
@@ -111,6 +119,23 @@ class PartOfAsset(Conflict):
 
 class ConcurrentWrites(Conflict):
     """Other requests are writing the same item; the same request can succeed later."""
+
+
+class RunSuperseded(Conflict):
+    """Another run of the source has begun since the caller's."""
+
+
+class ItemChanged(Conflict):
+    """The bytes are not those of an item of the source's manifest."""
+
+
+class TooManyDeletions(Conflict):
+    """A manifest would delete `deletions` of a source's `assets`, which needs a confirmation."""
+
+    def __init__(self, message: str, deletions: int, assets: int) -> None:
+        self.deletions = deletions
+        self.assets = assets
+        super().__init__(message)
 
 
 class TextNotReady(Conflict):

@@ -23,14 +23,24 @@ create table assets (
   updated_at timestamptz not null default clock_timestamp(),
   given_title text check (length(given_title) between 1 and 1000),
   version bigint not null default 1,
-  primary key (tenant_id, id),
-  unique (tenant_id, external_id)
+  outline jsonb,
+  pages_without_text integer[] not null default '{}',
+  flags jsonb,
+  source text,
+  primary key (tenant_id, id)
 );
+comment on column assets.outline is
+  'headings (start, level, title), pages (start, end), tables (start, end of the header, end) as offsets in the text';
+comment on column assets.pages_without_text is 'pages that show something and have no text, as scanned pages do';
+comment on column assets.flags is 'how many chunks have each flag of suspicious content';
 comment on column assets.title is 'the title that the file itself has';
 comment on column assets.given_title is 'the title that a caller gave; it replaces the one of the file';
 comment on column assets.version is 'counts the changes that callers made; the ETag';
+comment on column assets.source is 'The source that the asset belongs to, which has given it its external_id';
 alter table assets alter column original set storage external;
-create unique index assets_by_bytes on assets (tenant_id, sha256) where external_id is null;
+create unique index assets_by_external_id on assets (tenant_id, external_id) where source is null;
+create unique index assets_by_bytes on assets (tenant_id, sha256) where external_id is null and source is null;
+create index assets_by_source on assets (tenant_id, source) where source is not null;
 create index assets_same_bytes on assets (tenant_id, sha256);
 create index assets_by_time on assets (tenant_id, created_at desc, id desc);
 
@@ -68,6 +78,7 @@ create table entries (
   text_length integer generated always as (length(content) + 2 * coalesce(length(title), 0)) stored,
   repeats uuid,
   word_weights sparsevec storage main generated always as (entry_weights(language, title, content)) stored,
+  quarantined boolean not null default false,
   primary key (tenant_id, id),
   foreign key (tenant_id, parent_id) references entries (tenant_id, id)
     /* one server */ on delete set null (parent_id) /* Citus: deferrable initially deferred */,
@@ -82,6 +93,7 @@ comment on column entries.text_length is
 comment on column entries.word_weights is
   'The words for BM25, scored by an inner product; stored in the row, since searches read it from many entries';
 comment on column entries.text_hash is 'sha256 of the text that is embedded: title and content';
+comment on column entries.quarantined is 'hidden from searches for its suspicious content, until it is released';
 comment on column entries.repeats is
   'the chunk that this one repeats, of the first asset with the same bytes: see repeats_another()';
 
@@ -112,6 +124,9 @@ create index entries_by_tag on entries using gin (tenant_id, tags) with (fastupd
 create index entries_by_metadata on entries using gin (tenant_id, metadata jsonb_path_ops) with (fastupdate = off);
 create index entries_by_source on entries using gin (tenant_id, source_ids) with (fastupdate = off);
 create index entries_by_expiry on entries (tenant_id, expires_at) where expires_at is not null;
+
+create index entries_quarantined on entries (tenant_id, created_at desc, id desc) where quarantined;
+create index entries_flagged on entries (tenant_id, id) where metadata ? 'flags';
 
 -- The parts of entries_by_lexeme do have a pending list; index_words() empties it after each statement.
 /* one server */

@@ -1,4 +1,7 @@
 -- The filter of all searches: which entries a search can find, and how many of them wait for a vector.
+--
+-- With `as_of`, a search finds what was valid at that time: the rows of `entries` that have not changed since, and the rows
+-- of `former_entries` that ended later.
 
 -- `condition` is a predicate on the metadata. Its variables are condition_values and `entry`, which has other fields of the
 -- entry: those in condition_fields. `indexed` is a predicate that the index of the metadata answers; all entries that
@@ -20,7 +23,8 @@ create type entry_filter as (
   condition jsonpath,
   condition_values jsonb,
   condition_fields integer,
-  indexed jsonpath
+  indexed jsonpath,
+  as_of timestamptz
 );
 comment on type entry_filter is 'The conditions of a search on entries, without the text; a null field is not a condition';
 
@@ -66,7 +70,9 @@ grant execute on function entry_fulfils(entries, entry_filter) to kb_app, kb_key
 -- Whether an entry passes all parts of a filter.
 create or replace function entry_passes(e entries, f entry_filter) returns boolean
 language sql stable parallel safe
-return (e.expires_at is null or e.expires_at > now())
+return (e.expires_at is null or e.expires_at > coalesce(f.as_of, now()))
+   and (f.as_of is null or e.updated_at <= f.as_of)
+   and not e.quarantined
    and (e.superseded_by_id is null or f.include_superseded)
    and (f.roles is null or e.roles && f.roles)
    and (f.tags is null or case when f.all_tags then e.tags @> f.tags else e.tags && f.tags end)
@@ -82,6 +88,18 @@ return (e.expires_at is null or e.expires_at > now())
 revoke all on function entry_passes(entries, entry_filter) from public;
 grant execute on function entry_passes(entries, entry_filter) to kb_app, kb_keyword;
 
+-- Whether the row of an entry was already there at a time: no former version of it ended later.
+create or replace function was_current(p_id uuid, p_as_of timestamptz) returns boolean
+language plpgsql stable parallel safe
+as $$
+declare tenant constant uuid := public.current_tenant();
+begin
+  return not exists (select from public.former_entries v
+                      where v.tenant_id = tenant and v.id = p_id and v.valid_until > p_as_of);
+end $$;
+revoke all on function was_current(uuid, timestamptz) from public;
+grant execute on function was_current(uuid, timestamptz) to kb_app, kb_keyword;
+
 -- Whether a search finds another chunk instead of this one: the chunk that this one repeats, or an earlier one that
 -- repeats the same, if it has the same text and passes the same filter. Only chunks with a value in `repeats` need it.
 create or replace function repeats_another(p_id uuid, p_repeats uuid, p_text_hash bytea, f entry_filter) returns boolean
@@ -91,11 +109,17 @@ declare tenant constant uuid := public.current_tenant();
 begin
   return exists (
       select from public.entries e
-       where e.tenant_id = tenant and e.id = p_repeats and e.text_hash = p_text_hash and public.entry_passes(e, f))
+       where e.tenant_id = tenant and e.id = p_repeats and e.text_hash = p_text_hash and public.entry_passes(e, f)
+         and (f.as_of is null or public.was_current(e.id, f.as_of)))
     or exists (
       select from public.entries e
        where e.tenant_id = tenant and e.repeats = p_repeats and e.id < p_id and e.text_hash = p_text_hash
-         and public.entry_passes(e, f));
+         and public.entry_passes(e, f) and (f.as_of is null or public.was_current(e.id, f.as_of)))
+    or f.as_of is not null and exists (
+      select from public.former_entries v
+       where v.tenant_id = tenant and (v.id = p_repeats or v.repeats = p_repeats and v.id < p_id)
+         and v.text_hash = p_text_hash and v.valid_from <= f.as_of and v.valid_until > f.as_of and not v.absent
+         and public.entry_passes(public.former_entry(v), f));
 end $$;
 revoke all on function repeats_another(uuid, uuid, bytea, entry_filter) from public;
 grant execute on function repeats_another(uuid, uuid, bytea, entry_filter) to kb_app, kb_keyword;
@@ -103,7 +127,8 @@ grant execute on function repeats_another(uuid, uuid, bytea, entry_filter) to kb
 -- Whether a search with this filter can find an entry: it passes the filter and repeats no chunk that also passes it.
 create or replace function entry_matches(e entries, f entry_filter) returns boolean
 language sql stable parallel safe
-return entry_passes(e, f) and (e.repeats is null or not repeats_another(e.id, e.repeats, e.text_hash, f));
+return entry_passes(e, f) and (f.as_of is null or was_current(e.id, f.as_of))
+   and (e.repeats is null or not repeats_another(e.id, e.repeats, e.text_hash, f));
 revoke all on function entry_matches(entries, entry_filter) from public;
 grant execute on function entry_matches(entries, entry_filter) to kb_app, kb_keyword;
 

@@ -17,31 +17,32 @@ begin atomic
 end;
 revoke all on function keyword.sum_words(tsvector, text, text[], text[], double precision[]) from public;
 
--- BM25 (Robertson and Zaragoza, 2009; k1 = 1.2, b = 0.75). With K = 0.3 + 0.9 * length / mean length, a word that occurs
--- tf times scores idf * 2.2 * tf / (tf + K) = idf * 2.2 / (1 + K) * (1 + K * (tf - 1) / (tf + K)). The last fraction is
--- computed as (tf - 1) / (tf + 1.2) * 5.2 / (4 + K), which is equal in an entry of mean length and differs little in
--- others. So both sums over the words are inner products with `word_weights`, which depend on no other entry.
+-- BM25 (Robertson and Zaragoza, 2009; k1 = 1.2, b = 0.75). With K = 0.3 + 0.9 * length / mean length, a word that occurs tf
+-- times scores idf * 2.2 * tf / (tf + K) = idf * 2.2 / (1 + K) * (1 + K * (tf - 1) / (tf + K)). The last fraction is computed
+-- as (tf - 1) / (tf + 1.2) * 5.2 / (4 + K), which is equal in an entry of mean length and differs little in others. So both
+-- sums over the words are inner products with `word_weights`, which depend on no other entry.
 --
 -- If the words have at most p_budget postings together, every entry with one of them is scored. Otherwise the entries are
 -- those in which the words weigh much together: as much as two average ones, or 60 % of the query. At most two budgets of
--- these are scored, and if there are more, those in which the words weigh half as much again. If fewer than p_limit or
--- 150 are found, 60 % of the weight is sufficient; after that, if tags, assets, times, metadata or conditions leave fewer
--- entries than the budget, all of these are scored; and after that, p_budget entries with the rarest words. If even the
--- rarest lexeme exceeds 20 budgets, reading its postings in the index would take too long by itself, and the newest
--- entries are scanned instead.
+-- these are scored, and if there are more, those in which the words weigh half as much again. If fewer than p_limit or 150
+-- are found, 60 % of the weight is sufficient; after that, if tags, assets, times, metadata or conditions leave fewer entries
+-- than the budget, all of these are scored; and after that, p_budget entries with the rarest words. If even the rarest lexeme
+-- exceeds 20 budgets, reading its postings in the index would take too long by itself, and the newest entries are scanned
+-- instead.
 --
--- p_lexemes, p_languages and p_frequencies are parallel arrays: a lexeme counts only in entries of its language.
--- A null frequency is counted here, up to p_budget. p_weights reduces the weight of a lexeme (null: 1). p_phrases are
--- complete queries, in p_phrase_languages; an entry that matches one gains as much as from a word that occurs twice.
--- p_alternatives are queries for entries that do not have the lexeme of p_alternative_words but something that stands for
--- it, in p_alternative_languages (null: in any language). They count p_alternative_weights times as much as the lexeme,
--- and of several for one lexeme the best counts. An unknown lexeme with an alternative is not unknown.
--- `candidates` is the number of entries with one of the words that were scored. `unknown` contains the lexemes that no
--- entry has, in the language in which most lexemes are known: a query in English is not misspelt because the tenant also
--- has German entries. `best` is the score of an entry that covers the query: each of its lexemes twice in an entry of
--- mean length. `complete`: every entry with one of the lexemes was scored. Entries that have a lexeme in another language
--- are read without a score, and count for the limits. `alternatives` are those that an entry matches. If none was found
--- and not every one was scored, there is one row without an entry.
+-- p_lexemes, p_languages and p_frequencies are parallel arrays: a lexeme counts only in entries of its language. A null
+-- frequency is counted here, up to p_budget. p_weights reduces the weight of a lexeme (null: 1). p_phrases are complete
+-- queries, in p_phrase_languages; an entry that matches one gains as much as from a word that occurs twice. p_alternatives
+-- are queries for entries that do not have the lexeme of p_alternative_words but something that stands for it, in
+-- p_alternative_languages (null: in any language). They count p_alternative_weights times as much as the lexeme, and of
+-- several for one lexeme the best counts. An unknown lexeme with an alternative is not unknown. `candidates` is the number of
+-- entries with one of the words that were scored. `unknown` contains the lexemes that no entry has, in the language in which
+-- most lexemes are known: a query in English is not misspelt because the tenant also has German entries. `best` is the score
+-- of an entry that covers the query: each of its lexemes twice in an entry of mean length. `complete`: every entry with one
+-- of the lexemes was scored. Entries that have a lexeme in another language are read without a score, and count for the
+-- limits. With `as_of` in the filter, former versions of that time are scored too, at most two budgets of them in each step,
+-- and the frequency of a word that no entry has any more is theirs. `alternatives` are those that an entry matches. If none
+-- was found and not every one was scored, one row has no entry.
 create or replace function keyword.search(
   p_tenant uuid, p_lexemes text[], p_languages text[], p_frequencies integer[], p_entries bigint,
   p_mean_length double precision, p_filter entry_filter, p_limit integer, p_budget integer,
@@ -80,6 +81,7 @@ declare
   wanted tsquery;
   searched tsquery;
   admitted uuid[];
+  then_all entry_filter;
   ids uuid[] := '{}';
   times timestamptz[] := '{}';
   scores double precision[] := '{}';
@@ -91,9 +93,7 @@ begin
   if p_tenant is distinct from tenant then
     raise exception 'another tenant is set' using errcode = 'insufficient_privilege';
   end if;
-  if coalesce(cardinality(p_lexemes), 0) = 0 then
-    return;
-  end if;
+  if coalesce(cardinality(p_lexemes), 0) = 0 then return; end if;
   if p_frequencies is null or array_position(p_frequencies, null) is not null then
     select array_agg(coalesce(w.frequency, (
              select count(*) from (
@@ -102,6 +102,12 @@ begin
                 limit p_budget + 1) counted)) order by w.position)
       into frequencies
       from unnest(p_lexemes, p_frequencies) with ordinality w (lexeme, frequency, position);
+  end if;
+  if p_filter.as_of is not null then
+    then_all.include_superseded := true; then_all.as_of := p_filter.as_of;
+    frequencies := array(select case when w.frequency > 0 then w.frequency else (
+        select count(*) from keyword.former_words(then_all, keyword.word_query(w.lexeme)::tsquery, p_budget + 1)) end
+      from unnest(p_lexemes, frequencies) with ordinality w (lexeme, frequency, position) order by w.position);
   end if;
   if p_phrases is not null then
     select array_agg(c.frequency order by c.position),
@@ -202,7 +208,8 @@ begin
                 and p_filter.condition is null and p_filter.created is null and p_filter.updated is null;
       admitted := keyword.filtered_ids(p_filter, p_budget);
       continue when cardinality(admitted) >= p_budget;
-      is_complete := true;
+      is_complete := p_filter.as_of is null
+        or (select count(*) from keyword.former_words(p_filter, null, 2 * p_budget)) < 2 * p_budget;
     else
       select string_agg(r.word, ' | ') filter (where r.place = 1 or r.total <= p_budget)::tsquery into wanted
         from (select word, row_number() over rarity as place, sum(frequency) over rarity as total
@@ -243,7 +250,11 @@ begin
                        from entries n
                       where step = 5 and wanted is null and n.tenant_id = tenant and entry_matches(n, p_filter)
                         and n.id <> all (ids)
-                      order by n.id desc limit 4 * p_budget)) x
+                      order by n.id desc limit 4 * p_budget)
+                    union all
+                    select o.id, o.updated_at, o.word_weights, o.lexemes, o.language, o.text_length
+                      from keyword.former_words(p_filter, case when step <> 4 then wanted end, 2 * p_budget) o
+                     where p_filter.as_of is not null and o.id <> all (ids)) x
                 offset 0) e
              cross join lateral (
                select case when e.word_weights is null

@@ -5,7 +5,7 @@ create table jobs (
   id uuid not null,
   kind text not null check (kind in
     ('ingest_asset', 'embed_entries', 'refresh_statistics', 'index_vectors', 'reembed', 'match_changes',
-     'deliver_webhooks')),
+     'deliver_webhooks', 'erase')),
   subject text not null,
   state text not null default 'queued' check (state in ('queued', 'running')),
   attempts integer not null default 0,

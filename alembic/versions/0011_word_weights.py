@@ -34,4 +34,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    execute_script("alter table entries drop column if exists word_weights")
+    # word_weights stays: functions of later versions depend on the order of the columns of entries, and on it.
+    pass

@@ -29,7 +29,7 @@ from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
 from app.web.rendering import json_response
 
-FIELDS = frozenset({"file", "external_id", "tags", "roles", "metadata"})
+FIELDS = frozenset({"file", "external_id", "source", "run", "tags", "roles", "metadata"})
 """Fields of the form. Other fields are refused, because their values would be lost."""
 
 TEXT_BYTES = 32 * 1024 * 1024
@@ -58,6 +58,7 @@ writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
     status_code=202,
     response_model=AssetModel,
     responses=problems(
+        404,
         409,
         413,
         415,
@@ -86,6 +87,16 @@ async def upload_asset(
     external_id: Annotated[
         str | None, TEXT, Form(description="The same id with other bytes creates a new version.")
     ] = None,
+    source: Annotated[
+        str | None,
+        TEXT,
+        Form(
+            description="The source that the file belongs to; `external_id` is then an item of its manifest."
+        ),
+    ] = None,
+    run: Annotated[
+        str | None, TEXT, Form(description="Required with `source`: the run of the manifest.")
+    ] = None,
     tags: Annotated[list[str] | None, TEXTS, Form(description="Repeated, or separated by commas.")] = None,
     roles: Annotated[
         list[str] | None,
@@ -100,6 +111,10 @@ async def upload_asset(
     The same bytes again return the existing asset with 200, changed where `tags`, `roles` or `metadata` differ; omitted
     or empty fields keep their value, also in a new version. The same bytes under another `external_id` are an asset of
     their own, whose `duplicate_of` names the first.
+
+    With `source` and `run`, the file belongs to a source (`PUT /knowledge/sources/{name}`). The answer is 404 if there
+    is no such source, and 409 if another run has begun or the manifest has no such item or other bytes. A file that is
+    too large or in an unsupported format is refused, and the source's item keeps the reason.
     """
     form = await request.form()
     if len(form.getlist("file")) > 1:
@@ -117,7 +132,12 @@ async def upload_asset(
             roles=_listed("roles", roles) or UNSET,
             metadata=read_metadata(metadata) if metadata else UNSET,
         )
-        asset, work = await services.assets.upload(caller.tenant_id, upload, actor=caller.subject)
+        if source or run:
+            asset, work = await services.source_uploads.upload(
+                caller.tenant_id, source or "", _read_run(source, run), upload, actor=caller.subject
+            )
+        else:
+            asset, work = await services.assets.upload(caller.tenant_id, upload, actor=caller.subject)
     return _asset_response(asset, 202 if work else 200, {"Location": f"/knowledge/assets/{asset.id}"})
 
 
@@ -220,6 +240,14 @@ async def delete_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentS
 
 def _asset_response(asset: Asset, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return json_response(asset, status, {"ETag": etag(asset.version), **(headers or {})})
+
+
+def _read_run(source: str | None, run: str | None) -> int:
+    if not source:
+        raise InvalidInput.of("source", "is required with run")
+    if not run or not run.isascii() or not run.isdigit() or len(run) > 18:
+        raise InvalidInput.of("run", "must be the number of the source's run")
+    return int(run)
 
 
 def _listed(field: str, values: list[str] | None) -> list[str]:

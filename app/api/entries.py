@@ -25,6 +25,7 @@ from app.web.models.entries import (
     EntryPatch,
     NewEntry,
     RelatedResponse,
+    VersionList,
 )
 from app.web.pages import PAGE_SIZE, SORT_TEXT, PageCursor, PageSize, page_response
 from app.web.preconditions import IfMatch, etag, read_versions
@@ -77,10 +78,14 @@ async def list_entries(
     asset_id: UUID | None = None,
     external_id: Annotated[str | None, Query(max_length=MAX_EXTERNAL_ID)] = None,
     include_expired: Annotated[bool, Query(description="Whether to list expired entries, too.")] = False,
+    include_quarantined: Annotated[
+        bool, Query(description="Whether to list quarantined entries, too.")
+    ] = False,
     sort: Annotated[EntrySort, Query(description=SORT_TEXT.format("Titles"))] = NEWEST_FIRST,
 ) -> Response:
     """List entries, by default newest first, optionally of one type, tag, asset or external id. Superseded entries are
-    listed, expired ones only with `include_expired`. A page has fewer than `limit` when its text reaches 2 MiB."""
+    listed, expired and quarantined ones only with `include_expired` and `include_quarantined`. A page has fewer than
+    `limit` when its text reaches 2 MiB."""
     for name, value in (("tag", tag), ("external_id", external_id)):
         if value is not None and "\x00" in value:
             raise InvalidInput.of(name, "must not contain NUL characters")
@@ -93,6 +98,7 @@ async def list_entries(
         asset_id=asset_id,
         external_id=external_id,
         include_expired=include_expired,
+        include_quarantined=include_quarantined,
         sort=sort,
     )
     return page_response(page)
@@ -104,9 +110,9 @@ async def list_entries(
     responses=problems(404, others={200: {"headers": ETAG}}),
 )
 async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Get an entry with its ETag. An entry that searches skip, because it is expired or superseded, can still be read,
-    and PATCH can make it visible again: see `expires_at` and `superseded_by_id`. Each call counts as an access for the
-    `access` boost."""
+    """Get an entry with its ETag. An entry that searches skip, because it is expired, superseded or quarantined, can
+    still be read. PATCH can make it visible again: see `expires_at` and `superseded_by_id`; a tenant admin releases it
+    from quarantine. Each call counts as an access for the `access` boost."""
     return _entry_response(await services.entries.read(caller.tenant_id, entry_id))
 
 
@@ -154,6 +160,28 @@ async def related_entries(
     """List the parent, then siblings (for a chunk its neighbours), then children, its sources, derived entries, and
     entries that share two or more tags. Each entry is listed once, under the first relation that applies."""
     return json_response(describe_related(await services.related.related(caller.tenant_id, entry_id, limit)))
+
+
+@readers.get("/{entry_id}/versions", response_model=VersionList, responses=problems(404))
+async def list_versions(
+    entry_id: UUID,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
+) -> Response:
+    """List the former versions of an entry, the latest first, with the times between which they were valid. The entry
+    may be deleted. There are versions from the time on at which the tenant's setting `keep_versions_days` was set. Only
+    a tenant admin sees those in quarantine, and all former versions of an entry that is quarantined now. A page has
+    fewer than `limit` when its text reaches 2 MiB."""
+    page = await services.versions.list_versions(
+        caller.tenant_id,
+        entry_id,
+        limit=limit,
+        cursor=cursor,
+        include_quarantined=caller.principal.has(Role.TENANT_ADMIN),
+    )
+    return page_response(page)
 
 
 def _entry_response(entry: Entry, status: int = 200) -> Response:

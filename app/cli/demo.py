@@ -98,7 +98,7 @@ def curl_line(address: str, token: str) -> str:
 
 async def _has(services: Services, tenant_id: UUID, external_id: str) -> bool:
     page = await services.entries.list_entries(
-        tenant_id, limit=1, external_id=external_id, include_expired=True
+        tenant_id, limit=1, external_id=external_id, include_expired=True, include_quarantined=True
     )
     return bool(page.items)
 

@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(slots=True)
 class Taken:
-    """The outcome of the files; `failed` and `skipped` have a path and a reason each.
+    """The outcome of the files; `failed` and `skipped` have a path and a reason each, `without_text` a path and pages.
 
     `without_vector` counts the entries of the whole tenant that only keyword search finds.
     """
@@ -49,6 +49,7 @@ class Taken:
     without_vector: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
+    without_text: list[tuple[str, list[int]]] = field(default_factory=list)
 
 
 def ingest(
@@ -66,12 +67,13 @@ def ingest(
     as_json: Annotated[
         bool,
         json_option(
-            "{files, indexed, unchanged, without_vector, skipped, failed}; the last two are lists of {path, reason}"
+            "{files, indexed, unchanged, without_vector, skipped, failed, pages_without_text}; skipped and failed are"
+            " lists of {path, reason}, the last is a list of {path, pages}"
         ),
     ] = False,
 ) -> None:
     """Ingest files and wait until they are searchable: text, Markdown, HTML, SVG, PDF, DOCX,
-    PPTX, XLSX, CSV, JSON, source code, and ZIP archives of these.
+    PPTX, XLSX, CSV, JSON, source code, images (with the extra `ocr`), and ZIP archives of these.
 
     Files are identified by their paths: a second run skips unchanged files and replaces changed ones. After
     Ctrl-C, the same command resumes. In folders, files that are hidden, empty or in an unsupported format
@@ -91,6 +93,9 @@ def ingest(
                 "without_vector": outcome.without_vector,
                 "skipped": [{"path": path, "reason": reason} for path, reason in outcome.skipped],
                 "failed": [{"path": path, "reason": reason} for path, reason in outcome.failed],
+                "pages_without_text": [
+                    {"path": path, "pages": pages} for path, pages in outcome.without_text
+                ],
             }
         )
     else:
@@ -101,6 +106,7 @@ def ingest(
         )
         _list_reasons("skipped", outcome.skipped)
         _list_reasons("failed", outcome.failed)
+        _list_reasons("pages without text", [(path, _name_pages(p)) for path, p in outcome.without_text])
         if outcome.without_vector:
             remark(f"{outcome.without_vector} entries have no vector yet; only keyword search finds them")
     if outcome.failed:
@@ -138,6 +144,7 @@ async def _ingest(
         outcome.without_vector = await wait_for_embeddings(services, tenant.id)
         outcome.new = watch.indexed
         outcome.failed += watch.failed
+        outcome.without_text = watch.without_text
     return outcome
 
 
@@ -183,6 +190,11 @@ async def _upload(
         outcome.unchanged += 1
         return None
     return asset.id
+
+
+def _name_pages(pages: Sequence[int]) -> str:
+    more = f" and {len(pages) - MOST_REASONS} more" if len(pages) > MOST_REASONS else ""
+    return ", ".join(map(str, pages[:MOST_REASONS])) + more
 
 
 def _list_reasons(label: str, reasons: Sequence[tuple[str, str]]) -> None:

@@ -91,6 +91,9 @@ def search(
     updated_before: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only entries last changed before this time.")
     ] = None,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Answer from what was valid at this past time.")
+    ] = None,
     threshold: Annotated[float | None, typer.Option(metavar="X", help="Minimum similarity, 0 to 1.")] = None,
     superseded: Annotated[
         bool, typer.Option("--include-superseded", help="Include superseded entries.")
@@ -140,6 +143,7 @@ def search(
         "created_before": created_before,
         "updated_after": updated_after,
         "updated_before": updated_before,
+        "as_of": as_of,
         "similarity_threshold": threshold,
         "include_superseded": superseded,
         "group_by": group_by,

@@ -67,7 +67,8 @@ class Patience:
 
 
 class AssetWatch:
-    """Assets in progress: `waiting` by id with their names; `failed` with names and reasons."""
+    """Assets in progress: `waiting` by id with their names; `failed` with names and reasons; `without_text` with names
+    and numbers of pages."""
 
     def __init__(self, services: Services, tenant_id: UUID) -> None:
         self._services = services
@@ -75,6 +76,7 @@ class AssetWatch:
         self._left = 0.0
         self.waiting: dict[UUID, str] = {}
         self.failed: list[tuple[str, str]] = []
+        self.without_text: list[tuple[str, list[int]]] = []
         self.indexed = 0
 
     async def look(self) -> bool:
@@ -91,6 +93,8 @@ class AssetWatch:
                 self.failed.append((name, asset.error or "no reason is known"))
             else:
                 self.indexed += 1
+                if asset.pages_without_text:
+                    self.without_text.append((name, list(asset.pages_without_text)))
         self._left = len(self.waiting) - sum(
             asset.progress for asset in states if asset is not None and asset.id in self.waiting
         )

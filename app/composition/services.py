@@ -19,12 +19,15 @@ from app.composition.providers import (
     searches_per_core,
 )
 from app.composition.replicas import replicas_of
+from app.composition.work import build_runner
 from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.schema.registration import register_model
+from app.documents.parsed import ParseLimits
 from app.embeddings.provider import EmbeddingProvider
 from app.kernel import count_cores
 from app.knowledge.administration.platform import PlatformService
+from app.knowledge.administration.replay import ReplayService
 from app.knowledge.administration.service import AdministrationService
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.accesses import AccessCounter
@@ -33,23 +36,22 @@ from app.knowledge.entries.inspection import InspectionService
 from app.knowledge.entries.related import RelatedService
 from app.knowledge.entries.service import EntryService
 from app.knowledge.entries.tags import TagService
+from app.knowledge.erasure.service import ErasureService
 from app.knowledge.feedback.service import FeedbackService
 from app.knowledge.feedback.tuning import WeightTuner
 from app.knowledge.ingestion.assets import AssetService
-from app.knowledge.ingestion.pipeline import ChunkSize, Ingestion
+from app.knowledge.ingestion.rows import ChunkSize
 from app.knowledge.queue.jobs import JobQueue
-from app.knowledge.reembedding.comparison import ModelComparer
-from app.knowledge.reembedding.job import ReembeddingJob
 from app.knowledge.reembedding.machine import ChangeMachine
-from app.knowledge.reembedding.rebuild import VectorRebuild
 from app.knowledge.reembedding.service import ReembeddingService
 from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.ranking.reranking import CANDIDATES, RerankStage
 from app.knowledge.search.service import KnowledgeSearchService
+from app.knowledge.sources.service import SourceService
+from app.knowledge.sources.uploads import SourceUploads
 from app.knowledge.subscriptions.deliveries import DeliveryService
-from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.subscriptions.pacing import PER_MINUTE, SendPace
 from app.knowledge.subscriptions.saved_searches import SavedSearchService
 from app.knowledge.subscriptions.sealing import SecretSealer
@@ -64,8 +66,8 @@ from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep.growth import Upkeep
 from app.knowledge.upkeep.records import MOST_AUDIT, RecordTrimmer
 from app.knowledge.upkeep.sweep import Sweep
+from app.knowledge.versions.service import VersionService
 from app.knowledge.worker.loop import Worker
-from app.knowledge.worker.runner import JobRunner
 from app.reranking.reranker import Reranker
 from app.settings import Settings
 
@@ -91,17 +93,22 @@ class Services:
     search: KnowledgeSearchService
     entries: EntryService
     assets: AssetService
+    sources: SourceService
+    source_uploads: SourceUploads
     tags: TagService
+    versions: VersionService
     related: RelatedService
     export: TenantExport
     saved_searches: SavedSearchService
     subscriptions: SubscriptionService
     feedback: FeedbackService
     administration: AdministrationService
+    replays: ReplayService
     inspection: InspectionService
     platform: PlatformService
     ranker: Ranker
     reembedding: ReembeddingService
+    erasures: ErasureService
     embedder: EntryEmbedder
     journal: SearchJournal
     accesses: AccessCounter
@@ -128,8 +135,10 @@ async def build_services(
     rerank_candidates: int = CANDIDATES,
     defaults: SearchDefaults | None = None,
     max_upload_bytes: int = 50 * 1024 * 1024,
+    source_max_deletions: float = 0.2,
     worker_concurrency: int = 1,
     chunk_size: ChunkSize | None = None,
+    parse_limits: ParseLimits | None = None,
     limits: Limits | None = None,
     crowd: int | None = None,
     webhooks: WebhookSender | None = None,
@@ -143,14 +152,12 @@ async def build_services(
     """Build the services over a given database and provider, for example inside another application.
 
     `next_provider` serves tenants that are changing to its model, have changed, or can change back. `reranker` orders
-    the first `rerank_candidates` candidates of searches. Subscriptions
-    continue for `rights_last` after their owner's last call, send at most `messages_per_minute` to one host, and their
-    secrets are encrypted with the first of `encryption_keys`. Audit trails keep their newest `most_audit` rows, at
-    least a million. `direct_dsn` is the database's own address if `database` uses a pooler: the worker listens there
-    for new jobs. `part` is that of one process of several, whose limits hold for all of them together.
+    the first `rerank_candidates` candidates of searches. Subscriptions continue for `rights_last` after their owner's
+    last call, send at most `messages_per_minute` to one host, and their secrets are encrypted with the first of
+    `encryption_keys`. Audit trails keep their newest `most_audit` rows, at least a million. `direct_dsn` is the
+    database's own address behind a pooler: the worker listens there. With `part`, limits hold for all processes.
 
-    Raises ConfigurationError when a provider's model is not registered, a tenant uses neither model,
-    or the database or its role does not isolate tenants.
+    Raises ConfigurationError when a model is not registered, a tenant uses neither, or tenants are not isolated.
     """
     await check_given(database)
     await database.join_cluster()
@@ -159,13 +166,9 @@ async def build_services(
     providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))
     jobs = JobQueue()
     trail = AuditTrail(database)
+    model_id = next(iter(providers))
     tenants = TenantDirectory(
-        database,
-        trail,
-        default_model_id=next(iter(providers)),
-        limits=limits,
-        max_limit=defaults.max_limit,
-        part=part,
+        database, trail, default_model_id=model_id, limits=limits, max_limit=defaults.max_limit, part=part
     )
     admission = Admission(crowd=crowd, part=part)
     journal = SearchJournal(database, part=part)
@@ -173,32 +176,24 @@ async def build_services(
     embedder = EntryEmbedder(database, providers, tenants)
     webhooks = webhooks or WebhookSender()
     sealer = SecretSealer(encryption_keys)
-    pace = SendPace(database, messages_per_minute)
-    deliveries = DeliveryService(database, jobs, webhooks, sealer, pace)
+    deliveries = DeliveryService(database, jobs, webhooks, sealer, SendPace(database, messages_per_minute))
+    assets = AssetService(database, trail, jobs, tenants, max_bytes=max_upload_bytes)
     upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit)
-    trimmer = RecordTrimmer(database, tenants, most_audit=most_audit)
-    ingestion = Ingestion(database, providers, tenants, chunk_size=chunk_size)
+    versions = VersionService(database)
+    trimmer = RecordTrimmer(database, tenants, versions, most_audit=most_audit)
     machine = ChangeMachine(database, tenants, jobs, providers, exact_limit=defaults.exact_limit)
     stage = RerankStage(journal.meter, reranker, rerank_candidates)
     ranker = Ranker(database, providers, journal.meter, stage)
     tuner = WeightTuner(database, tenants, ranker, defaults)
-    search = KnowledgeSearchService(database, providers, tenants, journal, ranker, defaults, admission)
-    runner = JobRunner(
-        database,
-        ingestion,
-        embedder,
-        upkeep,
-        ReembeddingJob(
-            tenants,
-            machine,
-            embedder,
-            upkeep,
-            ModelComparer(database, ranker, defaults),
-            VectorRebuild(database, embedder),
-        ),
-        ChangeMatcher(database, providers, tenants, jobs, defaults),
-        deliveries,
+    search = KnowledgeSearchService(
+        database, providers, tenants, journal, ranker, versions, defaults, admission
     )
+    runner = build_runner(
+        database, providers, tenants, jobs, embedder=embedder, upkeep=upkeep, machine=machine, ranker=ranker,
+        defaults=defaults, deliveries=deliveries, chunk_size=chunk_size, parse_limits=parse_limits, journal=journal,
+    )  # fmt: skip
+    sweep = Sweep(database, tenants, upkeep, deliveries, trimmer, tuner)
+    administration = AdministrationService(database, trail, tenants, admission, journal, trimmer.bounds)
     return Services(
         database=database,
         provider=provider,
@@ -211,8 +206,13 @@ async def build_services(
         admission=admission,
         search=search,
         entries=EntryService(database, trail, embedder, jobs, tenants, accesses),
-        assets=AssetService(database, trail, jobs, tenants, max_bytes=max_upload_bytes),
+        assets=assets,
+        sources=SourceService(
+            database, trail, max_bytes=max_upload_bytes, max_deletions=source_max_deletions
+        ),
+        source_uploads=SourceUploads(database, tenants, jobs, assets),
         tags=TagService(database),
+        versions=versions,
         related=RelatedService(database),
         export=TenantExport(database),
         saved_searches=SavedSearchService(database, trail, search),
@@ -220,23 +220,18 @@ async def build_services(
             database, trail, jobs, sealer, allow_private=webhooks.allow_private, rights_last=rights_last
         ),
         feedback=FeedbackService(database, trail, tenants, journal, accesses),
-        administration=AdministrationService(database, trail, tenants, admission, journal, trimmer.bounds),
+        administration=administration,
+        replays=ReplayService(database, administration, search, versions),
         inspection=InspectionService(database),
         platform=PlatformService(database, tenants),
         ranker=ranker,
         reembedding=ReembeddingService(database, trail, machine, embedder),
+        erasures=ErasureService(database, trail, jobs, runner.erasures),
         embedder=embedder,
         journal=journal,
         accesses=accesses,
         jobs=jobs,
-        worker=Worker(
-            database,
-            jobs,
-            runner,
-            Sweep(database, tenants, upkeep, deliveries, trimmer, tuner),
-            concurrency=worker_concurrency,
-            direct_dsn=direct_dsn,
-        ),
+        worker=Worker(database, jobs, runner, sweep, concurrency=worker_concurrency, direct_dsn=direct_dsn),
     )
 
 
@@ -246,9 +241,8 @@ async def open_services(
 ) -> AsyncIterator[Services]:
     """Open the services and their database from the settings.
 
-    A given `provider` replaces the configured ones and is not closed; its model is registered if the settings contain
-    the administration's connection string. With `part`, these are the services of one process of several. Raises
-    ConfigurationError.
+    A given `provider` replaces the configured ones and is not closed; its model is registered if the administration's
+    address is set. With `part`, these are the services of one process of several. Raises ConfigurationError.
     """
     async with open_database(settings) as addresses:
         if provider is not None and addresses.admin is not None:
@@ -273,10 +267,12 @@ async def _services_at(
             rerank_candidates=settings.reranker.candidates,
             defaults=search_defaults(settings),
             max_upload_bytes=settings.ingestion.max_upload_bytes,
+            source_max_deletions=settings.ingestion.source_max_deletions,
             worker_concurrency=settings.ingestion.files_at_once,
             limits=default_limits(settings),
             crowd=settings.limits.crowd or count_cores() * searches_per_core(settings),
             chunk_size=ChunkSize(overlap=settings.ingestion.chunk_overlap),
+            parse_limits=ParseLimits(ocr_seconds=settings.ingestion.ocr_seconds),
             webhooks=WebhookSender(allow_private=settings.webhooks.allow_private),
             rights_last=timedelta(days=settings.webhooks.rights_days),
             messages_per_minute=settings.webhooks.host_per_minute,

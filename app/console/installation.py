@@ -33,6 +33,7 @@ def install_console(app: FastAPI) -> None:
         searching.router,
         comparing.router,
         entries.writers,
+        entries.admins,
         entries.readers,
         assets.writers,
         assets.readers,

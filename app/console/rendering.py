@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from app.console.visitor import visitor_of
+from app.knowledge.quarantine.flagging import flags_of
 
 FOLDER = Path(__file__).parent
 POLICY = (
@@ -38,6 +39,7 @@ templates = Environment(
 templates.globals["version"] = version("knowledge-search")
 
 templates.filters["pretty_json"] = pretty_json
+templates.filters["flags"] = flags_of
 
 
 def render(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:

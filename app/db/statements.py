@@ -6,6 +6,9 @@ A file holds statements headed `-- name: fetch_entry`; comments that follow desc
 parameter. `{model_id}` is a literal, needed where the planner must see the value to pick a partial index;
 `Statement.literal` accepts integers and UUIDs only. `{column}`, `{beyond}` and `{direction}` order a list:
 `Statement.ordered` replaces them.
+
+A statement with `{entries}`, `{embeddings}` or `{matches}` reads entries by their ids, now or as they were at a time:
+`load_statements` makes two of it. The name of the second ends with `_then`, and it has the parameter `as_of` too.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -24,6 +28,14 @@ COMMENT = re.compile(r"--.*")
 WRITING = re.compile(r"\b(?:insert|update|delete|merge)\b|\b(?:tenancy|queue)\.", re.IGNORECASE)
 """What only a statement that may write contains: the functions of these schemas write for a role that may not."""
 
+
+NOW = {"{entries}": "entries", "{embeddings}": "embeddings", "{matches}": "entry_matches"}
+THEN = {
+    "{entries}": "entries_at(:ids::uuid[], :as_of::timestamptz)",
+    "{embeddings}": "embeddings_at(:ids::uuid[], :as_of::timestamptz, {model_id})",
+    "{matches}": "entry_passes",
+}
+"""What statements read entries from; what entries_at() returns is known to be valid at the time."""
 
 COLUMN = re.compile(r"[a-z_]+")
 
@@ -94,7 +106,22 @@ def load_statements(module: str) -> Mapping[str, Statement]:
     package, _, file = module.rpartition(".")
     text = (files(package) / f"{file}.sql").read_text(encoding="utf-8")
     parts = HEADING.split(text)[1:]
-    return {
-        name: parse_statement(f"{file}.{name}", body)
-        for name, body in zip(parts[::2], parts[1::2], strict=True)
-    }
+    found: dict[str, Statement] = {}
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        found[name] = parse_statement(f"{file}.{name}", _replace(body, NOW))
+        if any(placeholder in body for placeholder in THEN):
+            found[f"{name}_then"] = parse_statement(f"{file}.{name}_then", _replace(body, THEN))
+    return found
+
+
+def at_time(
+    statements: Mapping[str, Statement], name: str, as_of: datetime | None
+) -> tuple[Statement, dict[str, datetime]]:
+    """The statement for now, or for a time with its parameter."""
+    return (statements[name], {}) if as_of is None else (statements[f"{name}_then"], {"as_of": as_of})
+
+
+def _replace(text: str, values: Mapping[str, str]) -> str:
+    for placeholder, value in values.items():
+        text = text.replace(placeholder, value)
+    return text

@@ -13,9 +13,11 @@ TokenCounter = Callable[[str], int]
 # Words with the preceding space; a longer run of characters counts as several words.
 _PIECE = re.compile(r"\s*\S{1,32}")
 _CACHED_PIECES = 50_000
+MOST_CHARACTERS_A_TOKEN = 12
+"""Characters for each token that hardly any text exceeds."""
 # If the beginning of a text is already too long, the rest is not counted. The beginning has this many characters for
 # each token: as in most texts, then as in hardly any.
-_CHARACTERS_A_TOKEN = (7, 12)
+_CHARACTERS_A_TOKEN = (7, MOST_CHARACTERS_A_TOKEN)
 
 
 @lru_cache(4)

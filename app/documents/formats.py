@@ -13,6 +13,7 @@ from pathlib import PurePath
 
 from app.documents import recognition
 from app.documents.archive import is_archive, list_names
+from app.documents.ocr.access import INSTALL, is_installed
 from app.documents.readers.text import decode_text, marked_encoding
 from app.documents.recognition import Sample
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
@@ -27,7 +28,8 @@ _VALUE_AND_NEXT_LINE = re.compile(rb"[\]}][ \t\r]*\n\s*[\[{]")
 class DocumentFormat:
     """A kind of file: `module` has the `parse` function, `recognise` tests whether a file is of this kind.
 
-    `suffixes` are those of most files of a kind whose reader takes long to load; empty for the other kinds.
+    `suffixes` are those of most files of a kind whose reader takes long to load; empty for the other kinds. An
+    `image` is read only with the extra `ocr`.
     """
 
     name: str
@@ -36,6 +38,13 @@ class DocumentFormat:
     module: str
     recognise: Callable[[Sample], bool]
     suffixes: frozenset[str] = frozenset()
+    image: bool = False
+
+
+def _image(name: str, label: str, *suffixes: str) -> DocumentFormat:
+    recognise = recognition.is_image(name)
+    module = "app.documents.readers.image"
+    return DocumentFormat(name, label, f"image/{name}", module, recognise, frozenset(suffixes), image=True)
 
 
 def _row(
@@ -54,11 +63,27 @@ FORMATS: tuple[DocumentFormat, ...] = (
     ),
     _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "office.xlsx", recognition.is_xlsx, ".xlsx"),
     _row("zip", "ZIP", "application/zip", "bundle", recognition.is_zip),
+    _image("png", "PNG", ".png"),
+    _image("jpeg", "JPEG", ".jpg", ".jpeg"),
+    _image("tiff", "TIFF", ".tif", ".tiff"),
+    _image("webp", "WebP", ".webp"),
+    _image("gif", "GIF", ".gif"),
+    _image("bmp", "BMP", ".bmp"),
     _row("svg", "SVG", "image/svg+xml", "svg", recognition.is_svg, ".svg"),
     _row("html", "HTML", "text/html", "html", recognition.is_html, ".html", ".htm", ".xhtml"),
+    _row(
+        "sourcemap",
+        "source maps",
+        "application/source-map+json",
+        "generated.source_map",
+        recognition.is_source_map,
+    ),
+    _row("lockfile", "lock files", "text/x-lockfile", "generated.lock_file", recognition.is_lock_file),
     _row("jsonl", "JSON Lines", "application/x-ndjson", "tables.records", recognition.is_json_lines),
     _row("json", "JSON", "application/json", "tables.records", recognition.is_json),
     _row("csv", "CSV", "text/csv", "tables.delimited", recognition.is_table),
+    _row("css", "CSS", "text/css", "stylesheet", recognition.is_stylesheet),
+    _row("javascript", "JavaScript", "text/javascript", "javascript", recognition.is_javascript),
     _row("code", "source code", "text/x-source", "source_code", recognition.is_code),
     _row("markdown", "Markdown", "text/markdown", "markdown", recognition.is_markdown),
     _row("text", "plain text", "text/plain", "plain", recognition.is_text),
@@ -97,11 +122,14 @@ def detect_format(
     refusal = find_refusal(data)
     if refusal is None:
         sample = _take_sample(data, filename, declared_type)
-        for item in FORMATS:
-            if item.recognise(sample):
-                return item
+        item = next((item for item in FORMATS if item.recognise(sample)), None)
+        if item is not None and (not item.image or is_installed()):
+            return item
         refusal = "this kind of file is not supported"
-    raise UnsupportedMediaType(f"{refusal}; supported kinds: {', '.join(item.label for item in FORMATS)}")
+        if item is not None:
+            refusal = f"the file is an image ({item.label}); {INSTALL}"
+    kinds = [item.label for item in FORMATS if not item.image or is_installed()]
+    raise UnsupportedMediaType(f"{refusal}; supported kinds: {', '.join(kinds)}")
 
 
 def find_refusal(data: bytes) -> str | None:

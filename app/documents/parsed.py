@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,36 @@ class PartSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class TableSpan:
+    """A table in `text[start:end]`, a Markdown row a line; `text[start:header_end]` is its header and delimiter row."""
+
+    start: int
+    header_end: int
+    end: int
+
+
+HiddenReason = Literal["same_colour", "tiny", "off_page", "transparent", "hidden_run", "hidden_element"]
+"""Why a reader of the original does not see a text: its colour, size, place or opacity, or a mark of DOCX or HTML."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenSpan:
+    """Text in `text[start:end]` that a reader of the original does not see."""
+
+    start: int
+    end: int
+    reason: HiddenReason
+
+
+@dataclass(frozen=True, slots=True)
+class RecognisedSpan:
+    """Text in `text[start:end]` that was recognised on a picture of it (OCR), so that it can have errors."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedDocument:
     """A file's normalised text; all offsets are `str` indices into `text`.
 
@@ -45,6 +76,11 @@ class ParsedDocument:
         title: the document's own title, if it has one.
         total_pages: None for formats without pages.
         parts: the members of an archive, in order; empty for other formats.
+        tables: in order; they do not overlap.
+        hidden: in order; they do not overlap.
+        pages_without_text: numbers of pages that show something and have no text, as scanned pages do; ascending.
+            Of a page that was recognised in part too.
+        recognised: in order; they do not overlap.
     """
 
     format: str
@@ -54,11 +90,20 @@ class ParsedDocument:
     title: str | None = None
     total_pages: int | None = None
     parts: tuple[PartSpan, ...] = ()
+    tables: tuple[TableSpan, ...] = ()
+    hidden: tuple[HiddenSpan, ...] = ()
+    pages_without_text: tuple[int, ...] = ()
+    recognised: tuple[RecognisedSpan, ...] = ()
 
     def page_at(self, offset: int) -> int | None:
         """Number of the page that contains `offset`, None for formats without pages."""
         index = bisect_right(self.pages, offset, key=lambda page: page.start) - 1
         return self.pages[index].number if index >= 0 else None
+
+    def is_recognised(self, start: int, end: int) -> bool:
+        """Whether a part of `text[start:end]` was recognised on a picture."""
+        index = bisect_right(self.recognised, start, key=lambda span: span.end)
+        return index < len(self.recognised) and self.recognised[index].start < end
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +117,14 @@ class ParseLimits:
         max_decompressed_bytes: of a ZIP container: DOCX, PPTX, XLSX, or an archive with all its members.
         max_characters: of extracted text.
         max_headings: of a file; all members of an archive together.
+        max_tables: of a file; all members of an archive together.
+        max_hidden: hidden spans of a file; all members of an archive together.
+        ocr_seconds: for recognising text, in addition to `seconds`.
+        ocr_page_seconds: for recognising one page.
+        ocr_pages: recognised of one file; all members of an archive together.
+        ocr_pixels: of a page that is recognised; larger ones are made smaller.
+        ocr_memory_bytes: address space of the models and their libraries, in addition to `memory_bytes`.
+        image_bytes: of an image when it is unpacked.
     """
 
     seconds: float = 60.0
@@ -80,3 +133,11 @@ class ParseLimits:
     max_decompressed_bytes: int = 256 << 20
     max_characters: int = 20_000_000
     max_headings: int = 100_000
+    max_tables: int = 20_000
+    max_hidden: int = 20_000
+    ocr_seconds: float = 300.0
+    ocr_page_seconds: float = 60.0
+    ocr_pages: int = 1_000
+    ocr_pixels: int = 4_000_000
+    ocr_memory_bytes: int = 640 << 20
+    image_bytes: int = 256 << 20

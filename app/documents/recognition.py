@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.documents.readers.tables.delimited import find_delimiter
@@ -26,23 +27,38 @@ _NEXT_LINE = re.compile(r"[ \t\r]*\n\s*[\[{]")
 _CUT_VALUE = 8
 _DECODER = json.JSONDecoder()
 
+_IMAGE_STARTS = (
+    ("png", re.compile(rb"\x89PNG\r\n\x1a\n")),
+    ("jpeg", re.compile(rb"\xff\xd8\xff")),
+    ("tiff", re.compile(rb"II[*+]\0|MM\0[*+]")),
+    ("webp", re.compile(rb"RIFF....WEBP", re.S)),
+    ("gif", re.compile(rb"GIF8[79]a")),
+    # The size of the file and four zeros, then the size of the header.
+    ("bmp", re.compile(rb"BM....\0\0\0\0....[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0", re.S)),
+)
 _SVG_HINTS = frozenset({".svg", "image/svg+xml"})
 _HTML_HINTS = frozenset({".html", ".htm", ".xhtml", "text/html", "application/xhtml+xml"})
 _MARKDOWN_HINTS = frozenset({".md", ".markdown", ".mdown", ".mkd", "text/markdown", "text/x-markdown"})
 _TABLE_HINTS = frozenset({".csv", ".tsv", ".tab", "text/csv", "text/tab-separated-values"})
 _LINES_HINTS = frozenset({".jsonl", ".ndjson", "application/x-ndjson", "application/jsonl"})
+_STYLESHEET_HINTS = frozenset({".css", ".scss", ".sass", ".less", ".styl", "text/css"})
+_JAVASCRIPT_HINTS = frozenset({".js", ".mjs", ".cjs", "text/javascript", "application/javascript"})
+_SOURCE_MAP_HINTS = frozenset({".map", "application/source-map+json"})
+_SOURCE_MAP_KEY = re.compile(r'"(?:mappings|sources|sections)"\s*:')
+_LOCK_HINTS = frozenset({".lock", "text/x-lockfile"})
+_LOCK_NAMES = frozenset({"package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml"})
 _CODE_EXTENSIONS = (
-    ".adb .ads .asm .astro .awk .bash .bat .c .cc .cfg .cjs .clj .cljs .cmake .cmd .cob .coffee .conf .cpp .cr "
-    ".cs .css .cu .cue .cxx .d .dart .diff .dockerfile .edn .el .elm .env .erl .ex .exs .f .f90 .fish .fs .fsx "
-    ".gd .go .gradle .graphql .groovy .h .hcl .hh .hpp .hrl .hs .hx .ini .ino .java .jl .js .json .json5 .jsonc "
-    ".jsx .kt .kts .less .lisp .lua .m .mjs .mk .ml .mli .mm .nim .nix .pas .patch .php .pl .plist .pm .pro "
-    ".properties .proto .ps1 .psm1 .py .pyi .r .rb .rkt .rs .s .sass .sbt .scala .scm .scss .sh .sol .sql .styl "
+    ".adb .ads .asm .astro .awk .bash .bat .c .cc .cfg .clj .cljs .cmake .cmd .cob .coffee .conf .cpp .cr "
+    ".cs .cu .cue .cxx .d .dart .diff .dockerfile .edn .el .elm .env .erl .ex .exs .f .f90 .fish .fs .fsx "
+    ".gd .go .gradle .graphql .groovy .h .hcl .hh .hpp .hrl .hs .hx .ini .ino .java .jl .json .json5 .jsonc "
+    ".jsx .kt .kts .lisp .lua .m .mk .ml .mli .mm .nim .nix .pas .patch .php .pl .plist .pm .pro "
+    ".properties .proto .ps1 .psm1 .py .pyi .r .rb .rkt .rs .s .sbt .scala .scm .sh .sol .sql "
     ".sv .svelte .swift .tcl .tex .tf .thrift .toml .ts .tsx .v .vb .vhd .vim .vue .wsdl .xml .xsd .xsl "
     ".xslt .yaml .yml .zig .zsh"
 )
 _CODE_TYPES = (
-    "application/javascript application/sql application/toml application/x-httpd-php application/x-sh "
-    "application/xml application/yaml text/css text/javascript text/xml"
+    "application/sql application/toml application/x-httpd-php application/x-sh "
+    "application/xml application/yaml text/xml"
 )
 _CODE_HINTS = frozenset(_CODE_EXTENSIONS.split()) | frozenset(_CODE_TYPES.split())
 _CODE_NAMES = frozenset(
@@ -106,6 +122,16 @@ def is_zip(sample: Sample) -> bool:
     return bool(sample.members)
 
 
+def name_image(head: bytes) -> str | None:
+    """The name of the format of an image, None for other files."""
+    return next((name for name, start in _IMAGE_STARTS if start.match(head)), None)
+
+
+def is_image(name: str) -> Callable[[Sample], bool]:
+    """A test whether a file is an image of the format with this name."""
+    return lambda sample: sample.text is None and name_image(sample.head) == name
+
+
 def is_svg(sample: Sample) -> bool:
     """Begins like an SVG picture, or is declared as one and begins like XML."""
     if sample.text is None:
@@ -122,6 +148,28 @@ def is_html(sample: Sample) -> bool:
     if _HTML_START.match(sample.text):
         return True
     return sample.is_hinted(_HTML_HINTS) and _HTML_TAG.search(sample.text) is not None
+
+
+def is_source_map(sample: Sample) -> bool:
+    """Declared as a source map, and has the keys of one at its beginning."""
+    if sample.text is None or not sample.is_hinted(_SOURCE_MAP_HINTS):
+        return False
+    return sample.text.lstrip().startswith("{") and _SOURCE_MAP_KEY.search(sample.text) is not None
+
+
+def is_lock_file(sample: Sample) -> bool:
+    """Has the name of a file in which a package manager keeps versions."""
+    return sample.text is not None and (sample.is_hinted(_LOCK_HINTS) or sample.name in _LOCK_NAMES)
+
+
+def is_stylesheet(sample: Sample) -> bool:
+    """Has the name or the declared type of CSS, or of a language that becomes CSS."""
+    return sample.text is not None and sample.is_hinted(_STYLESHEET_HINTS)
+
+
+def is_javascript(sample: Sample) -> bool:
+    """Has the name or the declared type of JavaScript."""
+    return sample.text is not None and sample.is_hinted(_JAVASCRIPT_HINTS)
 
 
 def is_json_lines(sample: Sample) -> bool:

@@ -79,11 +79,16 @@ class PageRequest:
         most = count_within(place.bytes for place in found[: self.limit])
         return self._cut(found, most, lambda place: place.position)
 
+    def page(self, items: Sequence[T], has_more: bool, position: Callable[[T], Position]) -> Page[T]:
+        """Make the page from exactly its items."""
+        if not items or not has_more:
+            return Page(items, None)
+        return Page(items, write_position(position(items[-1]), self.sort))
+
     def _cut(self, found: Sequence[T], most: int, position: Callable[[T], Position]) -> Page[T]:
         if len(found) <= most:
             return Page(found, None)
-        items = found[:most]
-        return Page(items, write_position(position(items[-1]), self.sort))
+        return self.page(found[:most], True, position)
 
 
 def count_within(sizes: Iterable[int]) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Literal
 
+from app.db.queries.knowledge.quarantine import SuspiciousContent as SuspiciousContent
 from app.errors import FieldError
 
 MAX_LIMIT = 100

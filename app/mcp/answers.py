@@ -10,15 +10,26 @@ from uuid import UUID
 import orjson
 
 from app.embeddings.tokens import estimate_tokens
+from app.knowledge.quarantine.flagging import flags_of
 from app.knowledge.search.answer.notices import describe_degradation
 from app.knowledge.search.results import Hit, SearchResult
 from app.mcp.citations import cite
-from app.mcp.passages import READABLE_LENGTH, Marker, Passage, cut_passage, cut_to_tokens
+from app.mcp.passages import READABLE_LENGTH, Marker, Passage, cut_passage, cut_to_tokens, mark_flags
 
 ESTIMATE = "a third of the letters, each digit and mark, each byte beyond ASCII"
 """How `estimate_tokens` counts: about 1.5 times the count of tokenizers for English prose."""
 
-MAIN_FIELDS = ("id", "entry_type", "title", "content", "tags", "score", "similarity", "keyword_score")
+MAIN_FIELDS = (
+    "id",
+    "entry_type",
+    "title",
+    "content",
+    "tags",
+    "origin",
+    "score",
+    "similarity",
+    "keyword_score",
+)
 """Fields of a hit in an answer with a token budget."""
 
 NO_TEXT = estimate_tokens("")
@@ -67,7 +78,11 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
         ]
         structured = to_json(result)
         for hit, described in zip(result, structured["results"], strict=True):
-            described |= {"citation": _describe_citation(hit), "content_cut": False}
+            described |= {
+                "citation": _describe_citation(hit),
+                "content_cut": False,
+                "flags": flags_of(hit.metadata),
+            }
         structured["budget"] = None
         return ToolAnswer(_write(result, shown, marker, ""), structured)
     shown = _fit(result, marker, token_budget)
@@ -78,7 +93,12 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
     structured = {
         "results": [
             {name: described[name] for name in MAIN_FIELDS}
-            | {"content": s.passage.text, "content_cut": s.passage.cut, "citation": _describe_citation(s.hit)}
+            | {
+                "content": s.passage.text,
+                "content_cut": s.passage.cut,
+                "flags": flags_of(s.hit.metadata),
+                "citation": _describe_citation(s.hit),
+            }
             for s, described in zip(shown, whole["results"], strict=True)
         ],
         "metadata": {name: whole["metadata"][name] for name in MAIN_METADATA},
@@ -186,7 +206,11 @@ def _write_hit(number: int, shown: Shown, marker: Marker) -> str:
     if not shown.brief:
         facts.append(hit.entry_type)
     facts.append(f"id {hit.id}")
+    if flags := flags_of(hit.metadata):
+        facts.append(mark_flags(flags))
     lines = [f"source: {cite(hit).text}"] if hit.asset_id is not None and not shown.brief else []
+    if hit.origin is not None and not shown.brief:
+        lines.append(f"from: {hit.origin.text}")
     if hit.title and not shown.brief:
         lines.append(f"title: {hit.title}")
     if hit.tags and not shown.brief:

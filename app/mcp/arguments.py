@@ -64,6 +64,11 @@ class KbSearchArguments(BaseModel):
         None, description="Only entries created at this time or later; with a time zone."
     )
     created_before: Moment | None = Field(None, description="Only entries created before this time.")
+    as_of: Moment | None = Field(
+        None,
+        description="A past time, with a time zone: answer from what was valid then. Only where the tenant keeps former"
+        " versions; the error names the earliest time.",
+    )
     explain: Annotated[bool, Field(strict=True)] = Field(
         False, description="Explain the rank of each hit in debug_info. Use it only to investigate a ranking."
     )

@@ -46,6 +46,11 @@ class Marker:
         return f"{self._begin}\n{text}\n{self._end}"
 
 
+def mark_flags(flags: Sequence[str]) -> str:
+    """The mark of an entry with suspicious content."""
+    return f"SUSPICIOUS: {', '.join(flags)}"
+
+
 def _draw_word() -> str:
     # Letters only: a model reads them in fewer tokens than digits.
     return "".join(secrets.choice(string.ascii_lowercase) for _ in range(8))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from app.knowledge.entries.related import Related, RelatedEntry
+from app.knowledge.quarantine.flagging import flags_of
 from app.mcp.answers import ToolAnswer
-from app.mcp.passages import READABLE_LENGTH, Marker, cut_passage
+from app.mcp.passages import READABLE_LENGTH, Marker, cut_passage, mark_flags
 
 
 def answer_related(found: Related, structured: dict[str, Any]) -> ToolAnswer:
@@ -42,5 +43,7 @@ def _write(number: int, item: RelatedEntry, marker: Marker) -> str:
         passage.text,
     ]
     cut = " (cut)" if passage.cut else ""
-    head = f"{number}. {item.relationship}{shared}, {entry.entry_type}, id {entry.id}{cut}"
+    flags = flags_of(entry.metadata)
+    mark = f", {mark_flags(flags)}" if flags else ""
+    head = f"{number}. {item.relationship}{shared}, {entry.entry_type}, id {entry.id}{mark}{cut}"
     return f"{head}\n{marker.enclose(chr(10).join(lines))}"

@@ -154,7 +154,11 @@ class IngestionSettings(SettingsGroup):
     )
     worker: bool = setting("KB_WORKER", True, "on or off")
     files_at_once: int = setting("KB_FILES_AT_ONCE", 2, "an integer from 1 to 64", ge=1, le=64)
+    ocr_seconds: float = setting("KB_OCR_SECONDS", 300.0, "a number of seconds from 1 to 3600", ge=1, le=3600)
     chunk_overlap: int = setting("KB_CHUNK_OVERLAP", 0, "an integer from 0 to 1000", ge=0, le=1000)
+    source_max_deletions: float = setting(
+        "KB_SOURCE_MAX_DELETIONS", 0.2, "a number from 0 to 1", ge=0, le=1, allow_inf_nan=False
+    )
 
 
 def _limit(name: str, default: int, what: str) -> Any:

@@ -3,29 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from app import errors
 from app.knowledge.tenants.quotas import EmbeddingQuotaUsed
-
-PATH = "/problems"
-
-
-@dataclass(frozen=True, slots=True)
-class ProblemType:
-    """A kind of problem that programs can tell from the others; `error` is the class that it renders, if any."""
-
-    name: str
-    status: int
-    meaning: str
-    remedy: str
-    error: type[errors.KnowledgeError] | None = None
-
-    @property
-    def uri(self) -> str:
-        """The problem's `type`: a reference to the page about it."""
-        return f"{PATH}/{self.name}"
-
+from app.web.conflict_types import CONFLICTS
+from app.web.problem_type import ProblemType
 
 _ROWS = (
     ProblemType(
@@ -79,6 +61,13 @@ _ROWS = (
         errors.SubscriptionNotFound,
     ),
     ProblemType(
+        "source-not-found",
+        404,
+        "The tenant has no source with this name.",
+        "List the sources, or create one with PUT /knowledge/sources/{name}.",
+        errors.SourceNotFound,
+    ),
+    ProblemType(
         "tenant-not-found",
         404,
         "There is no tenant with this id.",
@@ -99,6 +88,13 @@ _ROWS = (
         "Search again, and use the new search_id within 24 hours.",
         errors.SearchNotFound,
     ),
+    ProblemType(
+        "erasure-not-found",
+        404,
+        "The tenant has no erasure with this id.",
+        "List the erasures of the tenant.",
+        errors.ErasureNotFound,
+    ),
     ProblemType("not-found", 404, "The tenant has no item with this id.", "Check the id.", errors.NotFound),
     ProblemType(
         "method-not-allowed",
@@ -113,58 +109,7 @@ _ROWS = (
         "Send it again over a faster connection.",
         errors.TooSlow,
     ),
-    ProblemType(
-        "entry-exists",
-        409,
-        "Another entry has the same external_id, or without one the same content.",
-        "Change or delete the entry that existing_id names.",
-        errors.EntryExists,
-    ),
-    ProblemType(
-        "part-of-asset",
-        409,
-        "The entry is a chunk of an asset, which determines its text, title, type and position.",
-        "Change the title of the asset, upload a new version of it, or delete it.",
-        errors.PartOfAsset,
-    ),
-    ProblemType(
-        "concurrent-writes",
-        409,
-        "Other requests are writing the same item.",
-        "Send the request again.",
-        errors.ConcurrentWrites,
-    ),
-    ProblemType(
-        "text-not-ready",
-        409,
-        "The asset has no text yet, or its text could not be extracted.",
-        "Wait until its status is indexed; if it is failed, see its error.",
-        errors.TextNotReady,
-    ),
-    ProblemType(
-        "not-failed",
-        409,
-        "Only a failed asset can be retried.",
-        "See the status of the asset.",
-        errors.NotFailed,
-    ),
-    ProblemType(
-        "tenant-exists", 409, "A tenant has this slug already.", "Choose another slug.", errors.TenantExists
-    ),
-    ProblemType(
-        "maximum-reached",
-        409,
-        "The caller or the tenant has the maximum number of such items.",
-        "Delete one first.",
-        errors.MaximumReached,
-    ),
-    ProblemType(
-        "model-change-conflict",
-        409,
-        "The state of the model change does not allow this step.",
-        "See the detail and GET /admin/reembed; try again when the state has changed.",
-        errors.ModelChangeConflict,
-    ),
+    *CONFLICTS,
     ProblemType(
         "conflict", 409, "The change contradicts what is stored.", "See the detail.", errors.Conflict
     ),

@@ -20,7 +20,8 @@ from app.telemetry.logs import request_id
 from app.web.field_errors import field_errors
 from app.web.methods import MethodTable
 from app.web.metrics import REFUSALS
-from app.web.problem_types import TYPES, ProblemType, type_of_error, type_of_status
+from app.web.problem_type import ProblemType
+from app.web.problem_types import TYPES, type_of_error, type_of_status
 
 log = logging.getLogger("app.api")
 
@@ -58,6 +59,12 @@ class Problem(BaseModel):
     existing_id: UUID | None = Field(
         None, description="For /problems/entry-exists: the entry that has the external_id or the content."
     )
+    deletions: int | None = Field(
+        None, description="For /problems/too-many-deletions: the number of assets that would be deleted."
+    )
+    assets: int | None = Field(
+        None, description="For /problems/too-many-deletions: the number of assets that the source has."
+    )
 
 
 def problem_response(
@@ -67,10 +74,11 @@ def problem_response(
     field_errors: Sequence[errors.FieldError] = (),
     kind: ProblemType | None = None,
     limit: str | None = None,
-    existing_id: UUID | None = None,
+    more: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The answer for one problem; without `kind`, of the type for requests that are refused as such."""
+    """The answer for one problem; without `kind`, of the type for requests that are refused as such. `more` are the
+    members that only this kind has."""
     body: dict[str, Any] = {
         "type": (kind or type_of_status(status)).uri,
         "title": title_of(status),
@@ -82,8 +90,7 @@ def problem_response(
         body["errors"] = [{"field": e.field, "message": e.message} for e in field_errors]
     if limit is not None:
         body["limit"] = limit
-    if existing_id is not None:
-        body["existing_id"] = existing_id
+    body |= more or {}
     # A refused text may hold what JSON cannot: it is shown with the offending characters replaced.
     try:
         content = orjson.dumps(body)
@@ -129,9 +136,17 @@ def respond_to(error: errors.KnowledgeError) -> Response:
         field_errors=field_errors,
         kind=kind,
         limit=limit,
-        existing_id=error.existing_id if isinstance(error, errors.EntryExists) else None,
+        more=_members_of(error),
         headers=headers,
     )
+
+
+def _members_of(error: errors.KnowledgeError) -> dict[str, Any]:
+    if isinstance(error, errors.EntryExists) and error.existing_id is not None:
+        return {"existing_id": error.existing_id}
+    if isinstance(error, errors.TooManyDeletions):
+        return {"deletions": error.deletions, "assets": error.assets}
+    return {}
 
 
 def refusal_of(request: Request, error: errors.KnowledgeError) -> errors.KnowledgeError:

@@ -10,6 +10,7 @@ import orjson
 from fastapi import Response
 
 from app.db.queries.search.receipts import KeptSearch
+from app.knowledge.administration.replay import Replay
 from app.knowledge.reembedding.change import ModelChange
 
 
@@ -25,6 +26,12 @@ def describe_change(change: ModelChange) -> dict[str, Any]:
         model = shown[name]
         shown[name] = {"provider": model.provider, "name": model.name, "dimensions": model.dimensions}
     return shown
+
+
+def describe_replay(replay: Replay) -> dict[str, Any]:
+    """The response for a replay of a search."""
+    shown = {f.name: getattr(replay, f.name) for f in fields(replay)}
+    return shown | {name: [entry._asdict() for entry in shown[name]] for name in ("then", "now")}
 
 
 def describe_search(kept: KeptSearch) -> dict[str, Any]:

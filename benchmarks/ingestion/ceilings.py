@@ -20,7 +20,8 @@ from app.embeddings.provider import EmbeddingProvider
 from app.embeddings.providers.local import load_minilm
 from app.kernel import count_cores
 from app.knowledge.entries.embedding import make_passages
-from app.knowledge.ingestion.pipeline import STORED_AT_ONCE, STORING, chunk_tokens, make_chunk_row
+from app.knowledge.ingestion.pipeline import STORED_AT_ONCE, STORING
+from app.knowledge.ingestion.rows import chunk_tokens, make_chunk_row
 from benchmarks.ingestion.line import Line
 
 
@@ -94,7 +95,7 @@ async def insert_alone(line: Line, files: Sequence[Prepared]) -> float:
     for asset_id, file, passages in stored:
         async with line.services.database.tenant_session(line.tenant_id, background=STORING) as session:
             inherited = await assets.finish_asset(
-                session, asset_id, 1, title=file.title, text=file.text, total_pages=None
+                session, asset_id, 1, assets.Extract(file.title, file.text, None, {}, ())
             )
             assert inherited is not None
             for start in range(0, len(file.rows), STORED_AT_ONCE):

@@ -20,6 +20,7 @@ from tests.fixtures.providers.failing import FailingProvider
 SETTINGS = {
     *("weights", "type_weights", "similarity_threshold", "fusion", "verified_boost", "keep_query_text"),
     *("default_limit", "max_limit", "purge_expired_after_days", "limits", "rerank", "auto_tune", "tuned"),
+    *("keep_versions_days", "suspicious_content"),
 }
 
 
@@ -65,6 +66,7 @@ async def test_settings_have_their_defaults_and_keep_changes(admin: Caller, stra
         "default_limit": 4,
         "max_limit": 8,
         "purge_expired_after_days": 30,
+        "keep_versions_days": 90,
     }
     answer = await admin.patch("/admin/settings", changes)
     assert answer.status_code == 200

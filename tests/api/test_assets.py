@@ -14,8 +14,19 @@ from tests.fixtures.http.expectations import expect_problem, is_id, is_time
 from tests.fixtures.providers.failing import FailingProvider
 
 ASSET = {
-    *("id", "external_id", "name", "media_type", "byte_size", "title", "total_pages", "tags", "roles"),
-    *("metadata", "status", "error", "progress", "generation", "chunks"),
+    *(
+        "id",
+        "source",
+        "external_id",
+        "name",
+        "media_type",
+        "byte_size",
+        "title",
+        "total_pages",
+        "pages_without_text",
+    ),
+    *("flags", "quarantined_chunks"),
+    *("tags", "roles", "metadata", "status", "error", "progress", "generation", "chunks"),
     *("duplicate_of", "version", "created_at", "updated_at"),
 }
 PATH = "/knowledge/assets"

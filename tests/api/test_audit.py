@@ -26,10 +26,9 @@ from tests.api.acts import (
     READS,
     Act,
     Failed,
-    Scene,
-    open_scene,
 )
 from tests.api.endpoints import TABLE as ENDPOINTS
+from tests.api.scene import Scene, open_scene
 from tests.api.stage import Stage, open_stage
 
 ASKING = {

@@ -125,6 +125,7 @@ REFUSED = (
     Refusal("POST /admin/reembed/switch-back", "model.switch", 404, NO_CHANGE),
     Refusal("DELETE /admin/reembed", "model.drop", 404, NO_CHANGE),
     Refusal("GET /admin/reembed", "model.read", 404, NO_CHANGE),
+    Refusal("GET /admin/erasures/{unknown}", "erasure.read", 404, None, ("unknown",)),
     Refusal("GET /admin/searches/{unknown}", "search.read", 404, None, ("unknown",)),
 )  # fmt: skip
 REBUILD = {"json": {"model": "text-hash"}}

@@ -26,11 +26,14 @@ async def ids(admin: Caller) -> dict[str, str]:
     entry = await admin.post("/knowledge/entries", {"content": "the entry"})
     asset = await admin.upload("a.txt", b"the asset", "text/plain")
     saved = await save_search(admin)
+    await admin.request("PUT", "/knowledge/sources/shelf", json={"items": []})
     return {
         "entry_id": entry.json()["id"],
         "asset_id": asset.json()["id"],
         "saved_search_id": saved,
+        "name": "shelf",
         "search_id": UNKNOWN,
+        "erasure_id": UNKNOWN,
         "tenant_id": UNKNOWN,
     }
 

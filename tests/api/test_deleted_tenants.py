@@ -31,8 +31,9 @@ READING = {
     "POST /knowledge/search/why-not",
     "POST /knowledge/search/batch",
     "POST /knowledge/saved-searches/{saved_search_id}/run",
+    "POST /admin/quarantine/release",
 }
-"""Like a GET, these may find nothing: no answer waits for what they write."""
+"""Like a GET, these may find nothing: no answer waits for what they write, and a release of nothing writes nothing."""
 ECHOING = {"POST /knowledge/search/why-not"}
 """Answers that repeat the requested id."""
 
@@ -68,6 +69,8 @@ async def deleted(
         "saved_search_id": await save_search(admin),
         "search_id": found["metadata"]["search_id"],
         "tenant_id": str(uuid4()),
+        "erasure_id": str(uuid4()),
+        "name": "shelf",
     }
     await api_services.journal.flush()
     assert admin.tenant_id is not None

@@ -18,7 +18,7 @@ from tests.fixtures.searching import TIMES
 HIT = {
     *("id", "entry_type", "title", "content", "tags", "roles", "confidence", "scope", "parent_id"),
     *("source_ids", "superseded_by_id", "is_verified", "asset_id", "asset_name", "chunk_index"),
-    *("external_id", "metadata"),
+    *("external_id", "metadata", "origin", "validity"),
     *(
         "created_at",
         "updated_at",

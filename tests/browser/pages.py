@@ -71,6 +71,7 @@ def tenant_pages(stock: Stock) -> dict[str, str]:
         "entry-delete": f"/console/entries/{stock.entry_id}/delete",
         "assets": "/console/assets",
         "asset": f"/console/assets/{stock.asset_id}",
+        "asset-chunks": f"/console/assets/{stock.asset_id}/chunks",
         "asset-delete": f"/console/assets/{stock.asset_id}/delete",
         "saved-searches": "/console/saved-searches",
         "saved-search-delete": f"/console/saved-searches/{stock.saved_search_id}/delete",

@@ -32,6 +32,7 @@ TRAILS = (
         ("token revoke leaked --tenant TENANT", "token.revoke done"),
         ("token revoked --tenant TENANT", "token.list done"),
         ("eval --tenant TENANT", "feedback.read done"),
+        ("erase --subject joe --yes --tenant TENANT", "erasure.create done"),
         ("reembed status --tenant TENANT", "model.read refused"),
         ("model add --provider mock --dimensions 12", "model.add done"),
         ("export --tenant TENANT", "tenant.export done"),

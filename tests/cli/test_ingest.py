@@ -8,6 +8,8 @@ import pytest
 from app.cli.found_files import find_files, name_file
 from app.errors import InvalidInput
 from tests.cli.conftest import CommandLine, running
+from tests.documents.ocr.drawn import ENGLISH, join_pdfs, needs_no_ocr, write_scan
+from tests.fixtures.documents import write_pdf
 from tests.fixtures.embedded import wait_until
 
 
@@ -122,11 +124,23 @@ def test_file_outside_the_folder_is_named_by_its_full_path(
     assert name_file(Path("./moorings.txt")) == "moorings.txt"
 
 
+@needs_no_ocr
+def test_ingest_names_pages_without_text(knowledge: CommandLine, tenant: str, docs: Path) -> None:
+    scan = join_pdfs(write_pdf([["A page of letters."]]), write_scan([ENGLISH, ENGLISH]))
+    (docs / "scan.pdf").write_bytes(scan)
+    ended = knowledge.succeed("ingest", "docs/scan.pdf", "-t", tenant)
+    assert "pages without text: docs/scan.pdf: 2, 3" in ended.err
+    (docs / "scan.pdf").write_bytes(scan + b"\n")
+    found = knowledge.succeed("ingest", "docs/scan.pdf", "-t", tenant, "--json").json
+    assert found["pages_without_text"] == [{"path": "docs/scan.pdf", "pages": [2, 3]}]
+
+
 def test_ingest_makes_files_searchable_and_repeats_nothing(
     knowledge: CommandLine, tenant: str, docs: Path
 ) -> None:
     first = knowledge.succeed("ingest", "docs", "-t", tenant, "--tag", "harbour", "--json")
     assert (first.json["files"], first.json["indexed"], first.json["failed"]) == (3, 2, [])
+    assert first.json["pages_without_text"] == []
     assert first.json["skipped"][0]["path"] == "docs/photo.png"
     assert "files: 2 of 2" in first.err or "files: 3 of 3" in first.err
 

@@ -18,7 +18,9 @@ def surroundings(
     service: RunningService, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a reader has at hand: the service, a token, a handbook."""
-    (tmp_path / "handbook.md").write_text("# Harbour\n\nThe harbour master opens the harbour by radio.\n")
+    (tmp_path / "handbook.md").write_text(
+        "# Radio\n\nThe harbour master listens to channel 12 of the radio.\n"
+    )
     monkeypatch.chdir(tmp_path)
     for name, value in (("URL", service.url), ("TOKEN", token)):
         monkeypatch.setenv(f"KNOWLEDGE_{name}", value)

@@ -69,6 +69,8 @@ def test_settings_are_read_from_every_documented_variable() -> None:
         KB_WORKER="off",
         KB_FILES_AT_ONCE="4",
         KB_CHUNK_OVERLAP="40",
+        KB_OCR_SECONDS="600",
+        KB_SOURCE_MAX_DELETIONS="0.5",
         KB_HOST="::1",
         KB_PORT="9000",
         KB_METRICS_PORT="9001",
@@ -115,7 +117,9 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     assert (search.semantic_weight, search.keyword_weight, search.similarity_threshold) == (0.1, 0.9, 0)
     assert settings.ingestion.max_upload_bytes == 1000
     assert not settings.ingestion.worker
+    assert settings.ingestion.ocr_seconds == 600
     assert (settings.ingestion.files_at_once, settings.ingestion.chunk_overlap) == (4, 40)
+    assert settings.ingestion.source_max_deletions == 0.5
     assert (settings.server.host, settings.server.port, settings.server.metrics_port) == ("::1", 9000, 9001)
     assert (settings.logging.level, settings.logging.format) == ("warning", "json")
 

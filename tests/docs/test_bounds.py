@@ -139,6 +139,7 @@ def test_the_bounds_of_records_are_those_of_the_code() -> None:
             ("saved searches", "tenant"): MAX_OF_A_TENANT,
             ("pending webhook messages", "subscription"): MAX_WAITING,
             ("ended webhook messages", "tenant"): MOST_ENDED_DELIVERIES,
+            ("receipts of erasures", "tenant"): None,
             ("revoked tokens", "tenant"): MAX_REVOKED,
             ("turns at hosts of webhooks", "service"): None,
         }.items()

@@ -20,10 +20,10 @@ def check_chunks(
     covered = [False] * len(document.text)
     for index, chunk in enumerate(chunks):
         assert chunk.index == index
-        assert document.text[chunk.char_start : chunk.char_end] == chunk.text
+        assert chunk.lead + document.text[chunk.char_start : chunk.char_end] == chunk.text
         assert chunk.text.strip()
         assert count(chunk.text) <= most
-        covered[chunk.char_start : chunk.char_end] = [True] * len(chunk.text)
+        covered[chunk.char_start : chunk.char_end] = [True] * (chunk.char_end - chunk.char_start)
     assert all(seen or sign.isspace() for seen, sign in zip(covered, document.text, strict=True))
     assert all(early.char_start <= late.char_start for early, late in pairwise(chunks))
     assert all(early.char_end < late.char_end for early, late in pairwise(chunks))

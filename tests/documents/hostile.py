@@ -76,6 +76,16 @@ ATTACKS = (
         lambda: b"<!doctype html>" + b"<p><b>a</b>" * 1_000_000,
         f"{TOO_MUCH_MEMORY}|{TOO_LONG}",
     ),
+    Attack(
+        "HTML table whose cells span",
+        "a.html",
+        lambda: (
+            b"<html><table>"
+            + (b"<tr>" + (b"<td rowspan=99999>" + b"word " * 400) * 50) * 2
+            + b"<tr><td>x" * 500
+        ),
+        f"{TOO_MUCH_MEMORY}|{TOO_LONG}",
+    ),
     Attack("PDF that unpacks twice", "a.pdf", write_flate_bomb, TOO_MUCH_MEMORY),
     Attack("PDF with endless text", "a.pdf", write_text_bomb, f"{TOO_MUCH_MEMORY}|{TOO_LONG}"),
     Attack("PDF of pages that take long", "a.pdf", write_heavy_pages, TOO_SLOW),
@@ -241,6 +251,19 @@ ATTACKS = (
 )
 
 HARMLESS = (
+    Attack(
+        "HTML of nested menus",
+        "a.html",
+        lambda: b"<html><p>y</p>" + b"<header><p class=nav>" * 900 + b"<p class=nav></p>" * 99_999,
+        "y",
+    ),
+    Attack(
+        "DOCX with many texts in one run",
+        "a.docx",
+        lambda: write_raw_docx("<w:p><w:r>" + "<w:t>x</w:t>" * 60_000 + "</w:r></w:p>"),
+        "x",
+    ),
+    Attack("Markdown tables without end", "a.md", lambda: b"|a|b|\n|-|-|\n" + b"|c|d|\n" * 100_000, "|c|d|"),
     Attack("spaces without end", "a.txt", lambda: b" " * 600_000 + b"x", "x"),
     Attack("brackets in a heading", "a.md", lambda: b"# " + b"[" * 200_000 + b"\n\nx", "x"),
     Attack("spaces in a heading", "a.md", lambda: b"# " + b" " * 200_000 + b"x", "x"),

@@ -67,7 +67,7 @@ def write_raw_pptx(slides: Sequence[str], *, prolog: str = "", shown: Sequence[i
     )
     members = {
         "ppt/presentation.xml": f'<p:presentation xmlns:p="{SLIDES}" xmlns:r="{RELATIONS}"><p:sldIdLst>{listed}'
-        "</p:sldIdLst></p:presentation>",
+        '</p:sldIdLst><p:sldSz cx="12192000" cy="6858000"/></p:presentation>',
         "ppt/_rels/presentation.xml.rels": f'<Relationships xmlns="{PACKAGE}">{related}</Relationships>',
     }
     for number, body in zip(numbers, slides, strict=True):

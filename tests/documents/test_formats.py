@@ -3,10 +3,12 @@ from __future__ import annotations
 import io
 import time
 import zipfile
+from collections.abc import Iterator
 
 import pytest
 
 from app.documents.formats import FORMATS, DocumentFormat, detect_format
+from app.documents.ocr.access import provide
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
 from tests.documents.office import write_pptx, write_xlsx, write_zip
 from tests.fixtures.documents import write_docx, write_pdf, write_raw_docx
@@ -49,7 +51,7 @@ def test_format_is_recognised_from_the_bytes(
 @pytest.mark.parametrize(
     ("data", "hint"),
     [
-        (b"\x89PNG\r\n\x1a\n\x00\x00", "kind of file is not supported"),
+        (b"\x7fELF\x02\x01\x01\x00\x00", "kind of file is not supported"),
         (bytes(range(256)), "kind of file is not supported"),
         (b"PK\x05\x06" + bytes(18), "kind of file is not supported"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "old Office"),
@@ -147,7 +149,43 @@ def test_kinds_of_text_are_distinguished(
     assert detect_format(data, filename, declared).name == expected
 
 
-@pytest.mark.parametrize("item", FORMATS, ids=lambda item: item.name)
+IMAGES = {
+    "png": b"\x89PNG\r\n\x1a\n\0",
+    "jpeg": b"\xff\xd8\xff\xe0\0",
+    "tiff": b"MM\0*\0",
+    "webp": b"RIFF\x24\0\0\0WEBPVP8 ",
+    "gif": b"GIF89a\1\0",
+    "bmp": b"BM" + bytes(12) + b"\x28\0\0\0",
+}
+
+
+@pytest.fixture
+def images_allowed() -> Iterator[None]:
+    provide("here")
+    yield
+    provide(None)
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_is_refused_with_the_name_of_the_extra(name: str) -> None:
+    provide("absent")
+    try:
+        with pytest.raises(UnsupportedMediaType, match=r"is an image .*knowledge-search\[ocr\]") as refusal:
+            detect_format(IMAGES[name], "a.pdf", "application/pdf")
+    finally:
+        provide(None)
+    assert "PNG" not in str(refusal.value).rpartition("supported kinds:")[2]
+
+
+@pytest.mark.usefixtures("images_allowed")
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_is_recognised_with_the_extra(name: str) -> None:
+    kind = detect_format(IMAGES[name], "a.pdf", "application/pdf")
+    assert (kind.name, kind.image) == (name, True)
+    assert detect_format(b"GIF89a is a format, and BM is not", "a.gif", "image/gif").name == "text"
+
+
+@pytest.mark.parametrize("item", [item for item in FORMATS if not item.image], ids=lambda item: item.name)
 def test_stored_media_type_gives_the_same_format(item: DocumentFormat) -> None:
     data = {
         "pdf": write_pdf([["x"]]),
@@ -159,6 +197,7 @@ def test_stored_media_type_gives_the_same_format(item: DocumentFormat) -> None:
         "svg": b"<svg/>",
         "json": b"{}",
         "jsonl": b"{}",
+        "sourcemap": b'{"sources": []}',
     }.get(item.name, b"plain words")
     assert detect_format(data, "no-extension", item.media_type).name == item.name
 

@@ -69,6 +69,12 @@ def _xlsx(texts: Blocks) -> bytes:
 WRITERS: dict[str, Callable[[Blocks], bytes]] = {
     "text": _code,
     "code": _code,
+    "css": _code,
+    "javascript": _code,
+    "lockfile": lambda texts: "\n".join(
+        f'[[package]]\nname = "{text}"\nversion = "1"' for text in texts
+    ).encode(),
+    "sourcemap": lambda texts: json.dumps({"version": 3, "sources": texts}).encode(),
     "markdown": _markdown,
     "html": _html,
     "svg": _svg,
@@ -85,10 +91,21 @@ WRITERS: dict[str, Callable[[Blocks], bytes]] = {
 }
 
 
+EXTENSIONS = {
+    "text": "txt",
+    "code": "py",
+    "markdown": "md",
+    "javascript": "js",
+    "lockfile": "lock",
+    "sourcemap": "map",
+}
+
+
 def test_every_format_has_a_writer() -> None:
-    assert set(WRITERS) == {kind.name for kind in FORMATS}
+    pictures = {kind.name for kind in FORMATS if kind.media_type.startswith("image/")} - {"svg"}
+    assert set(WRITERS) == {kind.name for kind in FORMATS} - pictures
     for name, write in WRITERS.items():
-        extension = {"text": "txt", "code": "py", "markdown": "md"}.get(name, name)
+        extension = EXTENSIONS.get(name, name)
         assert detect_format(write(["ab", "cd"]), f"a.{extension}").name == name
 
 

@@ -19,6 +19,8 @@ from schemathesis.openapi.checks import EnsureResourceAvailability, RejectedPosi
 LAWFUL_REFUSALS = (
     r"there is no entry with this id",
     r"there is no asset with this id",
+    r"^must have exactly one of asset_id, entry_id and subject$",
+    r"must be, with asset_ids, 1 to \d+ ids",
     r"must be the next_cursor of an earlier response",
     r"must (be|have) (text of |a list of )?(at most )?\d+ .* characters, no NUL and no lone surrogates",
     r"must not contain (NUL|lone)",

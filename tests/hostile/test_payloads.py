@@ -18,6 +18,7 @@ from tests.fixtures.http.expectations import expect_fields, expect_problem
 
 SEARCH = "/knowledge/search"
 ENTRIES = "/knowledge/entries"
+SOURCES = "/knowledge/sources"
 JSON = {"Content-Type": "application/json"}
 UNKNOWN = "0190b8f6-0000-7000-8000-000000000000"
 
@@ -103,7 +104,7 @@ async def test_parsing_a_large_body_does_not_block_other_requests() -> None:
 LIMITS = {
     path: bounds.bytes
     for path, bounds in BODIES.items()
-    if path.startswith("/knowledge") and path not in UPLOADS
+    if path.startswith("/knowledge") and path not in UPLOADS | {SOURCES}
 }
 
 
@@ -114,6 +115,14 @@ async def test_each_path_has_its_own_body_limit(admin: Caller, path: str, limit:
     fits = await admin.post(path, content=b" " * limit, headers=JSON)
     assert fits.status_code in (307, 404, 422), fits.text
     refused = await admin.post(path.rstrip("/"), content=b" " * (limit + 1), headers=JSON)
+    assert f"limit of {limit} bytes" in expect_problem(refused, 413)["detail"]
+
+
+async def test_a_manifest_has_its_own_body_limit(admin: Caller) -> None:
+    limit = BODIES[SOURCES].bytes
+    fits = await admin.request("PUT", f"{SOURCES}/a", content=b" " * limit, headers=JSON)
+    assert fits.status_code == 422, fits.text
+    refused = await admin.request("PUT", f"{SOURCES}/a", content=b" " * (limit + 1), headers=JSON)
     assert f"limit of {limit} bytes" in expect_problem(refused, 413)["detail"]
 
 

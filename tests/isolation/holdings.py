@@ -23,8 +23,10 @@ class Holdings:
     cursors: Mapping[str, str]
 
 
-async def fill(caller: Caller, word: str, work: Callable[[], Awaitable[None]]) -> Holdings:
-    """Give the caller's tenant entries, an asset with chunks, a search and a saved search; all contain `word`."""
+async def fill(
+    caller: Caller, word: str, work: Callable[[], Awaitable[None]], *, with_sources: bool = True
+) -> Holdings:
+    """Give the caller's tenant entries, an asset with chunks, searches and sources; all contain `word`."""
     parent = await caller.add(f"All about {word}", tags=[word, "harbour", "night"], external_id=word)
     for subject in SUBJECTS:
         await caller.add(
@@ -34,6 +36,9 @@ async def fill(caller: Caller, word: str, work: Callable[[], Awaitable[None]]) -
     text = f"# {word}\n\n" + "\n\n".join(f"{word} reads about {subject}." for subject in SUBJECTS)
     asset = (await caller.upload(f"{word}.md", text.encode(), "text/markdown", external_id=word)).json()
     await work()
+    for source in ("shelf", f"shelf-{word}") if with_sources else ():
+        manifest = {"items": [{"external_id": f"{word}-{n}.md", "digest": "1"} for n in range(2)]}
+        await caller.request("PUT", f"/knowledge/sources/{source}", json=manifest)
     # An asset that is not processed yet.
     await caller.upload(f"{word}-2.md", f"{word} once more".encode(), "text/markdown")
     found = await caller.search(f"{word} harbour", limit=1)

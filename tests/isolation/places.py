@@ -71,7 +71,8 @@ def list_places(document: Schema) -> list[Place]:
             body = _json_body(document, operation)
             valid = make_valid(document, body) if body is not None else None
             for parameter in operation.get("parameters", ()):
-                takes_id = parameter["in"] == "path" or _is_id(document, parameter["schema"])
+                # Another path parameter is a name that the caller gives, such as that of a source.
+                takes_id = _is_id(document, parameter["schema"])
                 is_cursor = parameter["name"] == "cursor"
                 if takes_id or is_cursor:
                     spot = (parameter["name"],)

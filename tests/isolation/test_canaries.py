@@ -16,11 +16,7 @@ from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.providers.failing import FailingProvider
 from tests.isolation.holdings import fill, snapshot
-from tests.isolation.places import make_valid
-
-CANARY = "bluebird"
-NEAR = ("bluebi", "bluebirt", "bluebork", "bluebrid", "bluebir", '"blue bird"', "blue", "bluebIrt harbour")
-"""Words similar to the canary: the input of spelling corrections and suggestions."""
+from tests.isolation.looking import CANARY, NEAR, look_everywhere
 
 
 @pytest.fixture
@@ -35,31 +31,6 @@ def log() -> Iterator[io.StringIO]:
         log.setLevel(level)
         log.handlers[:] = handlers
         log.propagate = propagate
-
-
-async def look_everywhere(caller: Caller, app: FastAPI, entry_id: str) -> list[str]:
-    """All that the caller can learn from every endpoint, and from searches for words similar to the canary."""
-    document, told = app.openapi(), []
-    for word in NEAR:
-        for mode in ("keyword", "hybrid", "semantic"):
-            found = await caller.post(
-                "/knowledge/search", {"query": word, "mode": mode, "explain": True, "tags": None}
-            )
-            told.append(found.text)
-        why = {"entry_id": entry_id, "request": {"query": word, "explain": True}}
-        told.append((await caller.post("/knowledge/search/why-not", why)).text)
-        found = await caller.post("/knowledge/search", {"query": word, "tags": ["nothing has it"]})
-        told.append(found.text)
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            content = operation.get("requestBody", {}).get("content", {}).get("application/json")
-            body = make_valid(document, content["schema"]) if content else None
-            place = path.replace("{tenant_id}", str(caller.tenant_id)).replace("{entry_id}", entry_id)
-            if "{" not in place and method != "delete":
-                answer = await caller.request(method.upper(), place, json=body)
-                assert answer.status_code < 500, (method, place, answer.text)
-                told.append(f"{answer.headers} {answer.text}")
-    return told
 
 
 async def test_canaries_of_one_tenant_are_not_visible_to_others(

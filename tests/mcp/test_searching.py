@@ -46,6 +46,7 @@ async def test_kb_search_answers_as_http_does(app: FastAPI, admin: Caller, reade
         citation = hit.pop("citation")
         assert citation["text"] == f"entry {hit['id']}"
         assert hit.pop("content_cut") is False
+        assert hit.pop("flags") == []
         assert hit["content"] in text
         assert hit["id"] in text
     assert found.pop("budget") is None
@@ -230,7 +231,7 @@ def test_every_argument_of_a_reading_tool_is_described() -> None:
             assert len(schema["description"]) > 20, (name, field)
     assert set(TOOLS["kb_search"].input_schema["properties"]) == {
         *("query", "role", "tags", "entry_type", "limit", "min_confidence"),
-        *("explain", "token_budget", "filter", "created_after", "created_before"),
+        *("explain", "token_budget", "filter", "created_after", "created_before", "as_of"),
     }
     assert set(TOOLS["kb_get_related"].input_schema["properties"]) == {"entry_id", "limit"}
     defaults = {

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-audit.lock")
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-ocr.lock", "requirements-audit.lock")
 
 
 @pytest.mark.parametrize("name", LOCKS)

@@ -52,6 +52,7 @@ FIELDS: Mapping[str, tuple[Any, ...]] = {
     "model": ("all-MiniLM-L6-v2",),
     "AssetModel.name": ("handbook.pdf",),
     "ModelInfo.name": ("all-MiniLM-L6-v2",),
+    "SourceStatusModel.name": ("handbook",),
     "name": ("Acme",),
     "next_cursor": (None,),
     "overlap_count": (None,),
@@ -108,7 +109,8 @@ class ExampleMaker:
         """Generate an example of the field `name` or `Model.name`; unless `complete`, only with required fields."""
         schema = self._resolve(schema)
         short = name.rpartition(".")[2]
-        for value in (*FIELDS.get(name, ()), *schema.get("examples", ()), *FIELDS.get(short, ())):
+        qualified = FIELDS.get(name, ()) if name != short else ()
+        for value in (*qualified, *schema.get("examples", ()), *FIELDS.get(short, ())):
             if self._allows(schema, value):
                 return value
         if "const" in schema:

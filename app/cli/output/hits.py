@@ -130,10 +130,14 @@ def _describe(hit: Hit) -> str:
     if hit.asset_name is not None:
         page = hit.metadata.get("page")
         parts.append(f"{flatten(hit.asset_name)}, page {page}" if page else flatten(hit.asset_name))
+    if hit.origin is not None:
+        parts.append(f"from {hit.origin.text}")
     if hit.tags:
         parts.append(" ".join(f"#{flatten(tag)}" for tag in hit.tags))
     if hit.is_verified:
         parts.append("verified")
+    if isinstance(flags := hit.metadata.get("flags"), list):
+        parts.append(f"suspicious: {', '.join(flags)}")
     return " · ".join([*parts, str(hit.id)])
 
 

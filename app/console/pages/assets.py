@@ -12,6 +12,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from app.auth.principal import Role
 from app.console.parts.asset_form import AssetForm, render_asset_form
+from app.console.parts.document_text import make_blocks
 from app.console.parts.entry_form import errors_at, read_fields, read_roles, read_tags, read_texts
 from app.console.parts.pager import PAGE_SIZE, page_links
 from app.console.parts.text_marking import mark_chunks
@@ -19,6 +20,7 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import Conflict, InvalidInput, PreconditionFailed
 from app.knowledge.entries.drafts import UNSET
+from app.knowledge.entries.inspection import DOCUMENT_PART
 from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.vocabulary import Audience
 from app.web.access import CurrentCaller, CurrentServices
@@ -34,6 +36,8 @@ PART = 20_000
 """Maximum number of characters of a text per page."""
 FOLLOWED = 50
 """Maximum number of documents whose status one request updates."""
+CODE = frozenset({"text/x-source", "application/json", "application/x-ndjson"})
+"""Media types whose line breaks and spaces are shown as they are."""
 STATUSES = ("pending", "processing", "indexed", "failed")
 DEFAULT_ROLES = ("all",)
 TEXTS = ("external_id", "tags", "metadata")
@@ -102,21 +106,48 @@ async def show_asset(
     chunk: int | None = None,
     done: str = "",
 ) -> Response:
-    """Show a document and a part of its text: from `start`, or the part with the given chunk."""
+    """Show a part of a document: with the character `start`, or with a chunk, which is marked."""
     tenant_id = caller.tenant_id
     asset = await services.assets.get(tenant_id, asset_id)
-    if chunk is not None:
-        start = await services.inspection.find_chunk(tenant_id, asset_id, chunk) // PART * PART
-    part = await services.inspection.text_part(tenant_id, asset_id, start, PART)
+    passage = None if chunk is None else await services.inspection.find_chunk(tenant_id, asset_id, chunk)
+    part = await services.inspection.document_part(
+        tenant_id, asset_id, passage[0] if passage else start, passage
+    )
     return render(
         request,
         "pages/asset.html",
         asset=asset,
         part=part,
+        blocks=make_blocks(part, is_code=asset.media_type in CODE) if part else [],
+        size=DOCUMENT_PART,
+        top=min((heading.level for heading in part.contents), default=1) if part else 1,
+        done=DONE.get(done),
+    )
+
+
+@readers.get("/assets/{asset_id}/chunks")
+async def show_chunks(
+    request: Request,
+    asset_id: UUID,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    start: int = 0,
+    chunk: int | None = None,
+) -> Response:
+    """Show where the chunks of a document begin and end: from `start`, or the part with the given chunk."""
+    tenant_id = caller.tenant_id
+    asset = await services.assets.get(tenant_id, asset_id)
+    if chunk is not None:
+        start = (await services.inspection.find_chunk(tenant_id, asset_id, chunk))[0] // PART * PART
+    part = await services.inspection.text_part(tenant_id, asset_id, start, PART)
+    return render(
+        request,
+        "pages/asset_chunks.html",
+        asset=asset,
+        part=part,
         stretches=mark_chunks(part) if part else [],
         size=PART,
         chosen=None if chunk is None else chunk + 1,
-        done=DONE.get(done),
     )
 
 

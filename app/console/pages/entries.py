@@ -25,6 +25,7 @@ from app.web.pages import PageCursor
 
 readers = console_router(Role.READER)
 writers = console_router(Role.CREATOR)
+admins = console_router(Role.TENANT_ADMIN)
 
 LIST = "/console/entries"
 PAGE = "the entry's page"
@@ -33,6 +34,7 @@ DONE = {
     "exists": "An entry with this text or external id existed already and has been updated.",
     "changed": "The changes have been saved.",
     "deleted": "The entry has been deleted.",
+    "released": "The entry has been released: searches find it.",
 }
 
 
@@ -46,6 +48,7 @@ async def show_entries(
     source: str = "",
     asset_id: str = "",
     include_expired: str = "",
+    include_quarantined: str = "",
     cursor: PageCursor = "",
     done: str = "",
 ) -> Response:
@@ -60,9 +63,11 @@ async def show_entries(
         source=cast(Source | None, _one_of("source", source, get_args(Source))),
         asset_id=_id("asset_id", asset_id),
         include_expired=include_expired == "true",
+        include_quarantined=include_quarantined == "true",
     )
     filters = {"entry_type": entry_type, "tag": tag, "source": source, "asset_id": asset_id}
     filters["include_expired"] = "true" if include_expired == "true" else ""
+    filters["include_quarantined"] = "true" if include_quarantined == "true" else ""
     given = {name: value for name, value in filters.items() if value}
     return render(
         request,
@@ -151,6 +156,14 @@ async def delete_entry(
         status = 412 if isinstance(error, PreconditionFailed) else 409
         return await _show_question(request, entry_id, caller, services, status=status, refusal=str(error))
     return RedirectResponse(f"{LIST}?done=deleted", 303)
+
+
+@admins.post("/entries/{entry_id}/release")
+async def release_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Release the entry from quarantine."""
+    await services.entries.get(caller.tenant_id, entry_id)
+    await services.entries.quarantine.release(caller.tenant_id, entry_ids=[entry_id], actor=caller.subject)
+    return _lead_to(entry_id, "released")
 
 
 @readers.get("/entries/{entry_id}")

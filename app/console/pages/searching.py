@@ -148,7 +148,7 @@ async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:
     except ValueError:
         if wanted and "\x00" not in wanted:
             page = await services.entries.list_entries(
-                caller.tenant_id, limit=1, external_id=wanted, include_expired=True
+                caller.tenant_id, limit=1, external_id=wanted, include_expired=True, include_quarantined=True
             )
             if page.items:
                 return page.items[0].id

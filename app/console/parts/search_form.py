@@ -21,7 +21,7 @@ LONGEST_ADDRESS = 2_000
 
 WORDS = (
     *("query", "mode", "fusion", "role", "scope", "source", "tags_match", "rerank", "group_by", "cursor"),
-    *("created_after", "created_before", "updated_after", "updated_before"),
+    *("created_after", "created_before", "updated_after", "updated_before", "as_of"),
 )
 WHOLE_NUMBERS = ("limit", "rrf_k", "ef_search")
 NUMBERS = ("similarity_threshold", "min_confidence", "diversity", "weights.semantic", "weights.keyword")

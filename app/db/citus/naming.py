@@ -14,15 +14,20 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 SHARD_FUNCTIONS = (
+    "was_current",
     "repeats_another",
     "entry_matches",
     "pending_entries",
     "keyword.filtered_ids",
     "keyword.matching_entries",
+    "keyword.former_words",
     "keyword.search",
     "keyword.matched_queries",
     "keyword.tag_overlaps",
     "keyword.derived_entries",
+    "entries_at",
+    "embeddings_at",
+    "pending_versions",
     "queue.claim_job",
     "queue.count_jobs",
     "tenancy.create_vector_index",
@@ -32,7 +37,8 @@ SHARD_FUNCTIONS = (
 whose names end with the number of the group."""
 
 _TAKES_ENTRY = ("entry_passes", "entry_matches", "entry_fulfils")
-"""Functions with an argument of the row type of `entries`, which a row of a shard does not have."""
+"""Functions with an argument of the row type of `entries`, which a row of a shard does not have; `former_entry` has one
+of `former_entries`."""
 
 _OF_NODES = {"queue.claim_job": "shards.claim_job", "queue.count_jobs": "shards.count_jobs"}
 
@@ -81,6 +87,7 @@ def mark(text: str, tables: Iterable[str], *, casts: bool = True) -> str:
     text = re.sub(rf"'(?:public\.)?({table})'::regclass", r"'public.@{\1}'::regclass", text)
     if casts:
         text = re.sub(rf"\b({'|'.join(_TAKES_ENTRY)})\((\w+), ", r"\1(row(\2.*)::public.entries, ", text)
+        text = re.sub(r"\bformer_entry\((\w+)\)", r"former_entry(row(\1.*)::public.former_entries)", text)
     functions = "|".join(re.escape(function) for function in SHARD_FUNCTIONS)
     return re.sub(
         rf"(?<![\w.])(?:public\.)?({functions})\(",

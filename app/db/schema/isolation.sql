@@ -99,7 +99,7 @@ select format('policy %s on %s shows rows of other tenants', quote_ident(p.polna
    and not (p.polroles <@ array[to_regrole('kb_app')::oid, c.relowner]
             and coalesce(x.condition, o.own) = o.own and coalesce(x.checked, o.own) = o.own
             and (p.polcmd in ('r', 'd') or x.checked is not null) and (p.polcmd = 'a' or x.condition is not null))
-   and not (o.base = to_regclass('public.entries') and p.polname = 'keyword_search' and p.polcmd = 'r'
+   and not (o.base in (to_regclass('public.entries'), to_regclass('public.former_entries')) and p.polname = 'keyword_search' and p.polcmd = 'r'
             and p.polroles = array[to_regrole('kb_keyword')::oid])
    and not (o.base = to_regclass('public.jobs') and (p.polname, p.polcmd) in (('queue_select', 'r'), ('queue_update', 'w'))
             and p.polroles = array[to_regrole('kb_queue')::oid])
@@ -206,7 +206,7 @@ select format('%s may %s on %s', g.grantee, g.privilege, g.place) as fault,
   left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = g.oid
  where g.role <> g.owner
    and (g.privilege ~ '^(TRUNCATE|REFERENCES|TRIGGER)' or g.grantee = 'public'
-        or g.grantee = 'kb_keyword' and (coalesce(s.base, g.oid), g.privilege) <> (to_regclass('public.entries')::oid, 'SELECT')
+        or g.grantee = 'kb_keyword' and not coalesce(g.privilege = 'SELECT' and coalesce(s.base, g.oid) = any (array[to_regclass('public.entries'), to_regclass('public.former_entries')]::oid[]), false)
         or g.grantee = 'kb_queue' and (case coalesce(s.base, g.oid) when to_regclass('public.jobs') then 'jobs '
                                             when to_regclass('public.embedding_models') then 'models ' else '' end || g.privilege) not in (
              'jobs SELECT', 'jobs UPDATE (state)', 'jobs UPDATE (attempts)', 'jobs UPDATE (fence)',
@@ -244,7 +244,7 @@ with known (name, owner) as (
          ('tenancy.note_action', 'entries'), ('tenancy.change_limits', 'entries'), ('public.index_words', 'entries'),
          ('tenancy.list_revoked_tokens', 'entries'), ('tenancy.revoke_token', 'entries'),
          ('tenancy.create_vector_index', 'entries'), ('tenancy.drop_vector_index', 'entries'),
-         ('tenancy.take_turns', 'entries'), ('tenancy.prune_audit', 'entries'),
+         ('tenancy.take_turns', 'entries'), ('tenancy.prune_audit', 'entries'), ('tenancy.pseudonymise_actor', 'entries'),
          ('keyword.search', 'kb_keyword'), ('keyword.matched_queries', 'kb_keyword'),
          ('keyword.filtered_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
          ('keyword.derived_entries', 'kb_keyword'), ('keyword.matching_entries', 'kb_keyword'),

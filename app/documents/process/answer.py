@@ -10,18 +10,39 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import get_args
 
-from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits, PartSpan
+from app.documents.parsed import (
+    HeadingSpan,
+    HiddenReason,
+    HiddenSpan,
+    PageSpan,
+    ParsedDocument,
+    ParseLimits,
+    PartSpan,
+    RecognisedSpan,
+    TableSpan,
+)
 from app.documents.readers.builder import MAX_TITLE, MAX_TITLES
 
 _BYTES_PER_CHARACTER = 4
 _COLUMN = "I"
-_COLUMNS = (("headings", 3), ("pages", 3), ("parts", 3))
+_COLUMNS = (
+    ("headings", 3),
+    ("pages", 3),
+    ("parts", 3),
+    ("tables", 3),
+    ("hidden", 3),
+    ("pages_without_text", 1),
+    ("recognised", 2),
+)
 """Start, level and length of title of each heading; number, start and end of each page; start, end and format of each
-part."""
+part; start, end of the header and end of each table; start, end and reason of each hidden span; numbers of pages; start
+and end of each recognised span."""
 MAX_LINE = 64 << 10
 _MAX_PARTS = 10_000
 _MAX_LEVEL = 1_000
+_REASONS: tuple[HiddenReason, ...] = get_args(HiddenReason)
 
 
 class Malformed(Exception):
@@ -48,7 +69,8 @@ class Answer:
 
 def max_answer_bytes(limits: ParseLimits) -> int:
     """The size of the longest answer within these limits."""
-    places = 3 * (limits.max_headings + limits.max_pages + _MAX_PARTS)
+    places = 3 * (limits.max_headings + limits.max_pages + _MAX_PARTS + limits.max_tables + limits.max_hidden)
+    places += limits.max_pages + 2 * limits.ocr_pages
     characters = limits.max_characters + MAX_TITLES
     return MAX_LINE + array(_COLUMN).itemsize * places + _BYTES_PER_CHARACTER * characters
 
@@ -69,6 +91,10 @@ def write_answer(answer: Answer) -> list[bytes]:
         "headings": _flatten((item.start, item.level, len(item.title)) for item in document.headings),
         "pages": _flatten((page.number, page.start, page.end) for page in document.pages),
         "parts": _flatten((part.start, part.end, formats.index(part.format)) for part in document.parts),
+        "tables": _flatten((table.start, table.header_end, table.end) for table in document.tables),
+        "hidden": _flatten((span.start, span.end, _REASONS.index(span.reason)) for span in document.hidden),
+        "pages_without_text": array(_COLUMN, document.pages_without_text),
+        "recognised": _flatten((span.start, span.end) for span in document.recognised),
     }
     titles = "".join(heading.title for heading in document.headings).encode()
     line |= {
@@ -104,7 +130,15 @@ def _read(data: bytes | bytearray, limits: ParseLimits) -> Answer:
         _require(any(reason is not None for reason in (answer.refusal, answer.exhausted, answer.failure)))
         return answer
     counts = dict(zip((name for name, _ in _COLUMNS), map(_number, line["counts"]), strict=True))
-    most = {"headings": limits.max_headings, "pages": limits.max_pages, "parts": _MAX_PARTS}
+    most = {
+        "headings": limits.max_headings,
+        "pages": limits.max_pages,
+        "parts": _MAX_PARTS,
+        "tables": limits.max_tables,
+        "hidden": limits.max_hidden,
+        "pages_without_text": limits.max_pages,
+        "recognised": limits.ocr_pages,
+    }
     _require(all(counts[name] <= most[name] for name in most))
     place = end + 1
     columns = {}
@@ -129,6 +163,12 @@ def _read(data: bytes | bytearray, limits: ParseLimits) -> Answer:
             PartSpan(start, end, _text(line["formats"][kind]))
             for start, end, kind in _rows(columns["parts"], 3)
         ),
+        tables=tuple(TableSpan(*table) for table in _rows(columns["tables"], 3)),
+        hidden=tuple(
+            HiddenSpan(start, end, _REASONS[reason]) for start, end, reason in _rows(columns["hidden"], 3)
+        ),
+        pages_without_text=tuple(columns["pages_without_text"]),
+        recognised=tuple(RecognisedSpan(start, end) for start, end in _rows(columns["recognised"], 2)),
     )
     _check_positions(document, limits)
     return Answer(document, missing=answer.missing)
@@ -148,8 +188,13 @@ def _check_positions(document: ParsedDocument, limits: ParseLimits) -> None:
     headings = document.headings
     _require(_ascend([heading.start for heading in headings], length))
     _require(all(0 < heading.level <= _MAX_LEVEL for heading in headings))
-    for spans in (document.pages, document.parts):
+    for spans in (document.pages, document.parts, document.hidden, document.recognised):
         _require(_ascend([place for span in spans for place in (span.start, span.end)], length))
+    tables = document.tables
+    _require(
+        _ascend([place for table in tables for place in (table.start, table.header_end, table.end)], length)
+    )
+    _require(_ascend(document.pages_without_text, document.total_pages or 0))
     _require(all(page.number == index for index, page in enumerate(document.pages, 1)))
     _require((document.total_pages or 0) <= limits.max_pages and len(document.title or "") <= MAX_TITLE)
 

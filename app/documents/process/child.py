@@ -1,6 +1,7 @@
 """The confined process: reads one request from stdin, parses the file, and writes one answer to stdout.
 
-The request is a line of JSON followed by the file. The readers that it names are loaded first, and the process is
+The request is a line of JSON followed by the file. The readers that it names, and the models of text recognition if it
+asks for them, are loaded first, and the process is
 confined before any byte of the file is read: from then on it can open nothing, not even its own modules.
 """
 
@@ -13,14 +14,18 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from app.documents.formats import DocumentFormat, find_format
+from app.documents.ocr.access import provide
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.answer import Answer, write_answer
 from app.documents.process.confinement import confine
 from app.errors import UnreadableDocument
 from app.kernel import die_with_parent
+
+if TYPE_CHECKING:
+    from app.documents.ocr.recogniser import Recogniser
 
 
 def main() -> None:
@@ -31,6 +36,7 @@ def main() -> None:
     kind, limits = find_format(request["format"]), ParseLimits(**request["limits"])
     for name in request["readers"]:
         import_module(find_format(name).module)
+    provide(request["ocr"], _load_recogniser(limits) if request["ocr"] == "here" else None)
     answer_pipe = os.fdopen(os.dup(1), "wb")
     silence = os.open(os.devnull, os.O_RDWR)
     os.dup2(silence, 1)
@@ -40,6 +46,12 @@ def main() -> None:
     answer_request(sys.stdin.buffer, answer_pipe, kind, limits, missing)
     # Skips the clean-up of the libraries, which is not needed.
     os._exit(0)
+
+
+def _load_recogniser(limits: ParseLimits) -> Recogniser:
+    # Its libraries take long to load and are in an extra.
+    recogniser: Recogniser = import_module("app.documents.ocr.loading").load_recogniser(limits)
+    return recogniser
 
 
 def answer_request(
@@ -55,7 +67,7 @@ def answer_request(
         pieces = write_answer(Answer(refusal=str(error)))
     except MemoryError:
         pieces = write_answer(Answer(exhausted="memory"))
-    except Exception as error:
+    except Exception as error:  # also ReaderMissing and RecognitionNeeded, which the parent expects
         # A hostile file can make a library raise any exception, and its message could contain content.
         pieces = write_answer(Answer(failure=type(error).__name__))
     with contextlib.suppress(BrokenPipeError):

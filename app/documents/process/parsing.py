@@ -11,11 +11,12 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import app
 from app.documents.formats import FORMATS, DocumentFormat, detect_format, expect_formats, find_format
+from app.documents.ocr.access import Availability, RecognitionNeeded, is_installed
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.answer import MAX_LINE, Answer, Malformed, max_answer_bytes, read_answer
 from app.documents.readers.bundle import ReaderMissing
@@ -27,6 +28,14 @@ _PIECE = 1 << 20
 # -I ignores the current directory and PYTHON* variables; the path is needed for a checkout that is not installed.
 _START = "import sys; sys.path.append(sys.argv.pop(1)); from app.documents.process.child import main; main()"
 _PACKAGE_ROOT = str(Path(app.__file__).resolve().parent.parent)
+# Without them, libraries of text recognition start threads, to which Landlock would not apply.
+_VARIABLES = {
+    "LC_ALL": "C.UTF-8",
+    "MALLOC_ARENA_MAX": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "ORT_DISABLE_TELEMETRY": "1",
+}
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 _CRASHES = frozenset(
     {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP}
@@ -37,6 +46,10 @@ class ParserDied(UnreadableDocument):
     """The parsing process crashed, was killed, or exceeded the time limit: a retry may succeed."""
 
 
+class ParserExhausted(UnreadableDocument):
+    """Reading the file needs more time or memory than there is."""
+
+
 async def parse_document(
     data: bytes,
     filename: str | None = None,
@@ -45,20 +58,14 @@ async def parse_document(
 ) -> ParsedDocument:
     """Read a file as text within limits; a cancelled call leaves no process behind.
 
+    Text is recognised on scanned pages if the extra `ocr` is installed; if that fails, the document is read without.
     Raises the errors of `detect_format`, and UnreadableDocument with the reason when the file is damaged,
     encrypted, without text, or exceeds a limit. The subclass ParserDied means that the file may not be the cause.
     """
     limits = limits or ParseLimits()
     kind = detect_format(data, filename, declared_type)
     started = time.perf_counter()
-    try:
-        async with asyncio.timeout(limits.seconds):
-            answer, status = await _run_child(data, kind, limits, expect_formats(kind, data))
-            if _lacks_reader(answer, limits):
-                answer, status = await _run_child(data, kind, limits, FORMATS)
-    except TimeoutError:
-        raise ParserDied(str(_too_slow(limits))) from None
-    document = await asyncio.to_thread(_read_document, answer, status, kind, limits)
+    document = await _parse(data, kind, limits)
     logger.debug(
         "document parsed",
         extra={
@@ -71,12 +78,55 @@ async def parse_document(
     return document
 
 
+async def _parse(data: bytes, kind: DocumentFormat, limits: ParseLimits) -> ParsedDocument:
+    """Loading the models takes a second, so the process that has them runs only for a file that needs it."""
+    readers = expect_formats(kind, data)
+    if not is_installed():
+        return await _parse_once(data, kind, limits, readers, "absent")
+    if not any(reader.image for reader in readers):
+        with contextlib.suppress(RecognitionNeeded):
+            return await _parse_once(data, kind, limits, readers, "elsewhere")
+    more = replace(
+        limits,
+        seconds=limits.seconds + limits.ocr_seconds,
+        memory_bytes=limits.memory_bytes + limits.ocr_memory_bytes,
+    )
+    try:
+        return await _parse_once(data, kind, more, readers, "here")
+    except (ParserDied, ParserExhausted) as error:
+        if kind.image:
+            raise
+        logger.warning("text recognition failed", extra={"format": kind.name, "reason": str(error)})
+    return await _parse_once(data, kind, limits, readers, "failed")
+
+
+async def _parse_once(
+    data: bytes,
+    kind: DocumentFormat,
+    limits: ParseLimits,
+    readers: Sequence[DocumentFormat],
+    ocr: Availability,
+) -> ParsedDocument:
+    try:
+        async with asyncio.timeout(limits.seconds):
+            answer, status = await _run_child(data, kind, limits, readers, ocr)
+            if _find_failure(answer, limits) == ReaderMissing.__name__:
+                # A member of an archive has another format than its name indicates.
+                answer, status = await _run_child(data, kind, limits, FORMATS, ocr)
+    except TimeoutError:
+        raise ParserDied(str(_too_slow(limits))) from None
+    if ocr == "elsewhere" and _find_failure(answer, limits) == RecognitionNeeded.__name__:
+        raise RecognitionNeeded
+    return await asyncio.to_thread(_read_document, answer, status, kind, limits)
+
+
 async def find_missing_protections() -> tuple[str, ...]:
     """The protections against a hostile file that this system lacks, as a parsing process finds them."""
     limits = ParseLimits()
     try:
         async with asyncio.timeout(limits.seconds):
-            answer, status = await _run_child(b"text", find_format("text"), limits, [find_format("text")])
+            text = find_format("text")
+            answer, status = await _run_child(b"text", text, limits, [text], "absent")
         if status == 0:
             return read_answer(answer, limits).missing
     except (Malformed, TimeoutError, OSError):
@@ -90,15 +140,20 @@ async def log_missing_protections() -> None:
         logger.warning("parser less protected", extra={"missing": ", ".join(missing)})
 
 
-def _lacks_reader(answer: bytearray, limits: ParseLimits) -> bool:
-    """Whether a member of an archive has another format than its name indicates."""
-    with contextlib.suppress(Malformed):
-        return len(answer) <= MAX_LINE and read_answer(answer, limits).failure == ReaderMissing.__name__
-    return False
+def _find_failure(answer: bytearray, limits: ParseLimits) -> str | None:
+    """The error that the process reports; None if it has read the document, or refuses it."""
+    if len(answer) <= MAX_LINE:
+        with contextlib.suppress(Malformed):
+            return read_answer(answer, limits).failure
+    return None
 
 
 async def _run_child(
-    data: bytes, kind: DocumentFormat, limits: ParseLimits, readers: Sequence[DocumentFormat]
+    data: bytes,
+    kind: DocumentFormat,
+    limits: ParseLimits,
+    readers: Sequence[DocumentFormat],
+    ocr: Availability,
 ) -> tuple[bytearray, int]:
     environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     child = await asyncio.create_subprocess_exec(
@@ -106,13 +161,13 @@ async def _run_child(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env=environment | {"LC_ALL": "C.UTF-8", "MALLOC_ARENA_MAX": "1"},
+        env=environment | _VARIABLES,
         start_new_session=True,
     )
     assert child.stdin is not None
     assert child.stdout is not None
     names = [reader.name for reader in readers]
-    line = {"format": kind.name, "readers": names, "limits": asdict(limits)}
+    line = {"format": kind.name, "readers": names, "limits": asdict(limits), "ocr": ocr}
     request = json.dumps(line).encode() + b"\n"
     feeding = asyncio.create_task(_feed(child.stdin, request, data))
     try:
@@ -183,12 +238,12 @@ def _explain_death(status: int, kind: DocumentFormat, limits: ParseLimits) -> Un
     return ParserDied(f"the {kind.label} file cannot be read")
 
 
-def _too_slow(limits: ParseLimits) -> UnreadableDocument:
-    return UnreadableDocument(f"the file takes more than {limits.seconds:g} s to read")
+def _too_slow(limits: ParseLimits) -> ParserExhausted:
+    return ParserExhausted(f"the file takes more than {limits.seconds:g} s to read")
 
 
-def _too_much_memory(limits: ParseLimits) -> UnreadableDocument:
-    return UnreadableDocument(f"the file needs more than {_mebibytes(limits)} of memory to read")
+def _too_much_memory(limits: ParseLimits) -> ParserExhausted:
+    return ParserExhausted(f"the file needs more than {_mebibytes(limits)} of memory to read")
 
 
 def _mebibytes(limits: ParseLimits) -> str:

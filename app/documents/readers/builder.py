@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits, PartSpan
+from collections.abc import Sequence
+
+from app.documents.parsed import (
+    HeadingSpan,
+    HiddenReason,
+    HiddenSpan,
+    PageSpan,
+    ParsedDocument,
+    ParseLimits,
+    PartSpan,
+    RecognisedSpan,
+    TableSpan,
+)
 from app.documents.readers.text import clean_text, collapse_spaces
 from app.errors import UnreadableDocument
 
@@ -17,12 +29,22 @@ class TextBuilder:
     def __init__(self, limits: ParseLimits) -> None:
         self._max = limits.max_characters
         self._max_headings = limits.max_headings
+        self._max_tables = limits.max_tables
+        self._max_hidden = limits.max_hidden
         self._titles_length = 0
         self._parts: list[str] = []
         self._length = 0
         self._headings: list[HeadingSpan] = []
         self._pages: list[PageSpan] = []
         self._parts_within: list[PartSpan] = []
+        self._tables: list[TableSpan] = []
+        self._hidden: list[HiddenSpan] = []
+        self._recognised: list[RecognisedSpan] = []
+
+    @property
+    def length(self) -> int:
+        """The length of the text so far."""
+        return self._length
 
     def add(self, block: str, gap: str = "\n\n") -> int | None:
         """Append a block after `gap`; returns the offset at which it begins, or None if it is blank."""
@@ -42,9 +64,12 @@ class TextBuilder:
         if start is not None:
             self.mark_heading(start, title, level)
 
-    def add_page(self, number: int, text: str) -> PageSpan:
-        """Append one page, which may be blank."""
-        start = self.add(text)
+    def add_page(self, number: int, text: str, gap: str = "\n\n") -> PageSpan:
+        """Append one page, which may be blank, after `gap`."""
+        return self.mark_page(number, self.add(text, gap))
+
+    def mark_page(self, number: int, start: int | None) -> PageSpan:
+        """Record a page whose text, already written, begins at `start` and ends here; None for a blank page."""
         span = PageSpan(number, self._length if start is None else start, self._length)
         self._pages.append(span)
         return span
@@ -58,6 +83,12 @@ class TextBuilder:
         self._append(document.text)
         for heading in document.headings:
             self.mark_heading(start + heading.start, heading.title, heading.level + 1)
+        for table in document.tables:
+            self.mark_table(start + table.start, start + table.header_end, start + table.end)
+        for span in document.hidden:
+            self.mark_hidden(start + span.start, start + span.end, span.reason)
+        for part in document.recognised:
+            self.mark_recognised(start + part.start, start + part.end)
         self._parts_within.append(PartSpan(first, self._length, document.format))
 
     def mark_heading(self, start: int, title: str, level: int) -> None:
@@ -70,8 +101,42 @@ class TextBuilder:
         if self._titles_length > MAX_TITLES:
             raise UnreadableDocument(f"the file has more than {MAX_TITLES:,} characters of headings")
 
+    def mark_table(self, start: int, header_end: int, end: int) -> None:
+        """Record a table that is already written, as Markdown rows."""
+        self._tables.append(TableSpan(start, header_end, end))
+        if len(self._tables) > self._max_tables:
+            raise UnreadableDocument(f"the file has more than {self._max_tables:,} tables")
+
+    def extend_table(self, end: int) -> None:
+        """Move the end of the last table to text that is already written."""
+        table = self._tables[-1]
+        self._tables[-1] = TableSpan(table.start, table.header_end, end)
+
+    def mark_hidden(self, start: int, end: int, reason: HiddenReason) -> None:
+        """Record text, already written, that a reader of the original does not see.
+
+        Beyond the limit, the last span grows.
+        """
+        last = self._hidden[-1] if self._hidden else None
+        if last is not None and (
+            (last.end >= start and last.reason == reason) or len(self._hidden) >= self._max_hidden
+        ):
+            self._hidden[-1] = HiddenSpan(last.start, end, last.reason)
+        else:
+            self._hidden.append(HiddenSpan(start, end, reason))
+
+    def mark_recognised(self, start: int, end: int) -> None:
+        """Record text, already written, that was recognised on a picture."""
+        if start < end:
+            self._recognised.append(RecognisedSpan(start, end))
+
     def finish(
-        self, format_name: str, *, title: str | None = None, total_pages: int | None = None
+        self,
+        format_name: str,
+        *,
+        title: str | None = None,
+        total_pages: int | None = None,
+        pages_without_text: Sequence[int] = (),
     ) -> ParsedDocument:
         """The document built so far."""
         title = collapse_spaces(title or "")[:MAX_TITLE] or None
@@ -84,6 +149,10 @@ class TextBuilder:
             title,
             total_pages,
             tuple(self._parts_within),
+            tuple(self._tables),
+            tuple(self._hidden),
+            tuple(pages_without_text),
+            tuple(self._recognised),
         )
 
     def _append(self, text: str) -> None:

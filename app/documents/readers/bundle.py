@@ -10,6 +10,7 @@ from importlib import import_module
 
 from app.documents.archive import open_archive, read_member
 from app.documents.formats import detect_format, find_refusal
+from app.documents.ocr.access import RecognitionNeeded
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.text import collapse_spaces
@@ -25,10 +26,10 @@ class ReaderMissing(Exception):
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read the documents of an archive in the order of their paths; pictures and programs are skipped.
+    """Read the documents of an archive in the order of their paths; images without text and programs are skipped.
 
     The limits apply to all members together. Raises UnreadableDocument, with the member's path, for a
-    document that cannot be read and for an archive within the archive, and ReaderMissing.
+    document that cannot be read and for an archive within the archive, ReaderMissing, and RecognitionNeeded.
     """
     builder = TextBuilder(limits)
     pages = 0
@@ -83,8 +84,10 @@ def _read_member(path: str, content: bytes, limits: ParseLimits) -> ParsedDocume
     try:
         document: ParsedDocument = reader.parse(content, limits)
     except UnreadableDocument as error:
+        if kind.image:
+            return None
         raise UnreadableDocument(f"{label}: {error}") from error
-    except MemoryError:
+    except (MemoryError, RecognitionNeeded):
         raise
     except Exception as error:
         raise UnreadableDocument(f"{label} is damaged: it cannot be read") from error

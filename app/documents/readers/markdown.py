@@ -1,11 +1,11 @@
-"""Markdown: the source is kept, and its headings are found."""
+"""Markdown: the source is kept, and its headings and tables are found."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits
+from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits, TableSpan
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.text import collapse_spaces, decode_text
 
@@ -14,6 +14,9 @@ _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _NO_PARAGRAPH = re.compile(r" {0,3}(?:[#>|]|[-*+][ \t]|\d{1,9}[.)][ \t])| {4}|\t")
 _MARKS = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
+# The line below the header of a table, and the bars between its cells.
+_DELIMITERS = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-++:?[ \t]*)*+\|?[ \t]*$")
+_BAR = re.compile(r"(?<!\\)\|")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.S | re.M)
 # A longer line is not a heading; the work of the patterns grows with the square of its length.
 _MAX_LINE = 1_000
@@ -26,11 +29,15 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     builder.add(decode_text(data))
     text = builder.finish("markdown").text
     front = _FRONT_MATTER.match(text)
+    start = front.end() if front else 0
     topmost = []
-    for heading in _find_headings(text, front.end() if front else 0):
-        builder.mark_heading(heading.start, heading.title, heading.level)
-        if heading.level == 1:
-            topmost.append(heading.title)
+    for span in _find_spans(text, start):
+        if isinstance(span, TableSpan):
+            builder.mark_table(span.start, span.header_end, span.end)
+            continue
+        builder.mark_heading(span.start, span.title, span.level)
+        if span.level == 1:
+            topmost.append(span.title)
     stated = _TITLE.search(front.group(1)) if front else None
     title = stated.group(1).strip().strip("'\"") if stated else None
     if title is None and len(topmost) == 1:
@@ -38,13 +45,22 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     return builder.finish("markdown", title=title)
 
 
-def _find_headings(text: str, start: int) -> Iterator[HeadingSpan]:
+def _find_spans(text: str, start: int) -> Iterator[HeadingSpan | TableSpan]:
+    """Headings and tables outside of code blocks."""
     fence = ""
     previous: tuple[int, str] | None = None  # a paragraph's only line: an underline makes it a heading
     in_paragraph = False
+    above: tuple[int, str] | None = None  # the line before, which may be the header of a table
+    table: TableSpan | None = None
     for position, line in _lines(text, start):
+        if table is not None:
+            if "|" in line and not _FENCE.match(line):
+                table = TableSpan(table.start, table.header_end, position + len(line))
+                continue
+            yield table
+            table = above = None
         if len(line) > _MAX_LINE:
-            previous, in_paragraph = None, True
+            previous, above, in_paragraph = None, None, True
             continue
         opened = _FENCE.match(line)
         if fence:
@@ -52,9 +68,15 @@ def _find_headings(text: str, start: int) -> Iterator[HeadingSpan]:
                 fence = ""
             continue
         if opened and not (opened.group(1)[0] == "`" and "`" in opened.group(2)):
-            fence, previous, in_paragraph = opened.group(1), None, False
+            fence, previous, above, in_paragraph = opened.group(1), None, None, False
+            continue
+        if above is not None and _are_delimiters(line, above[1]):
+            end = position + len(line)
+            table = TableSpan(above[0], min(end + 1, len(text)), end)
+            previous, in_paragraph = None, False
             continue
         atx = _ATX.match(line)
+        above = (position, line) if "|" in line and not atx else None
         underline = _SETEXT.match(line) if previous else None
         if atx:
             if title := _plain_title(atx.group(2) or ""):
@@ -70,6 +92,19 @@ def _find_headings(text: str, start: int) -> Iterator[HeadingSpan]:
         else:
             starts = not in_paragraph and not _NO_PARAGRAPH.match(line)
             previous, in_paragraph = (position + _indent(line), line) if starts else None, True
+    if table is not None:
+        yield table
+
+
+def _are_delimiters(line: str, above: str) -> bool:
+    """Whether a line is the delimiter row of a table whose header is the line above."""
+    return "|" in line and _DELIMITERS.match(line) is not None and _count_cells(line) == _count_cells(above)
+
+
+def _count_cells(line: str) -> int:
+    line = line.strip()
+    bars = len(_BAR.findall(line))
+    return bars + 1 - line.startswith("|") - (len(line) > 1 and line.endswith("|") and line[-2] != "\\")
 
 
 def _lines(text: str, start: int) -> Iterator[tuple[int, str]]:

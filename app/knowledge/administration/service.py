@@ -44,6 +44,8 @@ class TenantStatistics:
     entries_by_language: Mapping[str, int]
     assets_by_status: Mapping[str, int]
     pending_embeddings: int
+    flagged_entries: Mapping[str, int]
+    quarantined_entries: int
     jobs: int
     model: ModelName
     passages: int
@@ -110,6 +112,8 @@ class AdministrationService:
             entries_by_language=stock.entries_by_language,
             assets_by_status=stock.assets_by_status,
             pending_embeddings=stock.pending_embeddings,
+            flagged_entries=stock.flagged_entries,
+            quarantined_entries=stock.quarantined_entries,
             jobs=sum(kind.queued + kind.running for kind in work),
             model=ModelName(tenant.model.provider, tenant.model.name, tenant.model.dimensions),
             passages=tenant.passages,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.entry import MAX_CONTENT, NULLABLE, RULES, content_hash
+from app.knowledge.quarantine.flagging import with_flags
 
 
 class Unset(Enum):
@@ -116,6 +117,8 @@ def check_draft(draft: EntryDraft) -> EntryDraft:
     for name in ("tags", "roles", "source_ids"):
         if name in given:
             given[name] = list(dict.fromkeys(given[name]))
+    if "metadata" in given:  # only the service sets flags
+        given["metadata"] = with_flags(given["metadata"], ())
     if given.get("expires_at") is not None:  # Postgres refuses offsets beyond 16 hours
         given["expires_at"] = given["expires_at"].astimezone(UTC)
     return EntryDraft(**given)

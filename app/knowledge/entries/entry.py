@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 from uuid import UUID
 
+from app.documents.screening.screen import FLAGS
 from app.knowledge.languages import LANGUAGES
+from app.knowledge.quarantine.flagging import FLAGS_KEY, is_allowed
 from app.knowledge.text import (
     MAX_JSON_BYTES,
     MOMENT,
@@ -32,8 +34,16 @@ MAX_BULK = 1_000
 
 WRITABLE_TYPES: Final = get_args(WritableType)
 
-PLACE = frozenset({"char_start", "char_end", "page", "page_end", "total_pages"})
+FOUND = frozenset({"headings", "header_chars", "flags", "ocr"})
+"""Metadata keys for what ingestion finds out about a chunk; no asset passes on a value of its own."""
+
+PLACE = FOUND | {"char_start", "char_end", "page", "page_end", "total_pages"}
 """Metadata keys for the position of a chunk in its document; only ingestion writes them."""
+
+
+def inheritable(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of an asset that its chunks get."""
+    return {key: value for key, value in metadata.items() if key not in FOUND}
 
 
 def content_hash(content: str) -> bytes:
@@ -95,8 +105,9 @@ RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "superseded_by_id": (_is_uuid, "must be the id of an entry"),
     "is_verified": (lambda v: isinstance(v, bool), "must be true or false"),
     "metadata": (
-        is_storable_json,
-        f"must be a JSON object of at most {MAX_JSON_BYTES} bytes, {STORABLE_JSON}",
+        lambda v: is_storable_json(v) and is_allowed(v),
+        f"must be a JSON object of at most {MAX_JSON_BYTES} bytes, {STORABLE_JSON}; {FLAGS_KEY}, which the service"
+        f" sets, can only be a list of any of {', '.join(FLAGS)}",
     ),
     "language": (lambda v: v in LANGUAGES, f"must be one of {', '.join(LANGUAGES)}"),
     "expires_at": (is_moment, f"must be {MOMENT}"),

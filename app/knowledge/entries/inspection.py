@@ -15,6 +15,15 @@ MAX_NEIGHBOURS = 50
 """Most children, and most superseded entries, that are shown for one entry."""
 
 MAX_PART = 100_000
+DOCUMENT_PART = 20_000
+"""Characters of a text on one page of the console."""
+
+LONGEST_LINE = 4_000
+"""A line that goes on for more characters in the next part is cut."""
+
+MAX_CONTENTS = 300
+"""Most headings in a table of contents."""
+
 MAX_POSITION = 2**31 - 1 - MAX_PART
 
 
@@ -35,6 +44,55 @@ class TextPart:
     start: int
     total: int
     chunks: Sequence[ChunkSpan]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading at an offset of the text; `level` is 1 for the topmost."""
+
+    start: int
+    level: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of Markdown rows that ends before `end`; `header` is its header if it begins in an earlier part."""
+
+    start: int
+    end: int
+    header: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PageStart:
+    """Where a page begins in the text."""
+
+    number: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPart:
+    """A part of an asset's text, cut between lines, and what begins in it.
+
+    Attributes:
+        start: of the part; all places are offsets in the asset's whole text, which has `total` characters.
+        number, count: this part, from 0, and how many there are.
+        contents: headings of the whole text, at most `MAX_CONTENTS`.
+        passage: the first character, and the one after the last, of the text that the reader came for.
+    """
+
+    text: str
+    start: int
+    total: int
+    number: int
+    count: int
+    headings: Sequence[Heading]
+    tables: Sequence[Table]
+    pages: Sequence[PageStart]
+    contents: Sequence[Heading]
+    passage: tuple[int, int] | None
 
 
 class InspectionService:
@@ -68,8 +126,57 @@ class InspectionService:
             chunks = await db.list_chunks(session, asset_id, start, start + len(part.text))
         return TextPart(part.text, start, part.total or 0, chunks)
 
-    async def find_chunk(self, tenant_id: UUID, asset_id: UUID, index: int) -> int:
-        """Where a chunk starts in its asset's text; 0 if the chunk does not exist or its start is unknown."""
+    async def find_chunk(self, tenant_id: UUID, asset_id: UUID, index: int) -> tuple[int, int]:
+        """Where a chunk starts and ends in its asset's text; 0 if the chunk does not exist or its place is unknown."""
         async with self._database.tenant_session(tenant_id) as session:
-            start = await db.find_chunk(session, asset_id, index)
-        return start if 0 <= start <= MAX_POSITION else 0
+            start, end = await db.find_chunk(session, asset_id, index)
+        return (start, end) if 0 <= start <= end <= MAX_POSITION else (0, 0)
+
+    async def document_part(
+        self, tenant_id: UUID, asset_id: UUID, start: int, passage: tuple[int, int] | None = None
+    ) -> DocumentPart | None:
+        """Read the part of an asset's text that contains `start`; None while there is no text.
+
+        A line belongs to the part in which it begins. Raises AssetNotFound, and InvalidInput for a position that is out
+        of range for every text.
+        """
+        if not 0 <= start <= MAX_POSITION:
+            raise InvalidInput.of("start", "must be a position in the text")
+        number = start // DOCUMENT_PART
+        async with self._database.tenant_session(tenant_id) as session:
+            while True:
+                first = max(0, number * DOCUMENT_PART - 1)
+                part = await db.fetch_document_part(
+                    session, asset_id, first, DOCUMENT_PART + LONGEST_LINE + 1
+                )
+                if part is None:
+                    raise AssetNotFound("there is no asset with this id")
+                if part.text is None:
+                    return None
+                begin = _find_cut(part.text, first, number * DOCUMENT_PART)
+                if begin <= start or number == 0:
+                    break
+                number -= 1  # the line of `start` begins in the part before
+        end = _find_cut(part.text, first, (number + 1) * DOCUMENT_PART)
+        total = part.total or 0
+        headings = [Heading(*heading) for heading in part.headings or ()]
+        return DocumentPart(
+            text=part.text[begin - first : end - first],
+            start=begin,
+            total=total,
+            number=number,
+            count=max(1, -(-total // DOCUMENT_PART)),
+            headings=[heading for heading in headings if begin <= heading.start < end],
+            tables=[Table(*t) for t in part.tables or () if t[0] < end and t[1] > begin],
+            pages=[PageStart(*page) for page in part.pages or () if begin <= page[1] < end],
+            contents=[Heading(*heading) for heading in (part.contents or ())[:MAX_CONTENTS]],
+            passage=passage,
+        )
+
+
+def _find_cut(text: str, first: int, wanted: int) -> int:
+    """The start of the first line from `wanted` on, if the line before it is not too long; `text` begins at `first`."""
+    if wanted == 0:
+        return 0
+    newline = text.find("\n", wanted - 1 - first, wanted + LONGEST_LINE - first)
+    return min(first + newline + 1 if newline >= 0 else wanted + LONGEST_LINE, first + len(text))

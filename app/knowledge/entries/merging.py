@@ -14,6 +14,7 @@ from app.errors import FieldError, InvalidInput, PartOfAsset
 from app.knowledge.entries.drafts import DEFAULTS, UNSET, EntryDraft, Unset
 from app.knowledge.entries.entry import PLACE
 from app.knowledge.languages import detect
+from app.knowledge.quarantine.flagging import flags_of, with_flags
 
 
 def new_entry(entry_id: UUID, draft: EntryDraft) -> WrittenEntry:
@@ -25,8 +26,13 @@ def new_entry(entry_id: UUID, draft: EntryDraft) -> WrittenEntry:
 
 
 def merge(stored: LockedEntry, draft: EntryDraft) -> LockedEntry:
-    """The stored entry with the draft's fields. The language of a changed text is detected unless it is set."""
+    """The stored entry with the draft's fields, and its own flags.
+
+    The language of a changed text is detected unless it is set.
+    """
     wanted = replace(stored, **draft.given())
+    if not isinstance(draft.metadata, Unset):
+        wanted = replace(wanted, metadata=with_flags(wanted.metadata, flags_of(stored.metadata)))
     if draft.language is None or (draft.language is UNSET and differs(stored, wanted)):
         wanted = replace(wanted, language=detect(wanted.title, wanted.content))
     return wanted

@@ -37,10 +37,11 @@ from app.knowledge.entries.merging import (
 )
 from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result
 from app.knowledge.paging import NEWEST_FIRST, Page, PageRequest
+from app.knowledge.quarantine.service import QuarantineService
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room
-from app.knowledge.vocabulary import EntrySort, Source
+from app.knowledge.vocabulary import EntrySort, Source, SuspiciousContent
 
 
 class EntryService:
@@ -62,6 +63,7 @@ class EntryService:
         self._embedder = embedder
         self._jobs = jobs
         self._writer = EntryWriter(jobs)
+        self.quarantine = QuarantineService(database, trail)
 
     async def create(
         self, tenant_id: UUID, draft: EntryDraft, *, actor: str = "service"
@@ -78,7 +80,12 @@ class EntryService:
             room = await find_room(session, tenant)
             await check_references(session, draft)
             (result,) = await self._writer.write(
-                session, {0: draft}, room, delay=EMBEDDING_WAIT + 1, strict=True
+                session,
+                {0: draft},
+                room,
+                tenant.settings.suspicious_content,
+                delay=EMBEDDING_WAIT + 1,
+                strict=True,
             )
             await _note_writes(session, actor, [result])
         assert result.id is not None
@@ -110,7 +117,9 @@ class EntryService:
                 results[index] = failed_result(index, problem)
                 del drafts[index]
             if drafts:
-                written = await self._writer.write(session, drafts, room, delay=0.0)
+                written = await self._writer.write(
+                    session, drafts, room, tenant.settings.suspicious_content, delay=0.0
+                )
                 results.update((result.index, result) for result in written)
             await _note_writes(session, actor, list(results.values()))
         self._jobs.wake()
@@ -143,9 +152,10 @@ class EntryService:
         external_id: str | None = None,
         source: Source | None = None,
         include_expired: bool = False,
+        include_quarantined: bool = False,
         sort: EntrySort = NEWEST_FIRST,
     ) -> Page[Entry]:
-        """Entries, by default newest first; expired ones only with `include_expired`.
+        """Entries, by default newest first; expired and quarantined ones only where they are included.
 
         Raises InvalidInput, also for a bad cursor.
         """
@@ -162,6 +172,7 @@ class EntryService:
                 external_id=external_id,
                 source=source,
                 include_expired=include_expired,
+                include_quarantined=include_quarantined,
             )
             page = wanted.cut_places(places)
             found = await db.fetch_entries(session, [place.id for place in page.items])
@@ -190,7 +201,9 @@ class EntryService:
             try:
                 async with self._writing(tenant_id) as session:
                     room = await find_room(session, tenant) if grows else None
-                    changed = await self._change(session, entry_id, draft, if_version, room)
+                    changed = await self._change(
+                        session, entry_id, draft, if_version, room, tenant.settings.suspicious_content
+                    )
                     if changed:
                         fields = {"fields": sorted(draft.given())}
                         await audit.write_audit(session, actor, "entry.update", [entry_id], fields)
@@ -251,6 +264,7 @@ class EntryService:
         draft: EntryDraft,
         if_version: int | Collection[int] | None,
         room: Room | None,
+        policy: SuspiciousContent,
     ) -> bool:
         """Change one entry; return whether anything differed. Raises as `change` does."""
         await hold_successions(session, [draft])
@@ -261,7 +275,7 @@ class EntryService:
         if room is not None and (over := room.take_bytes(growth(stored, draft))) is not None:
             raise over
         wanted = merge(stored, draft)
-        await self._writer.save(session, {entry_id: stored}, {entry_id: wanted})
+        await self._writer.save(session, {entry_id: stored}, {entry_id: wanted}, policy)
         return wanted != stored
 
 

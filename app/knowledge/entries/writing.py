@@ -11,6 +11,7 @@ from uuid import UUID
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries as db
+from app.db.queries.knowledge import quarantine
 from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
 from app.db.session import TenantSession
 from app.errors import ConcurrentWrites, FieldError, InvalidInput
@@ -24,8 +25,10 @@ from app.knowledge.entries.merging import (
     new_entry,
     size,
 )
+from app.knowledge.quarantine.flagging import apply_policy, flag_changed, flag_new, flags_of
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.quotas import Room
+from app.knowledge.vocabulary import SuspiciousContent
 
 WriteStatus = Literal["created", "updated", "unchanged", "failed"]
 
@@ -54,6 +57,7 @@ class EntryWriter:
         session: TenantSession,
         drafts: Mapping[int, EntryDraft],
         room: Room | None,
+        policy: SuspiciousContent,
         *,
         delay: float,
         strict: bool = False,
@@ -87,7 +91,11 @@ class EntryWriter:
             new = {new_id(): index for index in firsts.values()}
             added: set[UUID] = set()
             if new:
-                added = await db.insert_entries(session, [new_entry(i, remaining[n]) for i, n in new.items()])
+                entries = await flag_new([new_entry(i, remaining[n]) for i, n in new.items()], policy)
+                added = await db.insert_entries(session, entries)
+                await apply_policy(
+                    session, [e.id for e in entries if e.id in added and flags_of(e.metadata)], policy
+                )
                 await vectors.mark_pending(session, sorted(added))
             results += [BulkResult(new[i], i, "created") for i in added]
             stored = await db.lock_entries(session, sorted(set(found.values())))
@@ -104,7 +112,7 @@ class EntryWriter:
                     wanted = merge(entry, _brought_back(entry, draft))
                     results.append(BulkResult(index, entry_id, "updated" if wanted != entry else "unchanged"))
                     current[entry_id] = wanted
-            await self.save(session, stored, current)
+            await self.save(session, stored, current, policy)
             done = {r.index for r in results}
             # Left over: drafts that repeat a new one, or whose entry another writer has just added or removed.
             remaining = {index: draft for index, draft in remaining.items() if index not in done}
@@ -121,16 +129,29 @@ class EntryWriter:
         session: TenantSession,
         stored: Mapping[UUID, LockedEntry],
         wanted: Mapping[UUID, LockedEntry],
+        policy: SuspiciousContent,
     ) -> None:
-        """Write changed fields to locked entries."""
+        """Write changed fields to locked entries, with the flags of what they contain now."""
         changed = [entry for entry in wanted.values() if entry != stored[entry.id]]
         if changed:
+            changed = await flag_changed(stored, changed, policy)
             await db.update_entries(session, changed)
+            moving = [e.id for e in changed if _may_move(stored[e.id], e, policy)]
+            if moving:
+                await quarantine.apply_quarantine(session, moving, quarantines=policy == "quarantine")
         new_texts = [entry.id for entry in changed if differs(stored[entry.id], entry)]
         if new_texts:
             await vectors.drop_vectors(session, new_texts)
             await vectors.mark_pending(session, new_texts)
             await self._jobs.enqueue(session, "embed_entries", "entries", delay=EMBEDDING_WAIT + 1)
+
+
+def _may_move(stored: LockedEntry, entry: LockedEntry, policy: SuspiciousContent) -> bool:
+    """Whether a change can put the entry into quarantine, or end it: it has other flags, or another text and flags."""
+    flags = flags_of(entry.metadata)
+    if flags == flags_of(stored.metadata) and not differs(stored, entry):
+        return False
+    return stored.quarantined or (policy == "quarantine" and bool(flags))
 
 
 def _brought_back(stored: WrittenEntry, draft: EntryDraft) -> EntryDraft:

@@ -83,38 +83,53 @@ class AssetService:
         new version. The same bytes under another `external_id` are an asset of their own, with `duplicate_of`.
         Raises InvalidInput, TooLarge, UnsupportedMediaType, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
-        new, draft = self._check(upload)
+        new, draft = self.check(upload)
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
             for _ in range(5):
                 same = await db.find_same_asset(session, new.external_id, new.sha256)
-                if same is not None and same.sha256 == new.sha256:
-                    asset_id, work = same.id, False
-                    # Without an external_id the bytes identify the asset, which keeps its name.
-                    named = same if new.external_id is None else replace(same, name=new.name)
-                    changed = await write_change(session, self._jobs, same, draft.merge(named), room)
-                    if changed:
-                        await _note_change(session, actor, asset_id, changed)
-                elif same is not None:
-                    asset_id, work = same.id, True
-                    _require_room(room, len(upload.data) - same.byte_size)
-                    await db.replace_asset(session, asset_id, _inherit(new, draft.merge(same)))
-                else:
-                    asset_id, work = new_id(), True
-                    _require_room(room, len(upload.data), new=True)
-                    if not await db.insert_asset(session, asset_id, new):
-                        continue
-                break
+                asset_id, work = await self.store(session, new, draft, same, room, actor)
+                if asset_id is not None:
+                    break
             else:
                 raise ConcurrentWrites("other requests are writing the same file; try again")
-            if work:
-                await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
-                await audit.write_audit(
-                    session, actor, "asset.upload", [asset_id], {"bytes": len(upload.data)}
-                )
         self._jobs.wake()
         return await self.get(tenant_id, asset_id), work
+
+    async def store(
+        self,
+        session: TenantSession,
+        new: NewAsset,
+        draft: AssetDraft,
+        same: LockedAsset | None,
+        room: Room | None,
+        actor: str,
+        *,
+        again: bool = False,
+    ) -> tuple[UUID | None, bool]:
+        """Write a checked file over the locked asset `same`, or as a new asset; return its id, None when another writer
+        has just inserted the same, and whether its ingestion was queued.
+
+        With `again`, bytes that the asset already has are ingested again. Raises RateLimited.
+        """
+        if same is not None and same.sha256 == new.sha256 and not again:
+            # Without an external_id the bytes identify the asset, which keeps its name.
+            named = same if new.external_id is None else replace(same, name=new.name)
+            if changed := await write_change(session, self._jobs, same, draft.merge(named), room):
+                await _note_change(session, actor, same.id, changed)
+            return same.id, False
+        asset_id = new_id() if same is None else same.id
+        if same is not None:
+            _require_room(room, len(new.original) - same.byte_size)
+            await db.replace_asset(session, asset_id, _inherit(new, draft.merge(same)))
+        else:
+            _require_room(room, len(new.original), new=True)
+            if not await db.insert_asset(session, asset_id, new):
+                return None, False
+        await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
+        await audit.write_audit(session, actor, "asset.upload", [asset_id], {"bytes": len(new.original)})
+        return asset_id, True
 
     async def change(
         self,
@@ -241,7 +256,8 @@ class AssetService:
                 raise AssetNotFound("there is no asset with this id")
             await audit.write_audit(session, actor, "asset.delete", [asset_id], {})
 
-    def _check(self, upload: Upload) -> tuple[NewAsset, AssetDraft]:
+    def check(self, upload: Upload) -> tuple[NewAsset, AssetDraft]:
+        """Check a file, and recognise its format. Raises InvalidInput, TooLarge and UnsupportedMediaType."""
         self.check_size(len(upload.data))
         # Some clients send a path: only its last part is the name.
         name = upload.name.replace("\\", "/").rpartition("/")[2].strip()

@@ -13,12 +13,13 @@ from app.db.queries.knowledge.chunks import ChunkChange, change_chunks
 from app.db.session import TenantSession
 from app.errors import PreconditionFailed
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
-from app.knowledge.entries.entry import PLACE
+from app.knowledge.entries.entry import FOUND, PLACE, inheritable
+from app.knowledge.quarantine.flagging import flag_chunks, screen_fields
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.quotas import Room
 
-OFFSETS = frozenset({"char_start", "char_end"})
-"""The part of `PLACE` that every chunk has; the rest only in documents with pages."""
+OWN = FOUND | {"char_start", "char_end"}
+"""The part of `PLACE` that is never inherited; the rest is inherited in documents without pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,8 @@ async def write_change(
 ) -> list[str]:
     """Write the changed fields of a locked asset and of its chunks; return the names of the fields.
 
-    Chunks with another title are embedded again in the background. Raises RateLimited when longer titles exceed the
+    Chunks with another title are embedded again in the background. What is suspicious in the fields flags all chunks; a
+    flag stays until the asset is ingested again. Raises RateLimited when longer titles exceed the
     tenant's room.
     """
     changed = [
@@ -74,13 +76,15 @@ async def write_change(
     change = ChunkChange(
         tags=wanted.tags if "tags" in changed else None,
         roles=wanted.roles if "roles" in changed else None,
-        metadata=wanted.metadata if "metadata" in changed else None,
+        metadata=inheritable(wanted.metadata) if "metadata" in changed else None,
         place=_kept_keys(stored),
         titles=titles if titles[0] != titles[1] else None,
     )
     if change == ChunkChange(place=change.place):
         return changed
     touched = await change_chunks(session, stored.id, change)
+    flags = screen_fields(wanted.title, wanted.name, wanted.tags, wanted.metadata)
+    await flag_chunks(session, stored.id, flags)
     if touched:
         growth = 2 * len(touched) * (len(titles[1] or "") - len(titles[0] or ""))
         if room is not None and (over := room.take_bytes(max(0, growth))) is not None:
@@ -94,4 +98,4 @@ async def write_change(
 def _kept_keys(stored: LockedAsset) -> list[str]:
     """The keys of a chunk's metadata that hold its position, and not a value of the asset's metadata."""
     has_pages = stored.total_pages is not None
-    return sorted(k for k in PLACE if k in OFFSETS or has_pages or k not in stored.metadata)
+    return sorted(k for k in PLACE if k in OWN or has_pages or k not in stored.metadata)

@@ -6,16 +6,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from app.concurrency.release import MemoryRelease
 from app.db.database import Database
-from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import embeddings as vectors
+from app.db.queries.knowledge import sources
 from app.db.queries.knowledge.assets import Original
 from app.db.queries.knowledge.chunks import (
     ChunkChange,
@@ -30,16 +30,19 @@ from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.tenants import usage
 from app.db.queries.work import jobs as queue
 from app.db.queries.work.jobs import Job
-from app.documents.chunking import Chunk, split
+from app.documents.chunking import split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.parsing import parse_document
+from app.documents.screening.chunks import screen_chunks
 from app.embeddings.failures import InputRefused
-from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
+from app.embeddings.provider import EmbeddingProvider
 from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import make_passages
-from app.knowledge.entries.entry import text_hash
+from app.knowledge.entries.entry import inheritable
+from app.knowledge.ingestion.rows import ChunkSize, chunk_tokens, make_chunk_row, make_extract
 from app.knowledge.languages import detect
+from app.knowledge.quarantine.flagging import add_inherited, judge_chunks
 from app.knowledge.queue.lease import ClaimLost, Lease
 from app.knowledge.queue.pause import choose_pause
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
@@ -50,9 +53,6 @@ from app.telemetry.tracing import span
 log = logging.getLogger("app.knowledge.ingestion")
 
 BATCH = 64
-TITLE_ROOM = 48
-"""Tokens of a model's input reserved for the title in each chunk's embedding."""
-
 BEGUN, PARSED, EMBEDDED = 0.02, 0.1, 0.95
 """Progress at the end of each stage. The parser reports none, so its progress is estimated from elapsed time."""
 
@@ -61,14 +61,6 @@ STORED_AT_ONCE = 500
 
 STORING = timedelta(minutes=10)
 """Time for the final transaction: each vector takes some milliseconds to go into an HNSW index."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkSize:
-    """Size and overlap of chunks, in tokens of the tenant's model."""
-
-    tokens: int = 350
-    overlap: int = 0
 
 
 class Ingestion:
@@ -111,9 +103,15 @@ class Ingestion:
             document = await self._parse(asset, lease)
             seen.set(characters=len(document.text), pages=document.total_pages)
 
+        policy = tenant.settings.suspicious_content
+
         def cut() -> tuple[list[ChunkRow], str]:
             chunks = split(document, provider.count_tokens, *chunk_tokens(self._chunk_size, provider.model))
-            rows = [make_chunk_row(chunk, document, asset.given_title) for chunk in chunks]
+            flags = screen_chunks(document, chunks) if policy != "keep" else [[] for _ in chunks]
+            rows = [
+                make_chunk_row(chunk, document, asset.given_title, found)
+                for chunk, found in zip(chunks, flags, strict=True)
+            ]
             return rows, detect(None, document.text)
 
         with span("chunk") as seen:
@@ -130,16 +128,12 @@ class Ingestion:
                 await db.lock_same_bytes(session, asset_id)
                 if not await queue.complete_job(session, job):
                     raise ClaimLost
-                inherited = await db.finish_asset(
-                    session,
-                    asset_id,
-                    asset.generation,
-                    title=document.title,
-                    text=document.text,
-                    total_pages=document.total_pages,
-                )
+                inherited = await db.finish_asset(session, asset_id, asset.generation, make_extract(document))
                 if inherited is None:
                     raise ClaimLost
+                inherited = replace(inherited, metadata=inheritable(inherited.metadata))
+                if policy != "keep":
+                    rows = add_inherited(rows, asset.name, inherited)
                 await delete_chunks(session, asset_id)
                 for start in range(0, len(rows), STORED_AT_ONCE):
                     await insert_chunks(
@@ -149,6 +143,7 @@ class Ingestion:
                         inherited,
                         language=language,
                     )
+                await judge_chunks(session, asset_id, [row.id for row in rows if row.flags], policy)
                 for start in range(0, len(passages), STORED_AT_ONCE):
                     await insert_vectors(
                         session, tenant.space.model_id, passages[start : start + STORED_AT_ONCE]
@@ -161,9 +156,13 @@ class Ingestion:
                 if waiting:
                     await vectors.mark_pending(session, waiting)
                     await queue.enqueue_job(session, "embed_entries", "entries", timedelta(0))
+                if inherited.source is not None:
+                    await sources.settle_item(session, asset_id)
                 if room is not None:
                     await require_within(session, tenant)
                 await usage.add_tokens(session, tokens)
+        if inherited.source is not None:
+            await self._agree(job.tenant_id, inherited.source)
         log.info(
             "asset indexed",
             extra={
@@ -181,8 +180,23 @@ class Ingestion:
             if not await queue.complete_job(session, job):
                 return
             asset = (await db.fetch_assets(session, [asset_id])).get(asset_id)
-            if asset is not None:
-                await db.fail_asset(session, asset_id, generation or asset.generation, reason)
+            if asset is None:
+                return
+            source = await db.fail_asset(session, asset_id, generation or asset.generation, reason)
+            if source is not None:
+                # The origin no longer has the text of the version before.
+                await delete_chunks(session, asset_id)
+                await sources.settle_item(session, asset_id)
+        if source is not None:
+            await self._agree(job.tenant_id, source)
+
+    async def _agree(self, tenant_id: UUID, source: str) -> None:
+        """Record that a source has all of its last manifest, if this asset was the last.
+
+        In a transaction of its own: of two assets that end at the same time, the second must see the first.
+        """
+        async with self._database.tenant_session(tenant_id) as session:
+            await sources.agree(session, source)
 
     async def _parse(self, asset: Original, lease: Lease) -> ParsedDocument:
         started = time.monotonic()
@@ -247,47 +261,3 @@ class Ingestion:
             if row.id not in lacking
         ]
         return passages + new, approximate_tokens(made), sorted(lacking)
-
-
-def chunk_tokens(size: ChunkSize, model: EmbeddingModel) -> tuple[int, int]:
-    """Tokens of a chunk and of its overlap with the next; the model's input must also hold the chunk's title."""
-    tokens = max(16, min(size.tokens, model.max_tokens - TITLE_ROOM))
-    return tokens, min(size.overlap, tokens // 2)
-
-
-def make_chunk_row(chunk: Chunk, document: ParsedDocument, given_title: str | None) -> ChunkRow:
-    """Make the row of a chunk: its title, which begins with the asset's, and its position in the document."""
-    title = chunk_title(document.title, chunk.heading, given_title)
-    place = {"char_start": chunk.char_start, "char_end": chunk.char_end}
-    if chunk.page is not None:
-        place |= {"page": chunk.page, "total_pages": document.total_pages or chunk.page}
-        if chunk.page_end is not None and chunk.page_end != chunk.page:
-            place["page_end"] = chunk.page_end
-    return ChunkRow(
-        id=new_id(),
-        index=chunk.index,
-        title=title,
-        content=chunk.text,
-        place=place,
-        text_hash=text_hash(title, chunk.text),
-    )
-
-
-def chunk_title(
-    document_title: str | None, heading: str | None, given_title: str | None = None
-) -> str | None:
-    """The title of a chunk: the document's title and the headings above the chunk, without repetition.
-
-    A title that a caller gave replaces that of the document.
-    """
-    if not document_title:
-        title = heading or None
-    elif not heading or heading == document_title:
-        title = document_title
-    else:
-        repeated = heading.startswith(f"{document_title} > ")
-        title = heading if repeated else f"{document_title} > {heading}"
-    if not given_title:
-        return title
-    headings = title if title is None or not document_title else title[len(document_title) + 3 :]
-    return f"{given_title} > {headings}" if headings else given_title

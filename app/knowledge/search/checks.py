@@ -48,6 +48,7 @@ NUMBERS, WHOLE_NUMBERS = (float, int, Real), (int, Integral)
 LISTS, NO_LISTS = (list, tuple, Collection), (str, bytes, Mapping)
 
 TIMES = ("created_after", "created_before", "updated_after", "updated_before")
+MOMENTS = (*TIMES, "as_of")
 
 Rule = tuple[Sequence[str], Callable[[Any], bool], str]
 """Fields, a test of the value of each, and the error message."""
@@ -145,7 +146,7 @@ TYPES: Sequence[Rule] = (
         "must be a list of texts",
     ),
     (("query_embedding",), lambda v: v is None or _is_list(v), "must be a list of numbers"),
-    (TIMES, lambda v: v is None or is_moment(v), f"must be {MOMENT}"),
+    (MOMENTS, lambda v: v is None or is_moment(v), f"must be {MOMENT}"),
     (("include_superseded", "explain"), lambda v: isinstance(v, bool), "must be True or False"),
     (("rerank",), lambda v: v is None or isinstance(v, bool), "must be True or False"),
     (("cursor",), lambda v: v is None or isinstance(v, str), "must be text"),

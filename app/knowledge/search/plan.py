@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from app.db.queries.search.search import EntryFilter
 from app.errors import InvalidInput
@@ -87,6 +88,11 @@ def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefault
         raise InvalidInput.of("limit", f"must be between 1 and {most} in this tenant")
     if query.rerank and settings.rerank is False:
         raise InvalidInput.of("rerank", "must not be true: the tenant's setting rerank is false")
+    if query.as_of is not None:
+        if not settings.keep_versions_days:
+            raise InvalidInput.of("as_of", "needs the tenant's setting keep_versions_days")
+        if query.as_of >= datetime.now(UTC):
+            raise InvalidInput.of("as_of", "must be in the past")
     thresholds = (query.similarity_threshold, settings.similarity_threshold, defaults.similarity_threshold)
     fusion = query.fusion or settings.fusion
     return Plan(

@@ -14,7 +14,7 @@ import orjson
 
 from app.db.queries.search.search import EntryFilter
 from app.errors import FieldError, InvalidInput
-from app.knowledge.search.checks import TIMES, TYPES, VALUES, find_broken, is_between
+from app.knowledge.search.checks import MOMENTS, TYPES, VALUES, find_broken, is_between
 from app.knowledge.search.conditions import compile_filter, read_filter
 from app.knowledge.vocabulary import (
     MAX_LIMIT,
@@ -66,6 +66,7 @@ class SearchQuery:
         role: a role such as `dev` matches entries for dev and for all.
         rrf_k: constant of Reciprocal Rank Fusion, 1 to 1,000; 60 after Cormack, Clarke and Büttcher (2009).
         ef_search: search effort of the HNSW index, 10 to 200.
+        as_of: a past time, with a zone: the search answers from what was valid then.
         filter: ranges and logic on metadata and fields, in the JSON form of the page Filters.
         created_after, created_before, updated_after, updated_before: times with a zone; the later one is excluded.
         query_embedding: vector to use instead of embedding the query; finite, not all zero.
@@ -96,6 +97,7 @@ class SearchQuery:
     created_before: datetime | None = None
     updated_after: datetime | None = None
     updated_before: datetime | None = None
+    as_of: datetime | None = None
     include_superseded: bool = False
     boost: Sequence[Boost] = ()
     fusion: Fusion | None = None
@@ -127,7 +129,7 @@ class SearchQuery:
         for name in ("metadata", "filter"):
             if (given := getattr(self, name)) is not None:
                 object.__setattr__(self, name, orjson.loads(orjson.dumps(given)))
-        for name in TIMES:
+        for name in MOMENTS:
             if (time := getattr(self, name)) is not None:
                 object.__setattr__(self, name, time.astimezone(UTC))
 
@@ -139,6 +141,8 @@ class SearchQuery:
             after, before = getattr(self, f"{kind}_after"), getattr(self, f"{kind}_before")
             if after is not None and before is not None and after >= before:
                 errors.append(FieldError(f"{kind}_before", f"must be later than {kind}_after"))
+        if self.as_of is not None and self.facets:
+            errors.append(FieldError("facets", "must be empty in a search with as_of"))
         if self.filter is not None:
             errors += read_filter(self.filter)[1]
         return errors + (self.weights.errors() if self.weights is not None else [])
@@ -173,7 +177,7 @@ class SearchQuery:
             source=self.source,
             asset_ids=tuple(self.asset_id) if self.asset_id is not None else None,
             metadata_json=orjson.dumps(dict(self.metadata)).decode() if self.metadata else None,
-            **{name: getattr(self, name) for name in TIMES},
+            **{name: getattr(self, name) for name in MOMENTS},
             condition=None if term is None else compile_filter(term),
         )
 
@@ -188,7 +192,7 @@ def read_values(values: Mapping[str, Any]) -> dict[str, Any]:
         found["weights"] = Weights(**found["weights"])
     if found.get("asset_id") is not None:
         found["asset_id"] = [UUID(str(i)) for i in found["asset_id"]]
-    for name in TIMES:
+    for name in MOMENTS:
         if isinstance(given := found.get(name), str):
             with contextlib.suppress(ValueError):
                 found[name] = datetime.fromisoformat(given)

@@ -183,7 +183,7 @@ async def _look_deeper(
 ) -> tuple[Plan, Legs, list[Candidate]]:
     """While the candidates are from too few assets for a page, search for more of them."""
     while plan.wanted < GROUP_DEPTH and legs.are_cut(plan.wanted):
-        if await count_groups(session, candidates) >= plan.limit:
+        if await count_groups(session, candidates, plan.query.as_of) >= plan.limit:
             break
         plan = replace(plan, wanted=min(4 * plan.wanted, GROUP_DEPTH))
         words = await search_words(session, plan, plan.wanted) if plan.query.mode != "semantic" else None
@@ -222,7 +222,7 @@ async def _fuse(session: TenantSession, plan: Plan, legs: Legs) -> list[Candidat
     threshold = plan.tenant.model.similarity_threshold
     fuse(candidates, plan.fusion, weights, legs.keyword_scale, plan.query.rrf_k, threshold=threshold)
     if plan.query.boost and candidates:
-        await boosts.apply(session, plan.tenant, plan.query.boost, candidates)
+        await boosts.apply(session, plan.tenant, plan.query.boost, candidates, plan.query.as_of)
     if legs.whole and not legs.only_meaning:
         lift_identified(candidates)
     return rank(candidates, legs.searched[0] if len(legs.searched) == 1 else None)
@@ -232,9 +232,11 @@ async def _arrange(ranked: Ranked) -> Ranked:
     """Move candidates down that resemble better ones, and group them, if the search asks for it."""
     plan, candidates = ranked.plan, ranked.candidates
     if (diversity := plan.query.diversity) > 0:
-        candidates = await diversify(ranked.session, plan.tenant, candidates, diversity, plan.wanted)
+        candidates = await diversify(
+            ranked.session, plan.tenant, candidates, diversity, plan.wanted, plan.query.as_of
+        )
     if plan.query.group_by is not None:
-        candidates = await group_by_asset(ranked.session, candidates)
+        candidates = await group_by_asset(ranked.session, candidates, plan.query.as_of)
     return ranked if candidates is ranked.candidates else replace(ranked, candidates=candidates)
 
 
@@ -246,7 +248,9 @@ async def _find_cosines(
     fused_by_scores = plan.fusion == "score"
     if vector is None or not missing or not (fused_by_scores or legs.pending):
         return
-    found = await vectors.cosines(session, plan.tenant.space, vector, [c.entry_id for c in missing])
+    found = await vectors.cosines(
+        session, plan.tenant.space, vector, [c.entry_id for c in missing], plan.query.as_of
+    )
     for candidate in missing:
         candidate.pending = candidate.entry_id not in found
         if fused_by_scores:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.db.queries.search.hits import StoredEntry
+from app.db.queries.search.hits import HitOrigin, StoredEntry, Validity
 from app.db.queries.search.receipts import ModelName
 from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.vocabulary import Degradation, Leg, Weights
@@ -40,7 +40,8 @@ class Hit(StoredEntry):
 
     `similarity` is a cosine, None if the semantic leg did not find the entry. `keyword_score` is BM25, None if the
     keyword leg did not. `snippet` is plain text of at most 240 characters: that of `content` from `snippet_start` to
-    `snippet_end`. `group` is None unless the search is grouped.
+    `snippet_end`. `group` is None unless the search is grouped, `validity` unless it names a time, and `origin` unless
+    the entry is a chunk of a source's asset.
     """
 
     score: float
@@ -52,6 +53,8 @@ class Hit(StoredEntry):
     snippet_end: int
     matched_terms: Sequence[str]
     group: PassageGroup | None = None
+    validity: Validity | None = None
+    origin: HitOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,18 @@ from app.db.queries.knowledge.entries import find_same
 from app.db.queries.search.hits import fetch_verdict
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
-from app.errors import CursorExpired, EmbeddingUnavailable, EntryNotFound, KnowledgeError, RateLimited
+from app.errors import (
+    CursorExpired,
+    EmbeddingUnavailable,
+    EntryNotFound,
+    InvalidInput,
+    KnowledgeError,
+    RateLimited,
+)
 from app.knowledge.search.answer.explanation import explain, explain_page
 from app.knowledge.search.answer.facets import count_facets
 from app.knowledge.search.answer.hydration import Page, fetch_page, make_hits
-from app.knowledge.search.answer.metadata import Times, describe_ranking, make_metadata
+from app.knowledge.search.answer.metadata import Times, describe_ranking, log_search, make_metadata
 from app.knowledge.search.answer.relaxation import relax
 from app.knowledge.search.answer.suggestions import suggest
 from app.knowledge.search.batch import QueryBatch
@@ -33,12 +40,13 @@ from app.knowledge.search.legs.embedding import EmbedQuery
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranker import Ranker
-from app.knowledge.search.results import SearchResult
+from app.knowledge.search.results import Ranking, SearchResult
 from app.knowledge.search.why_not import WhyNot, judge
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.providers import find_provider
 from app.knowledge.text import is_storable
+from app.knowledge.versions.service import VersionService
 from app.telemetry.metrics import SEARCH_LEG_SECONDS, SEARCH_SECONDS, SEARCH_WAITING_SECONDS, SEARCHES
 from app.telemetry.tracing import span
 
@@ -65,6 +73,7 @@ class KnowledgeSearchService:
         tenants: TenantDirectory,
         journal: SearchJournal,
         ranker: Ranker,
+        versions: VersionService,
         defaults: SearchDefaults | None = None,
         admission: Admission | None = None,
     ) -> None:
@@ -75,6 +84,7 @@ class KnowledgeSearchService:
         self._journal = journal
         self.defaults = defaults or SearchDefaults()
         self._ranker = ranker
+        self._versions = versions
         self._admission = admission or Admission()
 
     async def search(self, tenant_id: UUID, query: SearchQuery, *, subject: str = "service") -> SearchResult:
@@ -164,6 +174,8 @@ class KnowledgeSearchService:
         `entry` is its id, or its external_id. For an entry of another tenant the explanation is that of an unknown id.
         Raises as `search` does, and EntryNotFound for an unknown external_id.
         """
+        if query.as_of is not None:
+            raise InvalidInput.of("as_of", "is not supported in why-not")
         with run_stopwatch() as stopwatch:
             plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
             async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
@@ -179,6 +191,13 @@ class KnowledgeSearchService:
                     plan.entry_filter,
                 )
             return judge(entry_id, ranked.plan, legs, ranked.candidates, verdict, stopwatch)
+
+    async def rank(self, tenant_id: UUID, query: SearchQuery) -> tuple[Plan, Ranking]:
+        """Rank the candidates of a query without reading the hits and without a record. Raises as `search` does."""
+        with run_stopwatch():
+            plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
+            async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
+                return plan, describe_ranking(ranked.plan, ranked.legs, ranked.candidates, ranked.reranking)
 
     async def _answer(self, plan: Plan, subject: str, embed: EmbedQuery | None = None) -> SearchResult:
         query = plan.query
@@ -196,11 +215,13 @@ class KnowledgeSearchService:
         stopwatch = current_stopwatch()
         SEARCH_SECONDS.labels(query.mode).observe(stopwatch.seconds)
         SEARCH_WAITING_SECONDS.labels(query.mode).observe(stopwatch.waited)
-        _log_search(plan, result)
+        log_search(plan, result)
         return result
 
     async def _search(self, plan: Plan, subject: str, embed: EmbedQuery | None) -> SearchResult:
         start = PageStart(new_id())
+        if plan.query.as_of is not None:
+            await self._versions.require_kept(plan.tenant.tenant_id, plan.query.as_of)
         async with self._ranker.run(plan, embed) as ranked:
             session, plan, legs, candidates = ranked.session, ranked.plan, ranked.legs, ranked.candidates
             log.debug("search %s: %d candidates ranked", start.search_id, len(candidates))
@@ -262,25 +283,3 @@ async def _find_entry(session: TenantSession, external_id: str) -> UUID:
     if not same:
         raise EntryNotFound("there is no entry with this external_id")
     return same[0]
-
-
-def _log_search(plan: Plan, result: SearchResult) -> None:
-    metadata = result.metadata
-    similarities = [hit.similarity for hit in result.results if hit.similarity is not None]
-    log.info(
-        "search",
-        extra={
-            "search_id": str(metadata.search_id),
-            "tenant_id": str(plan.tenant.tenant_id),
-            "query_length": len(plan.query.query),
-            "result_count": len(result.results),
-            "top_similarity": round(max(similarities), 4) if similarities else None,
-            "embedding_ms": metadata.embedding_ms,
-            "semantic_ms": metadata.semantic_ms,
-            "keyword_ms": metadata.keyword_ms,
-            "fusion_ms": metadata.fusion_ms,
-            "reranking_ms": metadata.reranking_ms,
-            "query_time_ms": metadata.query_time_ms,
-            "waiting_ms": metadata.waiting_ms,
-        },
-    )

@@ -92,6 +92,8 @@ def _find_reasons(plan: Plan, legs: Legs, verdict: Verdict | None) -> list[Reaso
         reasons.append(Reason("filter", "expired"))
     if not verdict.current:
         reasons.append(Reason("filter", "superseded by another entry; see include_superseded"))
+    if not verdict.released:
+        reasons.append(Reason("filter", "quarantined because of its flags, until an admin releases it"))
     reasons += [Reason("filter", f"{name} does not match") for name in verdict.failed]
     if not reasons and verdict.repeated:
         reasons = [

@@ -226,7 +226,11 @@ def _split(claimed: Sequence[Delivery], found: Mapping[UUID, Entry]) -> tuple[li
 
 def _is_hidden(entry: Entry, delivery: Delivery) -> bool:
     expired = entry.expires_at is not None and entry.expires_at <= datetime.now(UTC)
-    return expired or (entry.superseded_by_id is not None and not delivery.include_superseded)
+    return (
+        expired
+        or entry.quarantined
+        or (entry.superseded_by_id is not None and not delivery.include_superseded)
+    )
 
 
 def find_pause(attempts: int, retry_after: float | None = None) -> float:

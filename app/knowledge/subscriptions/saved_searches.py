@@ -116,11 +116,14 @@ class SavedSearchService:
 def read_request(request: Mapping[str, Any], *, max_limit: int = MAX_LIMIT) -> SearchQuery:
     """Parse the request of a saved search.
 
-    A cursor continues one search and cannot be saved. Raises InvalidInput, with fields under `request`.
+    A cursor continues one search and cannot be saved, nor can a time, since former versions are kept for a period.
+    Raises InvalidInput, with fields under `request`.
     """
     values = {name: value for name, value in request.items() if value is not None}
     if "cursor" in values:
         raise InvalidInput.of("request.cursor", "cannot be saved: a cursor belongs to one search")
+    if "as_of" in values:
+        raise InvalidInput.of("request.as_of", "cannot be saved: former versions are kept for a time only")
     try:
         return SearchQuery(**read_values(values), max_limit=max_limit)
     except InvalidInput as error:

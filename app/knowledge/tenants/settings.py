@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from app.errors import FieldError, InvalidInput
 from app.knowledge.tenants.limits import NAMES, check_limits
-from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion, Weights
+from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent, Weights
 
 TYPE_WEIGHTS: Mapping[str, float] = {"decision": 2.0, "lesson": 2.0, "summary": 0.5, "temp_note": 0.3}
 """Factors of `boost: ["type"]`; all other types have 1.0."""
@@ -20,10 +20,12 @@ MIN_FACTOR, MAX_FACTOR = 0.01, 100
 scores 0, and so lose their order."""
 
 MAX_PURGE_DAYS = 36_500
+MAX_KEPT_DAYS = 3_650
 WHOLE_NUMBERS = (
     ("default_limit", 1, MAX_LIMIT),
     ("max_limit", 1, MAX_LIMIT),
     ("purge_expired_after_days", 0, MAX_PURGE_DAYS),
+    ("keep_versions_days", 0, MAX_KEPT_DAYS),
 )
 """Settings that are integers, with their minimum and maximum."""
 
@@ -76,6 +78,8 @@ class TenantSettings:
         keep_query_text: whether receipts of searches contain the query's text.
         default_limit, max_limit: default and largest number of hits per page.
         purge_expired_after_days: days after expiry when entries are removed; None: never.
+        keep_versions_days: days for which former versions of entries are kept after they end; 0: none are.
+        suspicious_content: what happens to texts with invisible characters, secrets or instructions to language models.
         limits: all fields of `Limits`, None if not set; they apply where they are below the platform's limits.
     """
 
@@ -89,6 +93,8 @@ class TenantSettings:
     default_limit: int | None = None
     max_limit: int | None = None
     purge_expired_after_days: int | None = None
+    keep_versions_days: int = 0
+    suspicious_content: SuspiciousContent = "flag"
     limits: Mapping[str, int | None] = field(default_factory=lambda: dict.fromkeys(NAMES))
     auto_tune: bool = True
     tuned: TunedWeights | None = None
@@ -119,6 +125,10 @@ class TenantSettings:
                 errors.append(FieldError(name, f"must be a number between {low} and {high}"))
         if values.get("fusion", "score") not in get_args(Fusion):
             errors.append(FieldError("fusion", "must be rrf or score"))
+        if values.get("suspicious_content", "flag") not in get_args(SuspiciousContent):
+            errors.append(
+                FieldError("suspicious_content", f"must be one of {', '.join(get_args(SuspiciousContent))}")
+            )
         for name in ("keep_query_text", "auto_tune"):
             if not isinstance(values.get(name, False), bool):
                 errors.append(FieldError(name, "must be true or false"))

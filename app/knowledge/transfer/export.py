@@ -1,8 +1,8 @@
 """Export a whole tenant as JSON lines; `app.knowledge.transfer.restoration` reads them.
 
 The first line is the tenant with its settings. Then come assets, each followed by its bytes in parts, then entries and
-chunks, then saved searches and feedback. The last line marks the end; without it the export is truncated. Each line
-has the key `kind` and the columns of its table.
+chunks, then saved searches, feedback, and sources with their items. The last line marks the end; without it the export
+is truncated. Each line has the key `kind` and the columns of its table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ FORMAT = 1
 PAGE = 100
 PART_BYTES = 1 << 20
 """Most bytes of an original file in one line."""
-RECORDS = (("saved_search", "saved_searches"), ("feedback", "feedback"))
+RECORDS = (
+    ("saved_search", "saved_searches"),
+    ("feedback", "feedback"),
+    ("source", "sources"),
+    ("source_item", "source_items"),
+)
 
 
 class TenantExport:

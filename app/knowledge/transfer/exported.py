@@ -7,18 +7,26 @@ the restoration itself needs. The readers raise KeyError, TypeError or ValueErro
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
 
+from app.knowledge.quarantine.flagging import flags_of, screen_fields, with_flags
 from app.knowledge.text import load_json
 from app.knowledge.transfer.lines import REFERENCES
+from app.knowledge.vocabulary import SuspiciousContent
 
 _IDS = ("id", "asset_id", "entry_id", "parent_id", "superseded_by_id", "repeats")
-_IDENTITIES = {"saved_search": ("id",), "feedback": ("search_id", "entry_id")}
+_IDENTITIES: Mapping[str, tuple[str, ...]] = {
+    "saved_search": ("id",),
+    "feedback": ("search_id", "entry_id"),
+    "source": (),
+    "source_item": (),
+}
+RECORDS = frozenset(_IDENTITIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,11 @@ class ExportedEntry:
     def links(self) -> Mapping[str, Any]:
         """The columns with its id and its references."""
         return {name: self.columns.get(name) for name in ("id", *REFERENCES)}
+
+    @property
+    def is_to_judge(self) -> bool:
+        """Whether it has flags and its line does not tell if it was quarantined, as in exports of older versions."""
+        return "quarantined" not in self.columns and "flags" in (self.columns.get("metadata") or ())
 
     def renamed(self, ids: Mapping[str, str]) -> ExportedEntry:
         """The same entry with the ids that things have in this tenant."""
@@ -89,7 +102,7 @@ class ExportedPart:
 
 @dataclass(frozen=True, slots=True)
 class ExportedRecord:
-    """A saved search or an item of feedback; `ids` identify it in the audit trail."""
+    """A row of another kind; `ids` identify it in the audit trail."""
 
     kind: str
     ids: tuple[UUID, ...]
@@ -115,6 +128,24 @@ def read_entry(given: Mapping[str, Any], *, with_vectors: bool) -> ExportedEntry
         vectors=tuple(map(_read_vector, given.get("vectors") or ())) if with_vectors else (),
         columns={name: value for name, value in given.items() if name != "vectors"},
     )
+
+
+def flag_lines(entries: Sequence[ExportedEntry], policy: SuspiciousContent) -> list[ExportedEntry]:
+    """The entries with the flags of what they contain, in addition to those that come from the form of a file."""
+    return [entry if policy == "keep" else _flag_line(entry) for entry in entries]
+
+
+def _flag_line(entry: ExportedEntry) -> ExportedEntry:
+    tags, metadata = entry.columns.get("tags") or [], entry.columns.get("metadata") or {}
+    readable = (
+        isinstance(entry.title, str | None) and isinstance(entry.content, str) and isinstance(metadata, dict)
+    )
+    if not readable or not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        return entry  # Postgres refuses it
+    known = flags_of(metadata)
+    kept = known if entry.columns.get("asset_id") else [flag for flag in known if flag == "invisible_text"]
+    flags = [*kept, *screen_fields(entry.title, entry.content, tags, metadata)]
+    return replace(entry, columns={**entry.columns, "metadata": with_flags(metadata, flags)})
 
 
 def _read_vector(given: Mapping[str, Any]) -> ExportedVector:
@@ -146,7 +177,7 @@ def read_part(given: Mapping[str, Any]) -> ExportedPart:
 
 
 def read_record(kind: str, given: Mapping[str, Any], renamed: Mapping[str, str]) -> ExportedRecord:
-    """A saved search or an item of feedback with the ids that things have in this tenant."""
+    """A row of another kind with the ids that things have in this tenant."""
     columns = rename(given, renamed)
     return ExportedRecord(kind, tuple(_read_id(columns[name]) for name in _IDENTITIES[kind]), columns)
 

@@ -6,6 +6,7 @@ changes to the audit trail in its own transaction.
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,12 +24,15 @@ from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import InvalidInput
 from app.knowledge.entries.entry import text_hash
+from app.knowledge.quarantine.flagging import apply_policy
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.knowledge.transfer.assets import AssetRestoration
 from app.knowledge.transfer.export import FORMAT
 from app.knowledge.transfer.exported import (
+    RECORDS,
     ExportedEntry,
+    flag_lines,
     read_entry,
     read_object,
     read_record,
@@ -99,7 +103,7 @@ class TenantRestoration:
             batch, size = [], 0
             if line.error is not None:
                 self.outcome.fail(number, line.error)
-            elif given is None or kind not in ("asset", "original", "saved_search", "feedback", "end"):
+            elif given is None or kind not in {"asset", "original", "end", *RECORDS}:
                 self.outcome.fail(number, "is not a line of an export")
             elif kind == "asset":
                 await self._assets.begin(number, given)
@@ -162,7 +166,11 @@ class TenantRestoration:
 
     async def _write_batch(self, entries: Sequence[ExportedEntry]) -> None:
         self.has_references = self.has_references or any(entry.refers for entry in entries)
-        given = [entry.renamed(self._renamed) for entry in entries]
+        assert self._tenant is not None
+        policy = self._tenant.settings.suspicious_content
+        given = await asyncio.to_thread(
+            flag_lines, [entry.renamed(self._renamed) for entry in entries], policy
+        )
         async with self._database.tenant_session(self._tenant_id, background=RESTORING) as session:
             present = await db.find_entries(session, _dump(given))
             renamed = {str(id): str(here) for id, here in present.items() if here != id}
@@ -175,6 +183,7 @@ class TenantRestoration:
                 await vectors.drop_vectors(session, texts)
             if new:
                 await db.insert_entries(session, _dump(new))
+            await apply_policy(session, [entry.id for entry in given if entry.is_to_judge], policy)
             accesses = {entry.id: entry.accesses for entry in given if entry.accesses}
             counted = await db.set_accesses(session, accesses) if accesses else ()
             await self._write_vectors(session, given)
@@ -217,8 +226,9 @@ class TenantRestoration:
     async def _note(
         self, session: TenantSession, part: str, ids: Sequence[UUID], detail: Mapping[str, Any]
     ) -> None:
-        """Write one step to the audit trail. A step that changed nothing is omitted, except the last."""
-        if ids or part == "end":
+        """Write one step to the audit trail. A step that changed nothing is omitted, except the last, and so are the
+        items of a source, which follow its own row."""
+        if ids or part in ("end", "source"):
             await audit.write_audit(session, self._actor, "tenant.import", ids, {"part": part, **detail})
 
 

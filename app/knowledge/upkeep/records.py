@@ -12,6 +12,7 @@ from app.knowledge.subscriptions.matching import MAX_WAITING
 from app.knowledge.subscriptions.saved_searches import MAX_OF_A_TENANT
 from app.knowledge.subscriptions.service import MAX_SUBSCRIPTIONS
 from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.versions.service import VersionService
 
 log = logging.getLogger("app.knowledge.upkeep")
 
@@ -30,10 +31,18 @@ MOST_STEPS = 20
 class RecordTrimmer:
     """Removes the oldest records of a tenant over the bounds."""
 
-    def __init__(self, database: Database, tenants: TenantDirectory, *, most_audit: int = MOST_AUDIT) -> None:
+    def __init__(
+        self,
+        database: Database,
+        tenants: TenantDirectory,
+        versions: VersionService,
+        *,
+        most_audit: int = MOST_AUDIT,
+    ) -> None:
         """`most_audit` rows of each audit trail are kept, at least a million; 0 means all."""
         self._database = database
         self._tenants = tenants
+        self._versions = versions
         self._most_audit = most_audit
 
     @property
@@ -43,11 +52,15 @@ class RecordTrimmer:
             "audit": max(self._most_audit, LEAST_AUDIT) if self._most_audit else 0,
             "feedback": MOST_FEEDBACK,
             "saved_searches": MAX_OF_A_TENANT,
+            "former_versions": self._versions.most,
             "deliveries": MOST_ENDED_DELIVERIES + MAX_SUBSCRIPTIONS * MAX_WAITING,
         }
 
     async def trim(self, tenant_id: UUID) -> None:
-        """Trim the records of one tenant. Raises TenantNotFound and DatabaseUnavailable."""
+        """Trim the records of one tenant, and remove former versions whose period has ended.
+
+        Raises TenantNotFound and DatabaseUnavailable.
+        """
         limits = (await self._tenants.context(tenant_id)).limits
         bounds: dict[records.Trimmed, int] = {
             "receipts": limits.receipts,
@@ -67,6 +80,7 @@ class RecordTrimmer:
                     "records over the bound removed",
                     extra={"tenant_id": str(tenant_id), "records": name, "rows": dropped},
                 )
+        await self._versions.prune(tenant_id)
         if self._most_audit:
             async with self._database.shared_session(tenant_id) as session:
                 await records.prune_audit(session, self._most_audit)

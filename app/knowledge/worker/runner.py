@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal, get_args
+from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.work import jobs as queue
@@ -26,6 +27,7 @@ from app.errors import (
     UnsupportedMediaType,
 )
 from app.knowledge.entries.embedding import EntryEmbedder, TextsFail
+from app.knowledge.erasure.work import ErasureWork
 from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue.lease import ClaimLost, Lease
 from app.knowledge.queue.pause import LONG_PAUSE_SECONDS, PAUSE_SECONDS, choose_pause
@@ -98,6 +100,7 @@ class JobRunner:
     reembedding: ReembeddingJob
     matcher: ChangeMatcher
     deliveries: DeliveryService
+    erasures: ErasureWork
     lease: timedelta = LEASE
     slice_seconds: float = SLICE_SECONDS
 
@@ -192,6 +195,8 @@ class JobRunner:
                 return await self.deliveries.deliver(tenant_id)
             case "index_vectors":
                 return await self.upkeep.index_vectors(tenant_id, seconds=self.slice_seconds)
+            case "erase":
+                return await self.erasures.advance(tenant_id, UUID(job.subject), seconds=self.slice_seconds)
             case "ingest_asset":
                 raise ValueError("a file is not ingested in slices")
 

@@ -42,7 +42,7 @@ MESSAGE = BodyBounds(4 * MIB, 64_000, 256_000)
 """A model writes a message token by token; 40 entries of the maximum length, or 1,000 of 4,000 characters."""
 
 BULK = BodyBounds(32 * MIB, 200_000, 500_000)
-"""1,000 entries of ordinary length; more go in several requests."""
+"""1,000 entries of ordinary length, or the manifest of a source with 100,000 files."""
 
 BODIES: Mapping[str, BodyBounds] = {
     "/knowledge/search": SEARCH,
@@ -51,6 +51,7 @@ BODIES: Mapping[str, BodyBounds] = {
     "/knowledge/entries": ENTRY,
     "/knowledge/entries/bulk": BULK,
     "/knowledge/assets": ENTRY,
+    "/knowledge/sources": BULK,
     "/mcp": MESSAGE,
     "/console/entries": ENTRY,
     "/console/assets": ENTRY,

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.knowledge.tenants.limits import GREATEST
-from app.knowledge.tenants.settings import MAX_FACTOR, MAX_PURGE_DAYS, MIN_FACTOR
-from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion
+from app.knowledge.tenants.settings import MAX_FACTOR, MAX_KEPT_DAYS, MAX_PURGE_DAYS, MIN_FACTOR
+from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent
 from app.web.models.requests import RequestBody
 from app.web.models.search import Number, WeightsModel
 
@@ -135,6 +135,10 @@ class Stats(BaseModel):
     entries_by_language: dict[str, int]
     assets_by_status: dict[str, int]
     pending_embeddings: int
+    flagged_entries: dict[str, int] = Field(
+        description="Entries with each flag of suspicious content; an entry can have several."
+    )
+    quarantined_entries: int
     jobs: int
     model: ModelInfo
     passages: int
@@ -152,7 +156,7 @@ class Stats(BaseModel):
         description="Limits by name. Requests and searches are those of this instance; the other counts are exact."
     )
     records: dict[str, RecordUse] = Field(
-        description="Records that grow by calls alone: `receipts`, `feedback`, `audit`, `saved_searches`, `deliveries`."
+        description="`receipts`, `feedback`, `audit`, `saved_searches`, `deliveries` and `former_versions`."
     )
 
 
@@ -183,11 +187,15 @@ class SettingsModel(BaseModel):
     default_limit: int | None
     max_limit: int | None
     purge_expired_after_days: int | None
+    keep_versions_days: int = Field(description="Days for which former versions of entries are kept.")
+    suspicious_content: SuspiciousContent = Field(
+        description="What happens to texts with invisible characters, secrets or instructions to language models:"
+        " keep: nothing; flag: `metadata.flags` names what was found; quarantine: searches do not find them either,"
+        " until an admin releases them."
+    )
     limits: OwnLimits
     auto_tune: bool = Field(description="Whether `tuned` applies, and new weights may replace it.")
-    tuned: TunedWeightsModel | None = Field(
-        description="In force while `auto_tune` is on, without `weights`."
-    )
+    tuned: TunedWeightsModel | None = Field(description="In force with `auto_tune`, without `weights`.")
 
 
 class SettingsPatch(RequestBody):
@@ -217,6 +225,10 @@ class SettingsPatch(RequestBody):
     default_limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
     max_limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
     purge_expired_after_days: Annotated[int, Field(strict=True, ge=0, le=MAX_PURGE_DAYS)] | None = None
+    keep_versions_days: Annotated[int, Field(strict=True, ge=0, le=MAX_KEPT_DAYS)] | None = None
+    suspicious_content: SuspiciousContent | None = Field(
+        None, description="Applies to what is written from now on."
+    )
     limits: OwnLimits | None = None
     auto_tune: Annotated[bool, Field(strict=True)] | None = Field(None, description="False undoes `tuned`.")
 
@@ -241,35 +253,6 @@ class AuditList(BaseModel):
     """A page of the audit trail, newest first."""
 
     items: list[AuditModel]
-    next_cursor: str | None
-
-
-class NewRevocation(RequestBody):
-    """A token to refuse from now on, by its `jti`."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"token_id": "3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11"}]}
-    )
-
-    token_id: Annotated[str, Field(min_length=1, max_length=255)]
-    expires_at: Annotated[
-        AwareDatetime | None,
-        Field(description="When the token expires by itself; by default, as late as any token can."),
-    ] = None
-
-
-class RevokedTokenModel(BaseModel):
-    """A token that is refused until it expires."""
-
-    token_id: str
-    revoked_at: datetime
-    expires_at: datetime
-
-
-class RevokedTokenList(BaseModel):
-    """A page of revoked tokens, newest first."""
-
-    items: list[RevokedTokenModel]
     next_cursor: str | None
 
 

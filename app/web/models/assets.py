@@ -18,12 +18,19 @@ class AssetModel(BaseModel):
     """An ingested file."""
 
     id: UUID
-    external_id: str | None
+    source: str | None = Field(description="The source that the asset belongs to.")
+    external_id: str | None = Field(
+        description="Unique among the assets without a source, and within each source."
+    )
     name: str
     media_type: str
     byte_size: int
     title: str | None = Field(description="The title that a caller gave, else the one of the file.")
     total_pages: int | None
+    pages_without_text: list[int] = Field(
+        description="Numbers of pages that show something and have no text, as scanned pages do. With the extra `ocr`"
+        " their text is recognised, and those are listed for which there was no time."
+    )
     tags: list[str]
     roles: list[Audience]
     metadata: dict[str, Any]
@@ -32,6 +39,10 @@ class AssetModel(BaseModel):
     progress: float
     generation: int = Field(description="Counts the versions of the bytes.")
     chunks: int
+    flags: dict[str, int] = Field(description="Chunks with each flag of suspicious content.")
+    quarantined_chunks: int = Field(
+        description="Chunks that searches do not find because of their flags, until an admin releases them."
+    )
     duplicate_of: UUID | None = Field(
         description="The oldest asset with the same bytes, if it is another one. Searches return a text that both have"
         " once, under the asset that was indexed first among those that the filters admit."

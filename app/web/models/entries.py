@@ -64,7 +64,8 @@ class EntryFields(RequestBody):
     )
     metadata: dict[str, Any] = Field(
         default_factory=dict,
-        description="Any other data, as a JSON object, which replaces the stored one; searches can filter by it.",
+        description="Any other data, as a JSON object, which replaces the stored one; searches can filter by it. The"
+        " service sets `flags`, which names what is suspicious in the entry.",
     )
     language: Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(LANGUAGES)})] | None = Field(
         None,
@@ -179,6 +180,9 @@ class EntryModel(BaseModel):
     language: str
     expires_at: datetime | None
     external_id: str | None
+    quarantined: bool = Field(
+        description="Whether searches do not find the entry because of its flags, until an admin releases it."
+    )
     embedding_status: Literal["ready", "pending"]
     version: int
     created_at: datetime
@@ -189,6 +193,40 @@ class EntryList(BaseModel):
     """A page of entries."""
 
     items: list[EntryModel]
+    next_cursor: str | None
+
+
+class VersionModel(BaseModel):
+    """An entry as it was from `valid_from` until just before `valid_until`."""
+
+    version: int
+    valid_from: datetime
+    valid_until: datetime
+    entry_type: EntryType
+    title: str | None
+    content: str
+    tags: list[str]
+    roles: list[Audience]
+    confidence: float
+    scope: Scope
+    parent_id: UUID | None
+    source_ids: list[UUID]
+    superseded_by_id: UUID | None
+    is_verified: bool
+    asset_id: UUID | None
+    chunk_index: int | None
+    metadata: dict[str, Any]
+    language: str
+    expires_at: datetime | None
+    external_id: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class VersionList(BaseModel):
+    """A page of the former versions of an entry, the latest first."""
+
+    items: list[VersionModel]
     next_cursor: str | None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -13,6 +14,15 @@ FacetName = Annotated[
         {"type": "string", "pattern": r"^(tags|entry_type|roles|scope|source|asset_id|metadata\..{1,100})$"}
     ),
 ]
+
+
+class HitOriginModel(BaseModel):
+    """The source of a hit's asset."""
+
+    source: str = Field(examples=["handbook"])
+    agreed_at: datetime | None = Field(
+        description="When the source last agreed with its origin: the text was then the origin's. Null: not yet."
+    )
 
 
 class PassageModel(BaseModel):
@@ -30,6 +40,15 @@ class PassageGroupModel(BaseModel):
 
     total: int = Field(description="Ranked passages of the asset, with the hit itself.", examples=[7])
     further: list[PassageModel] = Field(description="The best of the others, at most three.")
+
+
+class ValidityModel(BaseModel):
+    """When the version of an entry was valid that a search with `as_of` found."""
+
+    valid_from: datetime
+    valid_until: datetime | None = Field(
+        description="The version ended just before; null if it is still valid."
+    )
 
 
 class FacetValueModel(BaseModel):

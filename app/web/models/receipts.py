@@ -8,8 +8,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from app.knowledge.administration.replay import Cause, DifferenceReason
 from app.knowledge.vocabulary import Degradation, Fusion, Leg, Mode
-from app.web.models.search import WeightsModel
+from app.web.models.requests import RequestBody
+from app.web.models.search import Number, QueryText, WeightsModel
 
 
 class ReceiptModelName(BaseModel):
@@ -39,6 +41,48 @@ class RankedEntryModel(BaseModel):
         description="Only with `group_by`: the ranked passages of the asset, on the best of them; the best others"
         " follow, with 0.",
     )
+
+
+class ReplayRequest(RequestBody):
+    """What a receipt does not have."""
+
+    query: QueryText | None = Field(None, description="Needed unless the tenant keeps query texts.")
+    query_embedding: list[Number] | None = Field(
+        None, min_length=1, max_length=4000, description="Needed if the search had one."
+    )
+
+
+class DifferenceModel(BaseModel):
+    """A candidate whose place or score differs."""
+
+    id: UUID
+    then_rank: int | None
+    now_rank: int | None
+    then_score: float | None
+    now_score: float | None
+    reason: DifferenceReason = Field(
+        description="`deleted`: neither the entry nor the version that was ranked is there. `changed`: the entry has"
+        " another version, and the one that was ranked is not kept. `not_found`: it is there, and the search does not"
+        " find it. `not_ranked_then`: only the replay has it. `other_score`, `other_rank`: both have it."
+    )
+
+
+class ReplayModel(BaseModel):
+    """Both rankings of a search, and their differences."""
+
+    search_id: UUID
+    at: datetime
+    as_of: datetime | None = Field(
+        description="The time that the replay names. Null: no versions of it are kept, and it ran on what is valid now."
+    )
+    same: bool = Field(description="Whether candidates, order and scores are equal.")
+    causes: list[Cause] = Field(description="What differs between then and now, and may explain differences.")
+    settings: list[str] = Field(
+        description="Settings that have changed since, which the receipt does not have."
+    )
+    differences: list[DifferenceModel]
+    then: list[RankedEntryModel]
+    now: list[RankedEntryModel]
 
 
 class SearchReceiptModel(BaseModel):

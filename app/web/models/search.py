@@ -26,7 +26,7 @@ from app.knowledge.vocabulary import (
     Weights,
 )
 from app.web.models.filters import EXAMPLE, FILTER_DESCRIPTION, FilterObject
-from app.web.models.found import FacetModel, FacetName, PassageGroupModel
+from app.web.models.found import FacetModel, FacetName, HitOriginModel, PassageGroupModel, ValidityModel
 from app.web.models.requests import NOT_BLANK, Moment, RequestBody
 from app.web.models.search_metadata import SearchMetadataModel
 from app.web.problems import Problem
@@ -120,6 +120,13 @@ class SearchRequest(RequestBody):
     updated_before: Moment | None = Field(
         None, description="Only entries whose last change was before this time."
     )
+    as_of: Moment | None = Field(
+        None,
+        description="A past time, with a time zone: the search answers from what was valid then. Filters apply to the"
+        " versions of that time; frequencies of words are today's. The tenant must keep versions"
+        " (`keep_versions_days`). A time before the period that it keeps gets a 422 response, which names the earliest"
+        " time. Not with `facets`.",
+    )
     include_superseded: Annotated[bool, Field(strict=True)] = Field(
         False, description="Whether replaced entries are found, too. Default: false."
     )
@@ -195,9 +202,18 @@ class HitModel(BaseModel):
     chunk_index: int | None
     external_id: str | None
     metadata: dict[str, Any] = Field(
-        description="A chunk also has char_start and char_end in the asset's text; page and total_pages if the asset"
-        " has pages or slides; page_end if the chunk continues on a later page.",
-        examples=[{"char_start": 0, "char_end": 812, "page": 3, "total_pages": 12}],
+        description="A chunk also has char_start and char_end in the asset's text; headings, those above it from the"
+        " topmost; page and total_pages if the asset has pages or slides; page_end if the chunk continues on a later"
+        " page; ocr, if its text was recognised on an image and can contain errors.",
+        examples=[
+            {
+                "char_start": 0,
+                "char_end": 812,
+                "page": 3,
+                "total_pages": 12,
+                "headings": ["Payments", "Refunds"],
+            }
+        ],
     )
     created_at: datetime
     updated_at: datetime
@@ -216,6 +232,10 @@ class HitModel(BaseModel):
     snippet_end: int = Field(description="Where it ends.")
     matched_terms: list[str]
     group: PassageGroupModel | None = Field(description="Only with `group_by`.")
+    validity: ValidityModel | None = Field(description="Only with `as_of`.")
+    origin: HitOriginModel | None = Field(
+        description="Only for chunks of assets that belong to a source.", examples=[None]
+    )
 
 
 class SearchResponse(BaseModel):

@@ -46,10 +46,25 @@ from knowledge_client.models import (
     TagPage,
     WhyNot,
 )
-from knowledge_client.parts import Facet, FacetValue, Passage, PassageGroup
+from knowledge_client.parts import (
+    AcceptedManifest,
+    Facet,
+    FacetValue,
+    HitOrigin,
+    Passage,
+    PassageGroup,
+    Source,
+    SourceItem,
+    SourceItemPage,
+    SourcePage,
+    SourceStatus,
+    Validity,
+)
 from knowledge_client.retries import Retries
+from knowledge_client.sources import ManifestItem
 
 __all__ = [
+    "AcceptedManifest",
     "Asset",
     "AssetPage",
     "AsyncKnowledgeClient",
@@ -66,12 +81,14 @@ __all__ = [
     "FieldProblem",
     "Forbidden",
     "Hit",
+    "HitOrigin",
     "IndexingFailed",
     "IndexingUnfinished",
     "InvalidInput",
     "KnowledgeClient",
     "KnowledgeError",
     "MalformedId",
+    "ManifestItem",
     "NewEntry",
     "NotFound",
     "Passage",
@@ -92,6 +109,11 @@ __all__ = [
     "SearchResult",
     "ServiceUnavailable",
     "ServiceUnreachable",
+    "Source",
+    "SourceItem",
+    "SourceItemPage",
+    "SourcePage",
+    "SourceStatus",
     "Subscription",
     "TagCount",
     "TagPage",
@@ -99,6 +121,7 @@ __all__ = [
     "Unauthenticated",
     "UnexpectedAnswer",
     "UnsupportedMediaType",
+    "Validity",
     "Weights",
     "WhyNot",
     "problem_error",

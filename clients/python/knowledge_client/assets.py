@@ -25,6 +25,8 @@ def upload_asset(
     name: str | None = None,
     media_type: str | None = None,
     external_id: str | None = None,
+    source: str | None = None,
+    run: int | None = None,
     tags: Sequence[str] = (),
     roles: Sequence[Role] = (),
     metadata: Mapping[str, Any] | None = None,
@@ -33,7 +35,8 @@ def upload_asset(
 
     The same bytes again give the same asset, with the given tags, roles and metadata; the same `external_id` with other
     bytes creates a new version. Omitted fields keep their value. Indexing continues in the background: see
-    `wait_until_indexed`. Raises ValueError for a file without a name, and OSError.
+    `wait_until_indexed`. With `source` and the `run` of its manifest, the file is that of the item `external_id`.
+    Raises ValueError for a file without a name, and OSError.
     """
     if name is None:
         path = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
@@ -44,6 +47,10 @@ def upload_asset(
     form: dict[str, Any] = {"tags": list(tags), "roles": list(roles)}
     if external_id is not None:
         form["external_id"] = external_id
+    if source is not None:
+        form["source"] = source
+    if run is not None:
+        form["run"] = str(run)
     if metadata is not None:
         form["metadata"] = json.dumps(metadata)
     attachment = Attachment(file, name, media_type)

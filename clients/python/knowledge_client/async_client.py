@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from knowledge_client import assets, entries, searches
+from knowledge_client import assets, entries, searches, sources
 from knowledge_client.exchange import Attempt, Exchange, Outcome, Pause, perform
 from knowledge_client.pages import Pages
 from knowledge_client.retries import Retries
@@ -109,6 +109,14 @@ class AsyncKnowledgeClient:
     iterate_assets = _walk(assets.iterate_assets)
     retry_asset = _call(assets.retry_asset)
     delete_asset = _call(assets.delete_asset)
+
+    put_source = _call(sources.put_source)
+    get_source = _call(sources.get_source)
+    list_sources = _call(sources.list_sources)
+    iterate_sources = _walk(sources.iterate_sources)
+    list_source_items = _call(sources.list_source_items)
+    iterate_source_items = _walk(sources.iterate_source_items)
+    delete_source = _call(sources.delete_source)
 
     async def run(self, exchange: Exchange[T]) -> T:
         """Run a call defined elsewhere. Raises KnowledgeError."""

@@ -49,7 +49,9 @@ def get_entry(entry_id: Id) -> Exchange[Entry]:
 
 def find_entry(external_id: str) -> Exchange[Entry | None]:
     """The entry with this external id, or None."""
-    page = yield from list_entries(external_id=external_id, limit=1, include_expired=True)
+    page = yield from list_entries(
+        external_id=external_id, limit=1, include_expired=True, include_quarantined=True
+    )
     return page.items[0] if page.items else None
 
 
@@ -62,9 +64,10 @@ def list_entries(
     asset_id: Id | None = None,
     external_id: str | None = None,
     include_expired: bool | None = None,
+    include_quarantined: bool | None = None,
     sort: EntrySort | None = None,
 ) -> Exchange[EntryPage]:
-    """A page of 1 to 200 entries (50 by default), by default newest first and without expired ones."""
+    """A page of 1 to 200 entries (50 by default), by default newest first and without expired and quarantined ones."""
     params = {
         "limit": limit,
         "cursor": cursor,
@@ -73,6 +76,7 @@ def list_entries(
         "asset_id": None if asset_id is None else str(asset_id),
         "external_id": external_id,
         "include_expired": None if include_expired is None else str(include_expired).lower(),
+        "include_quarantined": None if include_quarantined is None else str(include_quarantined).lower(),
         "sort": sort,
     }
     return get("/knowledge/entries", EntryPage, params)

@@ -48,6 +48,7 @@ class SearchOptions(TypedDict, total=False):
     created_before: datetime | None
     updated_after: datetime | None
     updated_before: datetime | None
+    as_of: datetime | None
     include_superseded: bool
     boost: Sequence[Literal["type", "access", "verified"]]
     fusion: Literal["rrf", "score"] | None

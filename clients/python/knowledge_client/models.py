@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from knowledge_client.parts import Answer, Facet, PassageGroup
+from knowledge_client.parts import Answer, Facet, HitOrigin, PassageGroup, Validity
 
 
 class _Knowledge(Answer):
@@ -38,6 +38,7 @@ class Entry(_Knowledge):
 
     language: str
     expires_at: datetime | None
+    quarantined: bool
     embedding_status: str
     version: int
 
@@ -61,6 +62,8 @@ class Hit(_Knowledge):
     snippet_end: int
     matched_terms: list[str]
     group: PassageGroup | None = None
+    validity: Validity | None = None
+    origin: HitOrigin | None = None
 
 
 class Relaxation(Answer):
@@ -114,7 +117,8 @@ class FieldProblem(Answer):
 class Problem(Answer):
     """A refusal or failure, as RFC 9457 describes it; for 429, `limit` names the limit that is used up.
 
-    `type` tells problems apart, for example `/problems/stale-etag`; `existing_id` is the other entry of a conflict.
+    `type` tells problems apart, for example `/problems/stale-etag`; `existing_id` is the other entry of a conflict,
+    `deletions` and `assets` the numbers of a manifest that would delete too many assets.
     """
 
     type: str = "about:blank"
@@ -125,6 +129,8 @@ class Problem(Answer):
     errors: list[FieldProblem] | None = None
     limit: str | None = None
     existing_id: UUID | None = None
+    deletions: int | None = None
+    assets: int | None = None
 
 
 class SearchOutcome(Answer):
@@ -167,12 +173,14 @@ class Asset(Answer):
     """An ingested file; `status` is `pending`, `processing`, `indexed` or `failed`, `progress` is between 0 and 1."""
 
     id: UUID
+    source: str | None
     external_id: str | None
     name: str
     media_type: str
     byte_size: int
     title: str | None
     total_pages: int | None
+    pages_without_text: list[int]
     tags: list[str]
     roles: list[str]
     metadata: dict[str, Any]
@@ -181,6 +189,8 @@ class Asset(Answer):
     progress: float
     generation: int
     chunks: int
+    flags: dict[str, int]
+    quarantined_chunks: int
     duplicate_of: UUID | None
     version: int
     created_at: datetime

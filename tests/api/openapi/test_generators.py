@@ -80,6 +80,8 @@ def test_an_upload_is_binary_and_its_optional_fields_are_empty_by_example(docume
     assert (fields["file"]["type"], fields["file"]["format"]) == ("string", "binary")
     assert {name: fields[name]["example"] for name in fields if name != "file"} == {
         "external_id": "",
+        "source": "",
+        "run": "",
         "tags": [],
         "roles": [],
         "metadata": "",

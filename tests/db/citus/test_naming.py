@@ -43,6 +43,8 @@ RENAME = """
       end loop;
     end $$;
     create function entry_matches_7(e entries, f entry_filter) returns boolean language sql return true;
+    create function entry_passes(e entries, f entry_filter) returns boolean language sql return true;
+    create function former_entry(v former_entries) returns entries language sql return null::entries;
     create function entry_fulfils(e entries, f entry_filter) returns boolean language sql return true;
 """
 
@@ -93,6 +95,7 @@ async def test_every_statement_finds_the_tables_of_its_group(renamed: Connection
          "select entries, sum(entries) from public.jobs_9 j order by entries desc"),
         ("join entries_old e on true", "join entries_old e on true"),
         ("where entry_matches(e, $1)", "where public.entry_matches_7(row(e.*)::public.entries, $1)"),
+        ("select former_entry(v), 1", "select former_entry(row(v.*)::public.former_entries), 1"),
         ("from keyword.search($1)", "from keyword.search_7($1)"),
         ("select 'public.entries'::regclass", "select 'public.entries_7'::regclass"),
     ],

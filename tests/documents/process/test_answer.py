@@ -9,7 +9,15 @@ from collections.abc import Callable
 import pytest
 
 from app.documents.formats import find_format
-from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits, PartSpan
+from app.documents.parsed import (
+    HeadingSpan,
+    HiddenSpan,
+    PageSpan,
+    ParsedDocument,
+    ParseLimits,
+    PartSpan,
+    TableSpan,
+)
 from app.documents.process import child
 from app.documents.process.answer import Answer, Malformed, max_answer_bytes, read_answer, write_answer
 
@@ -22,6 +30,9 @@ DOCUMENT = ParsedDocument(
     "Ein Titel",
     3,
     (PartSpan(0, 9, "markdown"), PartSpan(9, 15, "csv")),
+    (TableSpan(0, 3, 9), TableSpan(11, 12, 13)),
+    (HiddenSpan(2, 5, "tiny"), HiddenSpan(11, 15, "hidden_run")),
+    (2,),
 )
 
 
@@ -79,10 +90,20 @@ FORGED: dict[str, Callable[[bytes], bytes]] = {
     "too many pages": edit(total_pages=5_001),
     "a negative number": edit(titles=-5),
     "a number that is not whole": edit(titles=9.5),
-    "a truth instead of a number": edit(counts=[True, 3, 2]),
+    "a truth instead of a number": edit(counts=[True, 3, 2, 2, 2, 1]),
+    "more tables than allowed": edit(counts=[2, 3, 2, 20_001, 2, 1]),
+    "an unordered table": lambda data: data.replace(
+        b"\x0b\0\0\0\x0c\0\0\0\x0d\0\0\0", b"\x0b\0\0\0\x0e\0\0\0\x0d\0\0\0"
+    ),
+    "an unknown reason": lambda data: data.replace(
+        b"\x0b\0\0\0\x0f\0\0\0\x04\0\0\0", b"\x0b\0\0\0\x0f\0\0\0\x09\0\0\0"
+    ),
+    "a page without text beyond the last": lambda data: data.replace(
+        b"\x02\0\0\0\xc3\x9c", b"\x09\0\0\0\xc3\x9c"
+    ),
     "missing counts": edit(counts=[2, 3]),
-    "more headings than allowed": edit(counts=[100_001, 0, 0]),
-    "more rows than sent": edit(counts=[2, 4_000, 2]),
+    "more headings than allowed": edit(counts=[100_001, 0, 0, 0, 0, 0]),
+    "more rows than sent": edit(counts=[2, 4_000, 2, 2, 2, 1]),
     "titles beyond the end": edit(titles=10_000),
     "titles shorter than their lengths": edit(titles=3),
     "an unknown format": edit(formats=[]),

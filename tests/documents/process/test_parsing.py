@@ -121,7 +121,8 @@ async def test_time_limit_ends_the_process() -> None:
 
 
 def test_processor_time_limit_holds_without_the_parent() -> None:
-    request = {"format": "html", "readers": ["html"], "limits": asdict(ParseLimits(seconds=1))}
+    limits = asdict(ParseLimits(seconds=1))
+    request = {"format": "html", "readers": ["html"], "limits": limits, "ocr": "absent"}
     ended = subprocess.run(
         [
             sys.executable,

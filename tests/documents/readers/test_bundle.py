@@ -31,6 +31,7 @@ def test_zip_members_are_sections_named_by_their_paths() -> None:
         ("# Top", 2),
         ("## Low", 3),
         ("c.py", 1),
+        ("def f():", 2),
     ]
     assert [part.format for part in document.parts] == ["csv", "markdown", "code"]
     assert (document.parts[0].start, document.parts[-1].end) == (0, len(document.text))
@@ -40,7 +41,7 @@ def test_zip_chunks_never_cross_members() -> None:
     document = parse(write_zip({f"{name}.txt": f"word of {name}" for name in "abc"}), LIMITS)
     chunks = split(document, lambda text: len(text.split()), 100)
     assert [chunk.text for chunk in chunks] == [f"{name}.txt\n\nword of {name}" for name in "abc"]
-    assert [chunk.heading for chunk in chunks] == ["a.txt", "b.txt", "c.txt"]
+    assert [chunk.headings for chunk in chunks] == [("a.txt",), ("b.txt",), ("c.txt",)]
 
 
 def test_zip_skips_pictures_empty_files_and_debris() -> None:
@@ -105,7 +106,19 @@ def test_only_the_readers_that_the_names_indicate_are_expected() -> None:
         data = write_zip(dict.fromkeys(names, "x"))
         return {item.name for item in expect_formats(find_format("zip"), data)}
 
-    light = {"zip", "jsonl", "json", "csv", "code", "markdown", "text"}
+    light = {
+        "zip",
+        "jsonl",
+        "json",
+        "csv",
+        "code",
+        "css",
+        "javascript",
+        "lockfile",
+        "sourcemap",
+        "markdown",
+        "text",
+    }
     assert expect("a.md", "b/c.txt", "d") == light
     assert expect("a.PDF", "b/c.xhtml", "d.docx/x") == light | {"pdf", "html"}
     assert [item.name for item in expect_formats(find_format("docx"), write_docx())] == ["docx"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.parsed import ParseLimits
+from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.html import parse
 from app.errors import UnreadableDocument
 
@@ -20,15 +20,159 @@ PAGE = """<!doctype html><html><head><title>T &amp; x</title><script>evil()</scr
 <aside>ad</aside><footer>foot</footer><noscript>enable</noscript></body></html>"""
 
 
-def test_html_text_is_the_visible_text() -> None:
+def test_html_text_is_that_of_the_main_content() -> None:
     document = parse(PAGE.encode(), LIMITS)
     assert document.text == (
-        "One two\n\nHello world\nline two café tail\n\na\nb\n\n  x = 1\n    y\n\n"
-        "k | v\n1 | 2\n\n\nPart\n\ntext\n\nafter"
+        "One two\n\nHello world\nline two café tail\n\n- a\n- b\n\n```\n  x = 1\n    y\n```\n\n"
+        "| k | v |\n| --- | --- |\n| 1 | 2 |\n\n\nPart\n\ntext\n\nunseen"
     )
     assert document.title == "T & x"
     assert [(heading.level, heading.title) for heading in document.headings] == [(1, "One two"), (2, "Part")]
     assert [document.text[heading.start :][:4] for heading in document.headings] == ["One ", "Part"]
+
+
+def parts(document: ParsedDocument) -> list[tuple[str, str]]:
+    """The header of each table and its other rows."""
+    return [
+        (document.text[table.start : table.header_end], document.text[table.header_end : table.end])
+        for table in document.tables
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("<tr><th>k<th>v<tr><td>1<td>a|b", ("| k | v |\n| --- | --- |\n", "| 1 | a\\|b |")),
+        ("<tr><td>name<td>size<tr><td>x<td>12", ("| name | size |\n| --- | --- |\n", "| x | 12 |")),
+        ("<tr><td>1<td>2<tr><td>3<td>4", ("", "| 1 | 2 |\n| 3 | 4 |")),
+        (
+            "<thead><tr><th rowspan=2>A<th colspan=2>B<tr><th>x<th>y</thead>"
+            "<tr><td rowspan=2>r<td>2<td>3<tr><td>5<td>6",
+            ("| A | B x | B y |\n| --- | --- | --- |\n", "| r | 2 | 3 |\n| r | 5 | 6 |"),
+        ),
+        (
+            "<tr><th>k<th>v<tr><td><p>one<br>two<td><img src=x alt='a lamp'>",
+            ("| k | v |\n| --- | --- |\n", "| one two | a lamp |"),
+        ),
+    ],
+)
+def test_html_table_becomes_markdown_rows(table: str, expected: tuple[str, str]) -> None:
+    document = parse(f"<html><p>before<table>{table}</table><p>after".encode(), LIMITS)
+    assert parts(document) == [expected]
+    assert document.text == f"before\n\n{''.join(expected)}\n\nafter"
+
+
+def test_html_lists_keep_their_marks_and_levels() -> None:
+    data = (
+        b"<html><ul><li>a<ul><li>b</ul><li>c</ul><ol start=3><li>x<li><p>y</ol><dl><dt>t<dd>d<dt>u<dd>e</dl>"
+    )
+    assert parse(data, LIMITS).text == "- a\n  - b\n- c\n\n3. x\n4. y\n\nt\nd\n\nu\ne"
+
+
+def test_html_code_stays_as_it_is() -> None:
+    data = b"<html><pre>a\n\n  ``` b<br>c</pre><pre>one</pre><p>x <code>y</code>"
+    assert parse(data, LIMITS).text == "````\na\n\n  ``` b\nc\n````\n\none\n\nx y"
+
+
+BODY = "<p>" + "The harbour opens at six, and the boats leave with the tide. " * 5
+
+
+@pytest.mark.parametrize(
+    "furniture",
+    [
+        "<nav>menu</nav>",
+        "<div role=navigation>menu</div>",
+        "<header><a href=x>home</a></header>",
+        "<div role=banner>ACME</div>",
+        "<footer>menu</footer>",
+        "<aside>ad</aside>",
+        "<div class='cookie-banner'><p>We use cookies to improve the service.</p></div>",
+        "<div id=consent>Accept?</div>",
+        "<ul class='breadcrumbs'><li><a href=x>home</a> <li><a href=y>docs</a></ul>",
+        "<div class='side-bar'><a href=x>one</a><a href=y>two</a></div>",
+        "<div class='navfooter'><a href=x>next</a></div>",
+        "<a class=headerlink href=#x>link</a>",
+    ],
+)
+def test_html_menus_banners_and_notices_are_left_out(furniture: str) -> None:
+    (expected,) = {parse(f"<html>{BODY}".encode(), LIMITS).text}
+    assert parse(f"<html><body>{furniture}{BODY}</p>{furniture}".encode(), LIMITS).text == expected
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<div class='menu'><p>Soup of the day and bread for three.</p></div>",
+        "<div class='cookies'><p>" + "Take flour, sugar and butter for the cookies. " * 30 + "</p></div>",
+        "<header><h1>The harbour</h1></header>",
+        "<div class='navigation'><h1>The harbour</h1><a href=x>map</a></div>",
+    ],
+)
+def test_html_content_with_the_name_of_a_menu_is_kept(content: str) -> None:
+    text = parse(f"<html><body>{content}{BODY}".encode(), LIMITS).text
+    assert text.startswith(("Soup", "Take flour", "The harbour\n\n"))
+
+
+def test_html_notes_within_the_main_content_are_kept() -> None:
+    data = f"<html><body>out<main>{BODY}<aside>Mind the tide.</aside><header>By Ada</header></main>out"
+    text = parse(data.encode(), LIMITS).text
+    assert text.endswith("Mind the tide.\n\nBy Ada")
+    assert not text.startswith("out")
+
+
+def test_html_with_little_in_its_main_element_is_read_as_a_whole() -> None:
+    assert "opens at six" in parse(f"<html><main>Harbour</main>{BODY}".encode(), LIMITS).text
+    assert "opens at six" in parse(f"<html><footer>{BODY}</footer><p>Harbour".encode(), LIMITS).text
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ("hidden", "hidden_element"),
+        ("style='display: none'", "hidden_element"),
+        ("style='color: red; VISIBILITY:hidden'", "hidden_element"),
+        ("style='opacity: 0.0'", "transparent"),
+        ("style='color: transparent'", "transparent"),
+        ("style='font-size:0'", "tiny"),
+        ("style='font-size: 1px !important'", "tiny"),
+        ("style='position:absolute; left:-9999px'", "off_page"),
+        ("style='color: #FFF'", "same_colour"),
+        ("style='color:white;background-color:#ffffff'", "same_colour"),
+        ("style='color:navy;background:navy'", "same_colour"),
+    ],
+)
+def test_html_text_that_is_not_seen_stays_and_is_marked(attributes: str, reason: str) -> None:
+    data = (
+        f"<html><p>one <b {attributes}>two <i>three</i></b> four<div {attributes}><p>five<p>six</div><p>seven"
+    )
+    document = parse(data.encode(), LIMITS)
+    assert document.text == "one two three four\n\nfive\n\nsix\n\nseven"
+    assert [(document.text[span.start : span.end], span.reason) for span in document.hidden] == [
+        ("two three", reason),
+        ("five", reason),
+        ("six", reason),
+    ]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p style='color:white;background:navy'>x",
+        "<table bgcolor=navy><tr><td style='color:white'>x</table>",
+        "<style>.hero{background:navy}</style><div class=hero><p style='color:white'>x</div>",
+        "<p style='font-size:9px;opacity:0.5;left:-9px'>x",
+        "<p style='display:block' aria-hidden=true>x",
+    ],
+)
+def test_html_text_that_may_be_seen_is_not_marked(page: str) -> None:
+    document = parse(f"<html><body>{page}".encode(), LIMITS)
+    assert document.text == "x"
+    assert document.hidden == ()
+
+
+def test_html_marks_of_the_reader_in_a_page_are_removed() -> None:
+    document = parse("<html><title>\ufdd1t</title><h1>\ufdd1a</h1><p>\ufdd1b&#xfdd1;\ufdd0c".encode(), LIMITS)
+    assert (document.title, document.text, document.hidden) == ("t", "a\n\nbc", ())
 
 
 def test_html_layout_table_keeps_its_blocks() -> None:

@@ -15,10 +15,12 @@ def test_pptx_slides_are_pages_with_titles_notes_tables_and_groups() -> None:
     assert [document.text[page.start : page.end] for page in document.pages] == [
         "Quarterly review\n\nSpring",
         "Findings\n\nSales rose\nCosts fell\n\nMention the new office.",
-        "Name | Value\nport | 8000\n\nin a group\n\nShare of markets",
+        "| Name | Value |\n| --- | --- |\n| port | 8000 |\n\nin a group\n\nShare of markets",
     ]
     assert [page.number for page in document.pages] == [1, 2, 3]
     assert document.total_pages == 3
+    (table,) = document.tables
+    assert document.text[table.header_end : table.end] == "| port | 8000 |"
     assert [document.text[heading.start :].split("\n")[0] for heading in document.headings] == [
         "Quarterly review",
         "Findings",
@@ -63,3 +65,62 @@ def test_pptx_with_a_missing_slide_is_reported() -> None:
     data = write_raw_pptx([""]).replace(b"slides/slide1.xml", b"slides/slide9.xml")
     with pytest.raises(UnreadableDocument, match="a slide is missing"):
         parse(data, LIMITS)
+
+
+def place(shape: str, left: int, top: int, width: int = 100) -> str:
+    """A shape at a place of its own."""
+    transform = f'<a:xfrm><a:off x="{left}" y="{top}"/><a:ext cx="{width}" cy="9"/></a:xfrm>'
+    return shape.replace("<p:txBody>", f"<p:spPr>{transform}</p:spPr><p:txBody>", 1)
+
+
+def test_pptx_shapes_with_places_are_read_from_top_to_bottom_after_the_title() -> None:
+    shapes = [
+        place(text_box("low"), 0, 900_000),
+        place(text_box("right"), 500, 300_101),
+        place(text_box("left"), 0, 304_800),
+        text_box("Title", "title"),
+    ]
+    assert parse(write_raw_pptx(["".join(shapes)]), LIMITS).text == "Title\n\nleft\n\nright\n\nlow"
+    inherited = [*shapes, text_box("body", "body")]
+    text = parse(write_raw_pptx(["".join(inherited)]), LIMITS).text
+    assert text == "Title\n\nlow\n\nright\n\nleft\n\nbody"
+
+
+def test_pptx_text_outside_of_the_slide_and_tiny_text_are_marked() -> None:
+    tiny = '<p:sp><p:txBody><a:p><a:r><a:rPr sz="100"/><a:t>dot</a:t></a:r></a:p></p:txBody></p:sp>'
+    shapes = [
+        place(text_box("seen"), 0, 0),
+        place(text_box("outside"), 12_192_000, 0),
+        place(tiny, 0, 900_000),
+    ]
+    document = parse(write_raw_pptx(["".join(shapes)]), LIMITS)
+    assert document.text == "seen\n\noutside\n\ndot"
+    assert [(document.text[span.start : span.end], span.reason) for span in document.hidden] == [
+        ("outside", "off_page"),
+        ("dot", "tiny"),
+    ]
+
+
+def test_pptx_levels_and_bullets_are_kept_and_hidden_slides_are_read() -> None:
+    lines = (
+        "<a:p><a:pPr><a:buChar/></a:pPr><a:r><a:t>one</a:t></a:r></a:p>"
+        '<a:p><a:pPr lvl="1"/><a:r><a:t>two</a:t></a:r></a:p><a:p><a:r><a:t>three</a:t></a:r></a:p>'
+    )
+    data = write_raw_pptx([f"<p:sp><p:txBody>{lines}</p:txBody></p:sp>"])
+    assert parse(data, LIMITS).text == "- one\n  - two\nthree"
+    assert parse(data.replace(b"<p:sld ", b'<p:sld show="0" '), LIMITS).text == "- one\n  - two\nthree"
+
+
+def test_pptx_merged_cells_and_pictures_have_their_texts() -> None:
+    def cell(text: str, merged: str = "") -> str:
+        return f"<a:tc{merged}><a:txBody><a:p><a:r><a:t>{text}</a:t></a:r></a:p></a:txBody></a:tc>"
+
+    rows = (
+        f"<a:tr>{cell('1')}{cell('2')}</a:tr><a:tr>{cell('a')}{cell('b')}</a:tr>"
+        f"<a:tr>{cell('', ' vMerge=' + chr(34) + '1' + chr(34))}{cell('c|d')}</a:tr>"
+    )
+    table = f'<p:graphicFrame><a:tbl><a:tblPr firstRow="1"/>{rows}</a:tbl></p:graphicFrame>'
+    picture = '<p:pic><p:nvPicPr><p:cNvPr descr="a lamp"/></p:nvPicPr></p:pic>'
+    document = parse(write_raw_pptx([table + picture]), LIMITS)
+    assert document.text == "| 1 | 2 |\n| --- | --- |\n| a | b |\n| a | c\\|d |\n\na lamp"
+    assert document.tables[0].header_end == len("| 1 | 2 |\n| --- | --- |\n")

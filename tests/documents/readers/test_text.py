@@ -102,3 +102,37 @@ def test_markdown_title_is_from_front_matter_or_the_only_top_heading() -> None:
     assert markdown.parse(b"## Sub\n# Top\n", LIMITS).title == "Top"
     assert markdown.parse(b"# Chapter 0\n\ntext\n\n# Chapter 17\n", LIMITS).title is None
     assert markdown.parse(b"text\n\n---\n\ntitle: no\n---\n", LIMITS).title is None
+
+
+TABLES = """# Ports | depths
+| --- | --- |
+
+Port | Depth
+---- | ----:
+Haven | 12 m
+A \\| B | 7 m
+
+```
+| not | a table |
+| --- | --- |
+```
+
+| alone |
+| ----- |
+| one |
+## Next
+| a | b |
+| --- |
+"""
+
+
+def test_markdown_tables_are_found_outside_code() -> None:
+    document = markdown.parse(TABLES.encode(), LIMITS)
+    assert [
+        (document.text[table.start : table.header_end], document.text[table.header_end : table.end])
+        for table in document.tables
+    ] == [
+        ("Port | Depth\n---- | ----:\n", "Haven | 12 m\nA \\| B | 7 m"),
+        ("| alone |\n| ----- |\n", "| one |"),
+    ]
+    assert [heading.title for heading in document.headings] == ["Ports | depths", "Next"]

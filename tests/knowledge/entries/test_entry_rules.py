@@ -178,6 +178,7 @@ SEARCH_FIELDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
         ("created_after", "created_before", "updated_after", "updated_before"),
         ((None, datetime(2030, 1, 1, tzinfo=UTC)), (datetime(2030, 1, 1),)),  # noqa: DTZ001
     ),
+    "as_of": ((None,), (datetime(2020, 1, 1),)),  # noqa: DTZ001
     "group_by": ((None, "asset"), ("", "entry")),
     "facets": (((), ["tags"], ["metadata.a", "roles"]), (["colour"],)),
     "rerank": ((None, False), ()),

@@ -11,7 +11,7 @@ from app.composition.services import Services
 from app.errors import AssetNotFound, Conflict, InvalidInput, TooLarge, UnsupportedMediaType
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import AssetService, Upload
-from app.knowledge.ingestion.pipeline import chunk_title
+from app.knowledge.ingestion.rows import chunk_title
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.documents import write_pdf
@@ -51,6 +51,24 @@ async def test_uploaded_file_becomes_chunks_with_exact_offsets(
     result = await services.search.search(tenant.id, SearchQuery(query="lighthouse", mode="keyword"))
     assert result[0].asset_id == asset.id
     assert result[0].title == "On lighthouse" or "lighthouse" in (result[0].title or "")
+
+
+async def test_chunks_of_a_table_repeat_its_header_and_say_how_long_it_is(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    header = "| Harbour | Depth of its entrance |\n| --- | --- |\n"
+    rows = "".join(f"| Haven number {number} | {number} metres at low tide |\n" for number in range(120))
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.md", f"# Depths\n\n{header}{rows}".encode()))
+    await run_jobs()
+    text = await services.assets.text(tenant.id, asset.id)
+    first, *others = await chunks_of(services, tenant, asset)
+    assert "header_chars" not in first.metadata
+    assert len(others) > 1
+    for chunk in others:
+        assert chunk.metadata["header_chars"] == len(header)
+        assert chunk.content[: len(header)] == header
+        assert text[chunk.metadata["char_start"] : chunk.metadata["char_end"]] == chunk.content[len(header) :]
+        assert chunk.metadata["headings"] == ["Depths"]
 
 
 async def test_chunks_of_a_pdf_have_page_numbers(
@@ -203,17 +221,17 @@ async def test_asset_list_pages_neither_repeat_nor_skip(services: Services, tena
 
 
 @pytest.mark.parametrize(
-    ("document_title", "heading", "title"),
+    ("document_title", "headings", "title"),
     [
-        (None, None, None),
-        (None, "Part", "Part"),
-        ("Doc", None, "Doc"),
-        ("Doc", "Doc", "Doc"),
-        ("Doc", "Doc > Part", "Doc > Part"),
-        ("Doc", "Part > Section", "Doc > Part > Section"),
+        (None, (), None),
+        (None, ("Part",), "Part"),
+        ("Doc", (), "Doc"),
+        ("Doc", ("Doc",), "Doc"),
+        ("Doc", ("Doc", "Part"), "Doc > Part"),
+        ("Doc", ("Part", "Section"), "Doc > Part > Section"),
     ],
 )
 def test_chunk_title_contains_each_heading_once(
-    document_title: str | None, heading: str | None, title: str | None
+    document_title: str | None, headings: tuple[str, ...], title: str | None
 ) -> None:
-    assert chunk_title(document_title, heading) == title
+    assert chunk_title(document_title, headings) == title

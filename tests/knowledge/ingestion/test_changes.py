@@ -9,6 +9,7 @@ import pytest
 
 from app.composition.services import Services
 from app.errors import AssetNotFound, InvalidInput, PreconditionFailed
+from app.knowledge.entries.entry import PLACE
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.search.query import SearchQuery
@@ -43,7 +44,8 @@ async def test_chunks_inherit_every_changed_field(
     for old, new in zip(before, chunks, strict=True):
         assert (new.id, new.content, new.title) == (old.id, old.content, old.title)
         assert (new.tags, new.roles) == (["new", "x"], ["dev"])
-        place = {n: v for n, v in old.metadata.items() if n.startswith("char_")}
+        place = {n: v for n, v in old.metadata.items() if n in PLACE}
+        assert place.keys() >= {"char_start", "headings"}
         assert new.metadata == {"team": "blue", **place}
         assert (new.version, new.embedding_status) == (old.version + 1, "ready"), "the text is unchanged"
     assert await count(services, tenant, tags=["old"]) == 0

@@ -116,7 +116,7 @@ async def test_assets_that_are_indexed_at_the_same_time_are_one_hit(
     assert len(await find(services, tenant)) == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 async def test_searches_find_each_text_once_under_any_filter(
     seed: int, services: Services, tenant: Tenant, run_jobs: RunJobs
 ) -> None:

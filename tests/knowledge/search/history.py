@@ -78,6 +78,7 @@ class History:
     entries: dict[UUID, Known] = field(default_factory=dict)
     written: int = 0
     searched: int = 0
+    as_of: datetime | None = None
 
     async def play(self, steps: int) -> None:
         actions = [self.write, self.write_many, self.rewrite, self.delete, self.expire, self.supersede]
@@ -164,6 +165,7 @@ class History:
                 similarity_threshold=THRESHOLD,
                 query_embedding=vector.tolist() if given else None,
                 explain=True,
+                as_of=self.as_of,
                 **filters,
             )
             result = await self.services.search.search(self.tenant.id, query)

@@ -104,6 +104,8 @@ SETTINGS: dict[str, tuple[list[Any], list[Any]]] = {
         [{"entries": 0}, {"entries": 1.5}, {"x": 1}, {"bytes": True}, 7],
     ),
     "purge_expired_after_days": ([0, 36_500], [-1, 36_501, 1.5, True, "1"]),
+    "keep_versions_days": ([0, 3_650], [-1, 3_651, 1.5, True, "1"]),
+    "suspicious_content": (["keep", "flag", "quarantine"], ["", "drop", None, True]),
     "auto_tune": ([True, False], [0, "true"]),
     "rerank": ([True, False, None], [0, "true"]),
     "tuned": ([TUNED], [{}, 7, TUNED | {"fusion": "x"}, TUNED | {"weights": {"semantic": 2, "keyword": 0}}]),

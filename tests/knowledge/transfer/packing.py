@@ -12,7 +12,7 @@ from app.knowledge.transfer.outcome import Restored
 from app.knowledge.transfer.restoration import TenantRestoration, read_header
 from tests.fixtures.database.cluster import connected
 
-TABLES = ("assets", "entries", "access_counts", "saved_searches", "feedback")
+TABLES = ("assets", "entries", "access_counts", "saved_searches", "feedback", "sources", "source_items")
 COUNTED = ("corpus_statistics", "vector_statistics", "tag_statistics")
 
 

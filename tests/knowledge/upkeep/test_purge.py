@@ -108,7 +108,7 @@ async def test_a_failing_sweep_of_one_tenant_does_not_affect_others(
         await keep_for(services, each, 2)
         await write(services, each, "long ago", expires_at=days_ago(3))
     runner = services.worker.runner
-    trimmer = RecordTrimmer(services.database, services.tenants)
+    trimmer = RecordTrimmer(services.database, services.tenants, services.versions)
     tuner = WeightTuner(services.database, services.tenants, services.ranker, services.search.defaults)
     await Failing(services.database, services.tenants, runner.upkeep, runner.deliveries, trimmer, tuner).run()
     assert len(await present(services, tenant)) == 1

@@ -26,6 +26,7 @@ GROWING = {
     "audit": "audit",
     "saved_searches": "saved_searches",
     "deliveries": "deliveries",
+    "former_entries": "former_versions",
 }
 """Tables that grow by calls alone, and their names in the statistics."""
 
@@ -37,12 +38,19 @@ BOUNDED_OTHERWISE = {
     "embedding_usage": "one row a day, for a month",
     "embeddings": "the limits of entries and bytes",
     "entries": "the limits of entries and bytes",
+    "erasure_items": "the items of erasures in progress",
+    "erasures": "one row an erasure",
     "entry_changes": "one row an entry",
+    "former_embeddings": "vectors of former_entries",
+    "kept_versions": "one row",
     "jobs": "one row a kind and subject",
     "lexeme_statistics": "words of entries",
     "model_changes": "one row",
     "pending_embeddings": "one row an entry and model",
+    "released_texts": "one row a text that an admin released",
     "revoked_tokens": "1,000 rows",
+    "source_items": "100,000 rows a source",
+    "sources": "100 rows",
     "subscriptions": "100 rows",
     "tag_statistics": "tags of entries",
     "vector_statistics": "one row a model",
@@ -52,7 +60,9 @@ BOUNDED_OTHERWISE = {
 @pytest.fixture
 async def filled(services: Services, tenant: Tenant, superuser_dsn: str) -> Tenant:
     """A tenant with ten rows in each table that grows, the oldest of which is number 1."""
+    await services.tenants.change_settings(tenant.id, {"keep_versions_days": 1}, actor="anna")
     entry, _ = await services.entries.create(tenant.id, EntryDraft(content="The harbour"))
+    await services.entries.change(tenant.id, entry.id, EntryDraft(title="Night"))
     saved, _ = await services.saved_searches.save(tenant.id, "anna", "mine", {"query": "harbour"})
     async with connected(superuser_dsn) as superuser:
         await superuser.execute("delete from audit")
@@ -109,6 +119,7 @@ async def test_statistics_count_the_records_with_bytes_and_bounds(services: Serv
         "audit": 10,
         "saved_searches": 1,
         "deliveries": 10,
+        "former_versions": 1,
     }
     assert all(100 * use.rows <= use.bytes < 1_000 * use.rows for use in found.records.values())
     assert all(use.limit for name, use in found.records.items() if name != "receipts")
@@ -156,7 +167,7 @@ async def test_the_sweep_neither_removes_nor_counts_pending_messages(
             "insert into deliveries (tenant_id, id, saved_search_id, entry_id, fingerprint, finding)"
             " select tenant_id, gen_random_uuid(), saved_search_id, gen_random_uuid(), '', finding from deliveries"
         )
-    await RecordTrimmer(services.database, services.tenants).trim(filled.id)
+    await RecordTrimmer(services.database, services.tenants, services.versions).trim(filled.id)
     for state, kept in (("waiting", [*range(1, 11)]), ("delivered", [8, 9, 10])):
         own = f"select (finding ->> 'n')::int from deliveries where state = '{state}' order by 1"
         assert await column(superuser_dsn, own) == kept
@@ -168,7 +179,7 @@ async def test_one_sweep_removes_a_bounded_number(
     monkeypatch.setattr(queries, "BATCH", 2)
     monkeypatch.setattr(records, "MOST_STEPS", 2)
     monkeypatch.setattr(records, "MOST_FEEDBACK", 1)
-    trimmer = RecordTrimmer(services.database, services.tenants)
+    trimmer = RecordTrimmer(services.database, services.tenants, services.versions)
     await trimmer.trim(filled.id)
     assert len(await column(superuser_dsn, "select subject from feedback")) == 6
 
@@ -222,7 +233,7 @@ async def test_the_oldest_rows_of_the_audit_trails_are_removed_and_that_is_recor
             other_tenant.id,
         )
         await superuser.execute(text.replace("1000000", "4"))
-        trimmer = RecordTrimmer(services.database, services.tenants, most_audit=4)
+        trimmer = RecordTrimmer(services.database, services.tenants, services.versions, most_audit=4)
         await trimmer.trim(filled.id)
         own = f"select actor from audit where tenant_id = '{filled.id}' order by at"
         assert await column(superuser_dsn, own) == ["7", "8", "9", "10"]

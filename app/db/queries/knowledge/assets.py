@@ -23,17 +23,20 @@ class Asset:
     """An ingested file.
 
     `progress` is 0 to 1, `error` the reason of a failure, `chunks` the number of its entries. `generation` counts the
-    versions of the bytes, `version` all changes. `duplicate_of` is the oldest asset with the same bytes, if it is
-    another one.
+    versions of the bytes, `version` all changes. `pages_without_text` are the numbers of pages that show something and
+    have no text, as scanned pages do. `flags` counts the chunks with each flag of suspicious content. `duplicate_of` is
+    the oldest asset with the same bytes, if it is another one. `source` is the source whose `external_id` it has.
     """
 
     id: UUID
+    source: str | None
     external_id: str | None
     name: str
     media_type: str
     byte_size: int
     title: str | None
     total_pages: int | None
+    pages_without_text: Sequence[int]
     tags: Sequence[str]
     roles: Sequence[str]
     metadata: Mapping[str, Any]
@@ -42,6 +45,8 @@ class Asset:
     progress: float
     generation: int
     chunks: int
+    flags: Mapping[str, int]
+    quarantined_chunks: int
     duplicate_of: UUID | None
     version: int
     created_at: datetime
@@ -83,12 +88,14 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """What the chunks of an asset inherit from it; `given_title` replaces the title of the file."""
+    """What the chunks of an asset inherit from it; `given_title` replaces the title of the file. `source` is that of
+    the asset."""
 
     tags: Sequence[str]
     roles: Sequence[str]
     metadata: Mapping[str, Any]
     given_title: str | None
+    source: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,23 @@ class ExtractedText:
 
 
 @dataclass(frozen=True, slots=True)
+class Extract:
+    """What ingestion found in a file.
+
+    Attributes:
+        outline: `headings` (start, level, title), `pages` (start, end) and `tables` (start, end of the header, end);
+            all places are offsets in `text`.
+        pages_without_text: numbers of pages that show something and have no text.
+    """
+
+    title: str | None
+    text: str
+    total_pages: int | None
+    outline: Mapping[str, Any]
+    pages_without_text: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
 class NewAsset:
     """A file to be ingested."""
 
@@ -122,6 +146,7 @@ class NewAsset:
     tags: Sequence[str]
     roles: Sequence[str]
     metadata: Mapping[str, Any]
+    source: str | None = None
 
     def as_parameters(self) -> dict[str, Any]:
         """The columns that a new asset and a new version share."""
@@ -140,7 +165,7 @@ class NewAsset:
 async def find_same_asset(
     session: TenantSession, external_id: str | None, sha256: bytes
 ) -> LockedAsset | None:
-    """The asset with the external_id or, without one, with the same bytes; locked."""
+    """The asset with the external_id or, without one, with the same bytes; locked. Those of sources do not count."""
     return await session.fetch_one_as(LockedAsset, SQL["find_same"], external_id=external_id, sha256=sha256)
 
 
@@ -150,6 +175,7 @@ async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) 
         SQL["insert"],
         id=asset_id,
         external_id=asset.external_id,
+        source=asset.source,
         **asset.as_parameters(),
     )
     return added > 0
@@ -239,13 +265,7 @@ async def set_progress(
 
 
 async def finish_asset(
-    session: TenantSession,
-    asset_id: UUID,
-    generation: int,
-    *,
-    title: str | None,
-    text: str,
-    total_pages: int | None,
+    session: TenantSession, asset_id: UUID, generation: int, extract: Extract
 ) -> Inherited | None:
     """Mark an asset as indexed; return what its chunks inherit, None when it was deleted or has a newer version."""
     return await session.fetch_one_as(
@@ -253,15 +273,20 @@ async def finish_asset(
         SQL["finish"],
         id=asset_id,
         generation=generation,
-        title=title,
-        text=text,
-        total_pages=total_pages,
+        title=extract.title,
+        text=extract.text,
+        total_pages=extract.total_pages,
+        outline=orjson.dumps(extract.outline).decode(),
+        pages_without_text=list(extract.pages_without_text),
     )
 
 
-async def fail_asset(session: TenantSession, asset_id: UUID, generation: int, error: str) -> None:
-    """Mark a version as failed, with the reason."""
-    await session.execute(SQL["fail"], id=asset_id, generation=generation, error=error)
+async def fail_asset(session: TenantSession, asset_id: UUID, generation: int, error: str) -> str | None:
+    """Mark a version as failed, with the reason; returns the source of the asset, if it has one."""
+    source: str | None = await session.fetch_value(
+        SQL["fail"], id=asset_id, generation=generation, error=error
+    )
+    return source
 
 
 async def retry_asset(session: TenantSession, asset_id: UUID) -> bool:

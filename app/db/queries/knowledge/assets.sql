@@ -3,13 +3,14 @@
 -- name: find_same
 select id, sha256, byte_size, name, given_title as title, title as own_title, total_pages, tags, roles, metadata, version
   from assets
- where tenant_id = :tenant_id
+ where tenant_id = :tenant_id and source is null
    and case when :external_id::text is null then sha256 = :sha256 else external_id = :external_id end
  order by (external_id is null) desc, created_at limit 1 for update;
 
 -- name: insert
-insert into assets (tenant_id, id, external_id, name, media_type, byte_size, sha256, original, tags, roles, metadata)
-values (:tenant_id, :id, :external_id, :name, :media_type, :byte_size, :sha256, :original, :tags, :roles, :metadata::jsonb)
+insert into assets (tenant_id, id, source, external_id, name, media_type, byte_size, sha256, original, tags, roles, metadata)
+values (:tenant_id, :id, :source, :external_id, :name, :media_type, :byte_size, :sha256, :original, :tags, :roles,
+        :metadata::jsonb)
 on conflict do nothing;
 
 -- name: replace
@@ -31,9 +32,12 @@ update assets
  where tenant_id = :tenant_id and id = :id;
 
 -- name: fetch
-select id, external_id, name, media_type, byte_size, coalesce(given_title, title) as title, total_pages, tags, roles,
-       metadata, status, error, round(progress::numeric, 3)::double precision as progress, generation,
+select id, source, external_id, name, media_type, byte_size, coalesce(given_title, title) as title, total_pages,
+       pages_without_text, tags, roles, metadata, status, error, round(progress::numeric, 3)::double precision as progress, generation,
        (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id) as chunks,
+       coalesce(flags, '{}') as flags,
+       (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id and e.quarantined)
+         as quarantined_chunks,
        (select s.id from assets s
          where s.tenant_id = :tenant_id and s.sha256 = a.sha256 and (s.created_at, s.id) < (a.created_at, a.id)
          order by s.created_at, s.id limit 1) as duplicate_of,
@@ -77,13 +81,15 @@ update assets set status = 'processing', progress = :progress
 -- name: finish
 -- Returns what the chunks inherit: callers can change it until then.
 update assets set status = 'indexed', error = null, progress = 1, title = :title, extracted_text = :text,
-                  total_pages = :total_pages, updated_at = clock_timestamp()
+                  total_pages = :total_pages, outline = :outline::jsonb,
+                  pages_without_text = :pages_without_text::integer[], flags = null, updated_at = clock_timestamp()
  where tenant_id = :tenant_id and id = :id and generation = :generation
-returning tags, roles, metadata, given_title;
+returning tags, roles, metadata, given_title, source;
 
 -- name: fail
 update assets set status = 'failed', error = :error, updated_at = clock_timestamp()
- where tenant_id = :tenant_id and id = :id and generation = :generation;
+ where tenant_id = :tenant_id and id = :id and generation = :generation
+returning source;
 
 -- name: retry
 update assets set status = 'pending', error = null, progress = 0, updated_at = clock_timestamp()

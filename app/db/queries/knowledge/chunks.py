@@ -19,14 +19,18 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A chunk to be inserted into `entries`; `place` is its position in the document, a part of its metadata."""
+    """A chunk to be inserted into `entries`.
+
+    `place` is its position in the document, a part of its metadata, and so are its flags.
+    """
 
     id: UUID
     index: int
     title: str | None
     content: str
-    place: Mapping[str, int]
+    place: Mapping[str, Any]
     text_hash: bytes
+    flags: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,12 @@ async def insert_chunks(
         ids=[c.id for c in chunks],
         titles=[c.title for c in chunks],
         contents=[c.content for c in chunks],
-        metadata=[orjson.dumps({**inherited.metadata, **c.place}).decode() for c in chunks],
+        metadata=[
+            orjson.dumps(
+                {**inherited.metadata, **c.place, **({"flags": c.flags} if c.flags else {})}
+            ).decode()
+            for c in chunks
+        ],
         indexes=[c.index for c in chunks],
         text_hashes=[c.text_hash for c in chunks],
     )

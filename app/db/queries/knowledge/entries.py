@@ -40,6 +40,7 @@ class Entry:
     language: str
     expires_at: datetime | None
     external_id: str | None
+    quarantined: bool
     embedding_status: str
     version: int
     created_at: datetime
@@ -74,6 +75,7 @@ class LockedEntry(WrittenEntry):
 
     version: int
     asset_id: UUID | None
+    quarantined: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ async def list_entries(
     external_id: str | None,
     source: str | None = None,
     include_expired: bool = False,
+    include_quarantined: bool = False,
 ) -> list[Place]:
     """A page of the list of entries; `source` is `entry` (written) or `asset` (a chunk)."""
     key, last_id = after or (None, None)
@@ -126,6 +129,7 @@ async def list_entries(
         external_id=external_id,
         source=source,
         include_expired=include_expired,
+        include_quarantined=include_quarantined,
     )
 
 

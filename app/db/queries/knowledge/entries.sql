@@ -3,7 +3,7 @@
 -- name: fetch
 select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
        e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.metadata, e.language,
-       e.expires_at, e.external_id,
+       e.expires_at, e.external_id, e.quarantined,
        case when exists (select from pending_embeddings p
                            join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
                           where p.tenant_id = :tenant_id and p.entry_id = e.id)
@@ -15,7 +15,8 @@ select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.
 -- name: lock
 -- The fields that callers write, the version, and the asset.
 select e.id, e.content, e.entry_type, e.title, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
-       e.metadata, e.language, e.expires_at, e.superseded_by_id, e.is_verified, e.external_id, e.version, e.asset_id
+       e.metadata, e.language, e.expires_at, e.superseded_by_id, e.is_verified, e.external_id, e.version, e.asset_id,
+       e.quarantined
   from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
 
 -- name: list
@@ -31,7 +32,8 @@ select p.key, p.id, b.bytes
            and (:asset_id::uuid is null or e.asset_id = :asset_id)
            and (:external_id::text is null or e.external_id = :external_id)
            and (:source::text is null or (e.asset_id is not null) = (:source = 'asset'))
-           and (:include_expired or e.expires_at is null or e.expires_at > now())) k
+           and (:include_expired or e.expires_at is null or e.expires_at > now())
+           and (:include_quarantined or not e.quarantined)) k
      where :after_id::uuid is null or (k.{column}, k.id) {beyond} (:after_key, :after_id)
      order by k.{column} {direction}, k.id {direction} limit :limit) p
  cross join lateral (
@@ -132,7 +134,7 @@ with origin as (
    where e.tenant_id = :tenant_id and e.id <> o.id
      and (e.id = o.parent_id or e.parent_id = o.parent_id or e.parent_id = o.id
           or (e.asset_id = o.asset_id and e.chunk_index between o.chunk_index - :most and o.chunk_index + :most))
-     and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
+     and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null and not e.quarantined
 ), ranked as (
   select v.id, 'parent' as relationship, null::integer as overlap_count, 1 as place, 0::bigint as nearness
     from visible v, origin o where v.id = o.parent_id
@@ -149,7 +151,7 @@ with origin as (
   union all
   select e.id, 'source', null, 4, array_position(o.source_ids, e.id)
     from origin o join entries e on e.tenant_id = :tenant_id and e.id = any (o.source_ids) and e.id <> o.id
-   where (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
+   where (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null and not e.quarantined
   union all
   select d.entry_id, 'derived', null, 5, d.place
     from origin o cross join lateral keyword.derived_entries(o.id, :most) with ordinality d (entry_id, place)

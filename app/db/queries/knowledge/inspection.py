@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from app.db.session import TenantSession
@@ -52,6 +53,24 @@ class StoredPart:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredDocumentPart:
+    """A part of an asset's text with its outline, as lists of JSON; all None until there is a text.
+
+    Attributes:
+        headings: start, level and title of those that begin in the part; `contents`: those of the whole text.
+        tables: start, end, and the header if the table begins before the part.
+        pages: number and start.
+    """
+
+    text: str | None
+    total: int | None
+    headings: Sequence[Sequence[Any]] | None
+    contents: Sequence[Sequence[Any]] | None
+    tables: Sequence[Sequence[Any]] | None
+    pages: Sequence[Sequence[int]] | None
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkSpan:
     """A chunk's place in its asset's text, in characters; `number` counts the chunks from 1."""
 
@@ -83,12 +102,19 @@ async def fetch_text_part(session: TenantSession, asset_id: UUID, start: int, si
     return await session.fetch_one_as(StoredPart, SQL["text_part"], id=asset_id, start=start, size=size)
 
 
-async def find_chunk(session: TenantSession, asset_id: UUID, index: int) -> int:
-    """The first character of an asset's chunk according to its metadata; 0 if they do not contain it."""
-    if not 0 <= index < 2**31:
-        return 0
-    start = await session.fetch_value(SQL["chunk_start"], id=asset_id, index=index)
-    return int(start or 0)
+async def fetch_document_part(
+    session: TenantSession, asset_id: UUID, start: int, size: int
+) -> StoredDocumentPart | None:
+    """`size` characters of an asset's text from `start` with their outline; None if there is no such asset."""
+    return await session.fetch_one_as(
+        StoredDocumentPart, SQL["document_part"], id=asset_id, start=start, size=size
+    )
+
+
+async def find_chunk(session: TenantSession, asset_id: UUID, index: int) -> tuple[int, int]:
+    """A chunk's first character and the one after its last, according to its metadata; 0 if they do not contain it."""
+    row = await session.fetch_row(SQL["chunk_span"], id=asset_id, index=index) if 0 <= index < 2**31 else None
+    return (int(row["first"] or 0), int(row["last"] or 0)) if row else (0, 0)
 
 
 async def list_chunks(session: TenantSession, asset_id: UUID, start: int, end: int) -> list[ChunkSpan]:

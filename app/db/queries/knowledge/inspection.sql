@@ -56,6 +56,25 @@ select c.id, c.chunk_index, c.title, c.char_start, c.char_end, c.page
  where c.char_start < :end::integer and c.char_end > :start::integer
  order by c.chunk_index limit 2000;
 
--- name: chunk_start
-select case when jsonb_typeof(metadata -> 'char_start') = 'number' then (metadata ->> 'char_start')::numeric end
+-- name: document_part
+-- Headings, tables and pages that begin in a part of a text, and tables that begin before it and reach into it. `header` is
+-- the header of such a table.
+select substring(a.extracted_text from :start::integer + 1 for :size) as text, length(a.extracted_text) as total,
+       jsonb_path_query_array(a.outline, 'strict $.headings[*] ? (@[0] >= $start && @[0] < $end)', place.vars,
+                              true) as headings,
+       jsonb_path_query_array(a.outline, 'strict $.headings[*] ? (@[1] <= 3)', '{}', true) as contents,
+       (select jsonb_agg(jsonb_build_array(t -> 0, t -> 2, case when (t ->> 0)::integer < :start::integer then
+                 substring(a.extracted_text from (t ->> 0)::integer + 1 for (t ->> 1)::integer - (t ->> 0)::integer) end))
+          from jsonb_path_query(a.outline, 'strict $.tables[*] ? (@[0] < $end && @[2] > $start)', place.vars, true) t) as tables,
+       (select jsonb_agg(jsonb_build_array(p.number, p.span -> 0) order by p.number)
+          from jsonb_array_elements(a.outline -> 'pages') with ordinality p (span, number)
+         where (p.span ->> 0)::integer >= :start::integer
+           and (p.span ->> 0)::integer < :start::integer + :size) as pages
+  from assets a
+ cross join lateral (select jsonb_build_object('start', :start::integer, 'end', :start::integer + :size) as vars) place
+ where a.tenant_id = :tenant_id and a.id = :id;
+
+-- name: chunk_span
+select case when jsonb_typeof(metadata -> 'char_start') = 'number' then (metadata ->> 'char_start')::numeric end as first,
+       case when jsonb_typeof(metadata -> 'char_end') = 'number' then (metadata ->> 'char_end')::numeric end as last
   from entries where tenant_id = :tenant_id and asset_id = :id and chunk_index = :index;

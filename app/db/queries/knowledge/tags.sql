@@ -7,14 +7,15 @@ with hidden as materialized (
   select t.tag, count(*) as entries
     from entries e cross join lateral (select u collate "C" as tag from unnest(e.tags) u) t
    where e.tenant_id = :tenant_id
-     and (e.expires_at <= now() or e.superseded_by_id is not null or e.repeats is not null)
+     and (e.expires_at <= now() or e.superseded_by_id is not null or e.quarantined or e.repeats is not null)
      and t.tag >= :prefix and t.tag <= :prefix || repeat(chr(1114111), 100)
-     and (e.expires_at <= now() or e.superseded_by_id is not null
+     and (e.expires_at <= now() or e.superseded_by_id is not null or e.quarantined
           or exists (
             select from entries o
              where o.tenant_id = :tenant_id and (o.id = e.repeats or (o.repeats = e.repeats and o.id < e.id))
                and o.text_hash = e.text_hash and t.tag = any (o.tags)
-               and (o.expires_at is null or o.expires_at > now()) and o.superseded_by_id is null))
+               and (o.expires_at is null or o.expires_at > now()) and o.superseded_by_id is null
+               and not o.quarantined))
    group by t.tag
 )
 select k.tag, k.count

@@ -40,7 +40,7 @@ async def stream_entries(
 
 
 async def stream_records(session: TenantSession, table: str, batch: int) -> AsyncIterator[Sequence[str]]:
-    """The lines of `saved_searches` or `feedback`, `batch` at a time."""
+    """The lines of `saved_searches`, `feedback`, `sources` or `source_items`, `batch` at a time."""
     async for rows in session.stream(SQL[table], batch):
         yield [row["line"] for row in rows]
 
@@ -110,7 +110,7 @@ async def mark_lacking(session: TenantSession, ids: Sequence[UUID]) -> int:
 
 
 async def put_record(session: TenantSession, kind: str, line: str) -> bool:
-    """Write a line of kind `saved_search` or `feedback`; False when it already exists."""
+    """Write a line of kind `saved_search`, `feedback`, `source` or `source_item`; False when it already exists."""
     return await session.execute(SQL[f"put_{kind}"], line=line) > 0
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.session import TenantSession
-from app.db.statements import load_statements
+from app.db.statements import at_time, load_statements
 
 SQL = load_statements(__name__)
 
@@ -40,12 +40,29 @@ class StoredEntry:
     updated_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class HitOrigin:
+    """The source of a hit's asset; `agreed_at` is when it last agreed with its origin, None if it never did."""
+
+    source: str
+    agreed_at: datetime | None
+
+    @property
+    def text(self) -> str:
+        """The origin for people, on one line."""
+        if self.agreed_at is None:
+            return f"{self.source}, which has not agreed with its origin yet"
+        return f"{self.source}, which agreed with its origin at {self.agreed_at:%Y-%m-%dT%H:%M:%SZ}"
+
+
 class HydratedEntry(NamedTuple):
     """An entry with the data for its snippet.
 
     Attributes:
         stored: the values of a StoredEntry, in the order of its fields.
         media_type: that of the asset.
+        source: that of the asset.
+        agreed_at: when the source last agreed with its origin.
         query_lexemes: the lexemes of the query, stemmed in the entry's language.
         char_start, char_end: the passage nearest to the query's vector, if there is one.
         passing: number of entries of the page that pass the filter; fewer are read when they are too large.
@@ -57,6 +74,8 @@ class HydratedEntry(NamedTuple):
     stored: Sequence[Any]
     language: str
     media_type: str | None
+    source: str | None
+    agreed_at: datetime | None
     query_lexemes: Sequence[str] | None
     char_start: int | None
     char_end: int | None
@@ -81,6 +100,7 @@ class Verdict:
 
     unexpired: bool
     current: bool
+    released: bool
     failed: Sequence[str]
     repeated: bool
     shares_words: bool
@@ -98,22 +118,43 @@ async def hydrate(
 ) -> list[HydratedEntry]:
     """The entries with these ids that still pass the filter, in the order of `ids`, up to the one with which they have
     `most_bytes`."""
+    statement, moment = at_time(SQL, "hydrate", entry_filter.as_of)
     rows = await session.fetch(
-        SQL["hydrate"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        statement.literal(model_id=space.model_id, dimensions=space.dimensions),
         ids=list(ids),
         query=query,
         vector=vector,
         filter=entry_filter.as_row(),
         most_bytes=most_bytes,
+        **moment,
     )
     return [
         HydratedEntry(row["id"], row["title"], row["content"], row[:STORED], *row[STORED:]) for row in rows
     ]
 
 
-async def assets_of(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, UUID]:
+async def assets_of(
+    session: TenantSession, ids: Sequence[UUID], as_of: datetime | None = None
+) -> dict[UUID, UUID]:
     """The assets of those of the entries that are chunks."""
-    return {row["id"]: row["asset_id"] for row in await session.fetch(SQL["assets_of"], ids=list(ids))}
+    statement, moment = at_time(SQL, "assets_of", as_of)
+    return {row["id"]: row["asset_id"] for row in await session.fetch(statement, ids=list(ids), **moment)}
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """Since when the version of an entry was valid, and until just before when; None: it still is."""
+
+    valid_from: datetime
+    valid_until: datetime | None
+
+
+async def fetch_validity(
+    session: TenantSession, ids: Sequence[UUID], as_of: datetime
+) -> dict[UUID, Validity]:
+    """When the versions of these entries that were valid at a time began and ended."""
+    rows = await session.fetch(SQL["validity"], ids=list(ids), as_of=as_of)
+    return {row["id"]: Validity(row["valid_from"], row["valid_until"]) for row in rows}
 
 
 async def fetch_verdict(
@@ -141,7 +182,13 @@ async def fetch_verdict(
         return None
     failed = [name for name in FILTERS if not row[name]]
     return Verdict(
-        row["unexpired"], row["current"], failed, row["repeated"], row["shares_words"], row["cosine"]
+        row["unexpired"],
+        row["current"],
+        row["released"],
+        failed,
+        row["repeated"],
+        row["shares_words"],
+        row["cosine"],
     )
 
 
@@ -155,9 +202,12 @@ class BoostFacts:
     accesses: int
 
 
-async def boost_facts(session: TenantSession, ids: Sequence[UUID]) -> Sequence[BoostFacts]:
-    """What the boosts of these entries depend on."""
-    return await session.fetch_as(BoostFacts, SQL["boost_facts"], ids=list(ids))
+async def boost_facts(
+    session: TenantSession, ids: Sequence[UUID], as_of: datetime | None = None
+) -> Sequence[BoostFacts]:
+    """What the boosts of these entries depend on; accesses are those until now."""
+    statement, moment = at_time(SQL, "boost_facts", as_of)
+    return await session.fetch_as(BoostFacts, statement, ids=list(ids), **moment)
 
 
 async def count_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> None:

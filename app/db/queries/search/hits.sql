@@ -10,33 +10,35 @@ with lexemes as materialized (
 )
 select id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
        superseded_by_id, is_verified, asset_id, asset_name, chunk_index, external_id, metadata,
-       created_at, updated_at, language, media_type, query_lexemes, char_start, char_end, passing
+       created_at, updated_at, language, media_type, source, agreed_at, query_lexemes, char_start, char_end, passing
   from (
-    select e.*, a.name as asset_name, a.media_type, lexemes.query_lexemes, nearest.char_start, nearest.char_end,
-           wanted.place, count(*) over () as passing,
+    select e.*, a.name as asset_name, a.media_type, a.source, s.agreed_at, lexemes.query_lexemes, nearest.char_start,
+           nearest.char_end, wanted.place, count(*) over () as passing,
            sum(size.bytes) over (order by wanted.place) - size.bytes as preceding
       from unnest(:ids::uuid[]) with ordinality wanted (id, place)
-      join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
+      join {entries} e on e.tenant_id = :tenant_id and e.id = wanted.id
       cross join lateral (select octet_length(e.content) + octet_length(e.metadata::text) as bytes) size
       left join lexemes on lexemes.language = e.language
       left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
+      left join sources s on s.tenant_id = :tenant_id and s.name = a.source
       left join lateral (
-        select p.char_start, p.char_end from embeddings p
+        select p.char_start, p.char_end from {embeddings} p
          where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}
            and :vector::halfvec({dimensions}) is not null
          order by p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) limit 1
       ) nearest on true
-     where entry_matches(e, :filter)
+     where {matches}(e, :filter)
   ) page
  where preceding < :most_bytes order by place;
 
 -- name: assets_of
-select id, asset_id from entries where tenant_id = :tenant_id and id = any (:ids::uuid[]) and asset_id is not null;
+select id, asset_id from {entries} e where tenant_id = :tenant_id and id = any (:ids::uuid[]) and asset_id is not null;
 
 -- name: verdict
 -- Reasons why an entry may be missing: each part of the filter separately, and the entry's values in the legs.
 select e.expires_at is null or e.expires_at > now() as unexpired,
        e.superseded_by_id is null or (:filter::entry_filter).include_superseded as current,
+       not e.quarantined as released,
        (:filter::entry_filter).roles is null or e.roles && (:filter::entry_filter).roles as role,
        (:filter::entry_filter).tags is null
          or case when (:filter::entry_filter).all_tags then e.tags @> (:filter::entry_filter).tags
@@ -73,5 +75,13 @@ on conflict (tenant_id, entry_id) do update set accesses = a.accesses + excluded
 
 -- name: boost_facts
 select e.id, e.entry_type, e.is_verified, coalesce(a.accesses, 0) as accesses
-  from entries e left join access_counts a on a.tenant_id = :tenant_id and a.entry_id = e.id
+  from {entries} e left join access_counts a on a.tenant_id = :tenant_id and a.entry_id = e.id
  where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
+
+-- name: validity
+-- When the versions of these entries that were valid at a time began, and ended if they have.
+select e.id, coalesce(f.valid_from, greatest(e.updated_at, (
+         select max(o.valid_until) from former_entries o where o.tenant_id = :tenant_id and o.id = e.id))) as valid_from,
+       f.valid_until
+  from entries_at(:ids::uuid[], :as_of::timestamptz) e
+  left join former_entries f on f.tenant_id = :tenant_id and f.id = e.id and f.valid_from <= :as_of and f.valid_until > :as_of;

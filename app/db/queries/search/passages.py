@@ -9,7 +9,7 @@ from uuid import UUID
 
 from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.session import TenantSession
-from app.db.statements import load_statements
+from app.db.statements import at_time, load_statements
 
 SQL = load_statements(__name__)
 
@@ -36,13 +36,15 @@ async def fetch_passages(
     most: int,
 ) -> list[Passage]:
     """At most `most` characters of each of these entries that still passes the filter, in no order."""
+    statement, moment = at_time(SQL, "passages", entry_filter.as_of)
     return await session.fetch_as(
         Passage,
-        SQL["passages"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        statement.literal(model_id=space.model_id, dimensions=space.dimensions),
         ids=list(ids),
         query=query,
         vector=vector,
         filter=entry_filter.as_row(),
         most=most,
         lead=LEAD,
+        **moment,
     )

@@ -10,10 +10,10 @@ with lexemes as materialized (
 )
 select e.id, e.title, substr(e.content, coalesce(nearest.char_start, words.char_start, 0) + 1, :most) as text
   from unnest(:ids::uuid[]) wanted (id)
-  join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
+  join {entries} e on e.tenant_id = :tenant_id and e.id = wanted.id
   left join lexemes on lexemes.language = e.language
   left join lateral (
-    select p.char_start from embeddings p
+    select p.char_start from {embeddings} p
      where length(e.content) > :most and p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}
        and :vector::halfvec({dimensions}) is not null
      order by p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) limit 1
@@ -27,4 +27,4 @@ select e.id, e.title, substr(e.content, coalesce(nearest.char_start, words.char_
      order by (select count(*) from unnest(lexemes.words) other
                 where strpos(substr(low.content, place, :most), other) > 0) desc, place limit 1
   ) words on true
- where entry_matches(e, :filter);
+ where {matches}(e, :filter);

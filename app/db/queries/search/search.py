@@ -56,11 +56,12 @@ class EntryFilter:
     updated_after: datetime | None = None
     updated_before: datetime | None = None
     condition: Condition | None = None
+    as_of: datetime | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether every visible entry passes."""
-        return self == EntryFilter(include_superseded=self.include_superseded)
+        """Whether every entry that is visible, or was at `as_of`, passes."""
+        return self == EntryFilter(include_superseded=self.include_superseded, as_of=self.as_of)
 
     def as_row(self) -> tuple[Any, ...]:
         """The composite value for Postgres."""
@@ -78,6 +79,7 @@ class EntryFilter:
             _make_range(self.created_after, self.created_before),
             _make_range(self.updated_after, self.updated_before),
             *((c.path, c.values_json, c.fields, c.indexed) if (c := self.condition) else (None,) * 4),
+            self.as_of,
         )
 
 
@@ -211,8 +213,7 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
     )
     if not rows:
         return KeywordMatches([])
-    first = rows[0]
-    if first["entry_id"] is None:
+    if (first := rows[0])["entry_id"] is None:
         return KeywordMatches([], complete=first["complete"])
     hits = [LegHit(row["entry_id"], row["updated_at"], row["score"]) for row in rows]
     return KeywordMatches(

@@ -21,11 +21,11 @@ with corpus as (
      union all
      select c, :correction_weight::double precision, false from unnest(:corrections::text[]) c) w
     left join lexeme_statistics s on s.tenant_id = :tenant_id and s.lexeme = w.lexeme
-   where l.tenant_id = :tenant_id and l.entries > 0 and w.lexeme <> all (:misspelt::text[])
+   where l.tenant_id = :tenant_id and (l.entries > 0 or (:filter::entry_filter).as_of is not null) and w.lexeme <> all (:misspelt::text[])
 ), possible as materialized (
   select l.language, row_number() over (partition by l.language) as place, p.query, p.replaced, p.asked, p.lexemes
     from corpus_statistics l cross join lateral possible_compounds(l.language, :compound_words::text[]) p
-   where l.tenant_id = :tenant_id and l.entries > 0 and linking_letters(l.language) is not null
+   where l.tenant_id = :tenant_id and (l.entries > 0 or (:filter::entry_filter).as_of is not null) and linking_letters(l.language) is not null
      and (select count(*) from words w where w.language = l.language) <= :compound_limit::integer
 ), matched as materialized (
   select q.language, keyword.matched_queries(:tenant_id, q.language, q.queries) as places
@@ -46,7 +46,7 @@ with corpus as (
     from corpus_statistics l
    cross join unnest(:phrases::text[]) p
    cross join lateral (select text_phrase(l.language, p) as phrase) q
-   where l.tenant_id = :tenant_id and l.entries > 0 and numnode(q.phrase) > 1
+   where l.tenant_id = :tenant_id and (l.entries > 0 or (:filter::entry_filter).as_of is not null) and numnode(q.phrase) > 1
 )
 select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown, corpus.entries,
        coalesce(k.complete, true) and not coalesce(w.cut, false) as complete, k.alternatives, c.compounds

@@ -2,9 +2,15 @@
 
 -- name: suggest_tags
 -- Tags that resemble a word of the query, then the most used ones. Compared are tags with the same first letter, which
--- is rarely wrong, and the most used tags: a few hundred, regardless of the number of tags.
+-- is rarely wrong, and the most used tags: a few hundred, regardless of the number of tags. Tags that only quarantined
+-- entries have are left out: they are part of what is suspicious.
 with words as (
   select word from unnest(:words::text[]) word
+), quarantined as materialized (
+  select t.tag, count(*) as entries
+    from entries e cross join lateral (select u collate "C" as tag from unnest(e.tags) u) t
+   where e.tenant_id = :tenant_id and e.quarantined
+   group by t.tag
 ), used as materialized (
   select tag, entries from tag_statistics where tenant_id = :tenant_id and entries > 0
    order by entries desc, tag limit 200
@@ -21,6 +27,7 @@ with words as (
 )
 select tag, max(likeness) filter (where likeness > :least) as likeness
   from (select tag, entries, likeness from compared union all select tag, entries, null from used) t
+ where t.entries > coalesce((select q.entries from quarantined q where q.tag = t.tag), 0)
  group by tag
  order by 2 desc nulls last, max(entries) desc, tag limit :limit;
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.db.queries.search.search import EntryFilter, LegHit, VectorSpace
 from app.db.session import Row, TenantSession
-from app.db.statements import Statement, load_statements
+from app.db.statements import Statement, at_time, load_statements
 
 SQL = load_statements(__name__)
 
@@ -145,7 +146,7 @@ async def count_pending(session: TenantSession, space: VectorSpace, entry_filter
     """How many entries pass the filter and have no vector yet."""
     return int(
         await session.fetch_value(
-            SQL["pending"].literal(model_id=space.model_id),
+            SQL["pending" if entry_filter.as_of is None else "pending_then"].literal(model_id=space.model_id),
             filter=entry_filter.as_row(),
             most_pending=MOST_PENDING,
         )
@@ -153,26 +154,60 @@ async def count_pending(session: TenantSession, space: VectorSpace, entry_filter
 
 
 async def has_vectors(session: TenantSession, space: VectorSpace, entry_filter: EntryFilter) -> bool:
-    """Whether any entry that passes the filter has a vector of the model."""
+    """Whether any entry that passes the filter has a vector of the model, or had one at the filter's time."""
     statement = SQL["has_vectors"].literal(model_id=space.model_id)
-    return bool(await session.fetch_value(statement, filter=entry_filter.as_row()))
+    if await session.fetch_value(statement, filter=entry_filter.as_row()):
+        return True
+    if entry_filter.as_of is None:
+        return False
+    statement = SQL["has_former_vectors"].literal(model_id=space.model_id)
+    values = {"filter": entry_filter.as_row(), "as_of": entry_filter.as_of}
+    return bool(await session.fetch_value(statement, **values))
+
+
+async def former_nearest(
+    session: TenantSession,
+    space: VectorSpace,
+    vector: Any,
+    max_distance: float,
+    entry_filter: EntryFilter,
+    limit: int,
+) -> VectorMatches:
+    """Nearest former versions of the filter's time, by comparing all vectors of former texts."""
+    rows = await session.fetch(
+        SQL["former_nearest"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        vector=vector,
+        max_distance=max_distance,
+        filter=entry_filter.as_row(),
+        as_of=entry_filter.as_of,
+        limit=limit,
+        most_pending=MOST_PENDING,
+    )
+    return _vector_matches(rows)
 
 
 async def cosines(
-    session: TenantSession, space: VectorSpace, vector: Any, ids: Sequence[UUID]
+    session: TenantSession,
+    space: VectorSpace,
+    vector: Any,
+    ids: Sequence[UUID],
+    as_of: datetime | None = None,
 ) -> dict[UUID, float]:
     """The similarity of each of the given entries that has a vector."""
+    statement, moment = at_time(SQL, "cosines", as_of)
     rows = await session.fetch(
-        SQL["cosines"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        statement.literal(model_id=space.model_id, dimensions=space.dimensions),
         vector=vector,
         ids=list(ids),
+        **moment,
     )
     return {row["entry_id"]: row["similarity"] for row in rows}
 
 
 async def first_vectors(
-    session: TenantSession, space: VectorSpace, ids: Sequence[UUID]
+    session: TenantSession, space: VectorSpace, ids: Sequence[UUID], as_of: datetime | None = None
 ) -> dict[UUID, NDArray[np.float32]]:
     """The vector of each entry's first passage, if it has one; a unit vector, as stored."""
-    rows = await session.fetch(SQL["first_vectors"].literal(model_id=space.model_id), ids=list(ids))
+    statement, moment = at_time(SQL, "first_vectors", as_of)
+    rows = await session.fetch(statement.literal(model_id=space.model_id), ids=list(ids), **moment)
     return {row["entry_id"]: row["embedding"].to_numpy().astype(np.float32) for row in rows}

@@ -80,10 +80,14 @@ select n.entry_id, e.updated_at, 1 - n.distance as similarity,
 -- name: pending
 select pending_entries(:tenant_id, {model_id}, :filter, null, :most_pending);
 
+-- name: pending_then
+select pending_entries(:tenant_id, {model_id}, :filter, null, :most_pending)
+     + pending_versions(:tenant_id, {model_id}, :filter, :most_pending);
+
 -- name: cosines
 -- The similarity of the nearest passage of each entry that has a vector.
 select entry_id, 1 - min(embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) as similarity
-  from embeddings
+  from {embeddings} p
  where tenant_id = :tenant_id and model_id = {model_id} and entry_id = any (:ids::uuid[])
  group by entry_id;
 
@@ -95,5 +99,44 @@ select exists (
    where k.tenant_id = :tenant_id and k.model_id = {model_id});
 
 -- name: first_vectors
-select entry_id, embedding from embeddings
+select entry_id, embedding from {embeddings} p
  where tenant_id = :tenant_id and model_id = {model_id} and passage = 0 and entry_id = any (:ids::uuid[]);
+
+-- name: former_nearest
+-- The former versions that were valid at a time and are nearest then. As in `exact_all`, every vector of the tenant's former
+-- texts is compared, and versions are checked until enough have passed; `matches` extrapolates.
+with near as materialized (
+  select p.entry_id, p.text_hash, min(p.distance) as distance
+    from (
+      select entry_id, text_hash, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
+        from former_embeddings
+       where tenant_id = :tenant_id and model_id = {model_id}
+      offset 0) p
+   where p.distance <= :max_distance
+   group by p.entry_id, p.text_hash
+), nearest as (
+  select n.entry_id, n.distance, n.place, v.updated_at
+    from (select entry_id, text_hash, distance, row_number() over (order by distance) as place from near) n
+   cross join lateral (
+     select v.updated_at from former_entries v
+      where v.tenant_id = :tenant_id and v.id = n.entry_id and v.text_hash = n.text_hash and not v.absent
+        and v.valid_from <= :as_of and v.valid_until > :as_of and entry_passes(former_entry(v), :filter)
+        and (v.repeats is null or not repeats_another(v.id, v.repeats, v.text_hash, :filter))
+     offset 0) v
+   order by n.distance
+   fetch first (:limit + 1) rows with ties
+)
+select n.entry_id, n.updated_at, 1 - n.distance as similarity,
+       case when count(*) over () <= :limit then count(n.entry_id) over ()
+            else greatest(count(*) over (), (select count(*) from near) * count(*) over () / max(n.place) over ()) end as matches,
+       (select pending_versions(:tenant_id, {model_id}, :filter, :most_pending)) as pending
+  from (values (true)) always (row)
+  left join nearest n on true
+ order by n.distance, n.updated_at desc, n.entry_id
+ limit :limit;
+
+-- name: has_former_vectors
+select exists (
+  select from former_entries v
+   where v.tenant_id = :tenant_id and v.valid_until > :as_of and v.valid_from <= :as_of and not v.absent
+     and {model_id} = any (v.embedded) and entry_passes(former_entry(v), :filter));

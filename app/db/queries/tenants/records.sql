@@ -26,7 +26,12 @@ union all
 select 'deliveries', n.rows, (n.rows * coalesce(s.mean, 0))::bigint
   from (select count(*) as rows from deliveries where tenant_id = :tenant_id) n
  cross join (select avg(220 + pg_column_size(finding)) as mean
-               from (select finding from deliveries where tenant_id = :tenant_id limit 1000) l) s;
+               from (select finding from deliveries where tenant_id = :tenant_id limit 1000) l) s
+union all
+select 'former_versions', n.rows, (n.rows * coalesce(s.mean, 0))::bigint
+  from (select count(*) as rows from former_entries where tenant_id = :tenant_id) n
+ cross join (select avg(pg_column_size(f.*)) as mean
+               from (select * from former_entries where tenant_id = :tenant_id order by valid_until desc limit 1000) f) s;
 
 -- name: drop_receipts
 delete from searches

@@ -35,6 +35,8 @@ class Overview:
     entries_by_language: Mapping[str, int]
     assets_by_status: Mapping[str, int]
     pending_embeddings: int
+    flagged_entries: Mapping[str, int]
+    quarantined_entries: int
 
 
 @dataclass(frozen=True, slots=True)

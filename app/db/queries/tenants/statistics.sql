@@ -57,7 +57,13 @@ select (select coalesce(sum(entries), 0)::bigint from corpus_statistics where te
           from (select status, count(*) as n from assets where tenant_id = :tenant_id group by status) t)
          as assets_by_status,
        (select count(*) from pending_embeddings p join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
-         where p.tenant_id = :tenant_id) as pending_embeddings;
+         where p.tenant_id = :tenant_id) as pending_embeddings,
+       (select coalesce(json_object_agg(flag, n), '{}')
+          from (select f.flag, count(*) as n
+                  from entries e cross join lateral jsonb_array_elements_text(
+                         case jsonb_typeof(e.metadata -> 'flags') when 'array' then e.metadata -> 'flags' else '[]' end) f (flag)
+                 where e.tenant_id = :tenant_id and e.metadata ? 'flags' group by 1) t) as flagged_entries,
+       (select count(*) from entries where tenant_id = :tenant_id and quarantined) as quarantined_entries;
 
 -- name: searches_by_hour
 -- The last 24 hours by hour (UTC), the first and the last incomplete; hours without searches are omitted. An index-only

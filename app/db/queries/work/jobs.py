@@ -32,6 +32,7 @@ JobKind = Literal[
     "reembed",
     "match_changes",
     "deliver_webhooks",
+    "erase",
 ]
 
 PROVIDER_KINDS: frozenset[JobKind] = frozenset({"embed_entries"})

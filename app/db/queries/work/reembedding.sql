@@ -123,6 +123,7 @@ delete from model_changes where tenant_id = :tenant_id and state = 'dropping';
 select count(*) from (
   select from entries e
    where e.tenant_id = :tenant_id and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
+   and not e.quarantined
    limit :limit) e;
 
 -- name: recent_queries
@@ -144,4 +145,5 @@ select q.query as text, null::uuid as entry_id
 select coalesce(e.title, substring(e.content from 1 for 120)) as text, e.id as entry_id
   from entries e
  where e.tenant_id = :tenant_id and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
+   and not e.quarantined
  order by e.title is null, md5(e.id::text) limit :limit;

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from app.db.queries.search import hits as db
-from app.db.queries.search.hits import HydratedEntry, StoredEntry
+from app.db.queries.search.hits import HitOrigin, HydratedEntry, StoredEntry, Validity
 from app.db.queries.search.search import EntryFilter
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
@@ -40,7 +40,8 @@ class Page:
     """The entries of a page of candidates, in its order, as they are in the database.
 
     `taken` is the number of candidates on the page: those up to the entry with which it has PAGE_BYTES. `words` are the
-    words for snippets. `further` are the entries grouped with the candidates that hits have.
+    words for snippets. `further` are the entries grouped with the candidates that hits have. `validity` is known only
+    in a search that names a time.
     """
 
     candidates: Sequence[Candidate]
@@ -48,6 +49,7 @@ class Page:
     taken: int
     words: str
     further: Mapping[UUID, HydratedEntry] = field(default_factory=dict)
+    validity: Mapping[UUID, Validity] = field(default_factory=dict)
 
 
 async def fetch_page(
@@ -66,13 +68,16 @@ async def fetch_page(
         return Page((), (), 0, words)
     ids = [c.entry_id for c in candidates]
     entries = await db.hydrate(session, tenant.space, ids, words, vector, entry_filter, PAGE_BYTES)
+    validity: Mapping[UUID, Validity] = {}
+    if entry_filter.as_of is not None:
+        validity = await db.fetch_validity(session, [entry.id for entry in entries], entry_filter.as_of)
     is_cut = bool(entries) and len(entries) < entries[0].passing
     taken = ids.index(entries[-1].id) + 1 if is_cut else len(ids)
     ids = [c.entry_id for head in candidates[:taken] for c in head.further[:FURTHER]]
     if not ids:
-        return Page(candidates, entries, taken, words)
+        return Page(candidates, entries, taken, words, validity=validity)
     further = await db.hydrate(session, tenant.space, ids, words, vector, entry_filter, PAGE_BYTES)
-    return Page(candidates, entries, taken, words, {entry.id: entry for entry in further})
+    return Page(candidates, entries, taken, words, {entry.id: entry for entry in further}, validity)
 
 
 async def make_hits(page: Page) -> list[Hit]:
@@ -93,7 +98,7 @@ async def make_hits(page: Page) -> list[Hit]:
             further = [(c, page.further[c.entry_id]) for c in candidate.further if c.entry_id in page.further]
             made += sum(for_each + len(other.content) for _, other in further)
             group = PassageGroup(candidate.passages, [_make_passage(*other, snippets) for other in further])
-        hits.append(_make_hit(entry, candidate, snippets, group))
+        hits.append(_make_hit(entry, candidate, snippets, group, page.validity.get(entry.id)))
     return hits
 
 
@@ -118,7 +123,11 @@ def _make_snippet(entry: HydratedEntry, candidate: Candidate, snippets: SnippetM
 
 
 def _make_hit(
-    entry: HydratedEntry, candidate: Candidate, snippets: SnippetMaker, group: PassageGroup | None
+    entry: HydratedEntry,
+    candidate: Candidate,
+    snippets: SnippetMaker,
+    group: PassageGroup | None,
+    validity: Validity | None,
 ) -> Hit:
     snippet = _make_snippet(entry, candidate, snippets)
     return Hit(
@@ -132,4 +141,13 @@ def _make_hit(
         snippet_end=snippet.end,
         matched_terms=snippet.matched_terms,
         group=group,
+        validity=validity,
+        origin=_find_origin(entry, validity),
     )
+
+
+def _find_origin(entry: HydratedEntry, validity: Validity | None) -> HitOrigin | None:
+    """The source of an entry; a former version differs from the origin at the time of its last agreement."""
+    if entry.source is None or (validity is not None and validity.valid_until is not None):
+        return None
+    return HitOrigin(entry.source, entry.agreed_at)

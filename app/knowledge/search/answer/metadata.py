@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,8 +14,10 @@ from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.search.ranking.grouping import shown, ungroup
 from app.knowledge.search.ranking.reranking import Reranking
 from app.knowledge.search.ranking.strength import has_strong_match
-from app.knowledge.search.results import Ranking, Relaxation, SearchMetadata
+from app.knowledge.search.results import Ranking, Relaxation, SearchMetadata, SearchResult
 from app.knowledge.vocabulary import Degradation
+
+log = logging.getLogger("app.knowledge.search")
 
 CUT: Degradation = "ranking_truncated"
 """Only the page that ends a ranking reports it: a caller that pages on cannot reach the entries that are missing."""
@@ -116,3 +119,26 @@ def make_metadata(
 def milliseconds(seconds: float | None) -> int:
     """Whole milliseconds; 0 for a part that did not run."""
     return round(1000 * (seconds or 0.0))
+
+
+def log_search(plan: Plan, result: SearchResult) -> None:
+    """Log a search; metadata only."""
+    metadata = result.metadata
+    similarities = [hit.similarity for hit in result.results if hit.similarity is not None]
+    log.info(
+        "search",
+        extra={
+            "search_id": str(metadata.search_id),
+            "tenant_id": str(plan.tenant.tenant_id),
+            "query_length": len(plan.query.query),
+            "result_count": len(result.results),
+            "top_similarity": round(max(similarities), 4) if similarities else None,
+            "embedding_ms": metadata.embedding_ms,
+            "semantic_ms": metadata.semantic_ms,
+            "keyword_ms": metadata.keyword_ms,
+            "fusion_ms": metadata.fusion_ms,
+            "reranking_ms": metadata.reranking_ms,
+            "query_time_ms": metadata.query_time_ms,
+            "waiting_ms": metadata.waiting_ms,
+        },
+    )

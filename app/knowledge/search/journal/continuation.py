@@ -13,12 +13,12 @@ import orjson
 
 from app.db.queries.search.receipts import Marks, Receipt
 from app.errors import InvalidInput
-from app.knowledge.search.checks import TIMES
+from app.knowledge.search.checks import MOMENTS
 from app.knowledge.search.query import SearchQuery, read_values
 
 NARROWING = (
     *("role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata", "filter"),
-    *TIMES,
+    *MOMENTS,
     "include_superseded",
 )
 FILTERS = {f.name: f.default for f in fields(SearchQuery) if f.name in (*NARROWING, "tags_match")}

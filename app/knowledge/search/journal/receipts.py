@@ -50,21 +50,7 @@ def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking) -> Receipt:
         rrf_k=query.rrf_k,
         fusion=plan.fusion,
         options={"limit": plan.limit, **chosen},
-        ranking=[
-            RankedEntry(
-                c.entry_id,
-                c.updated_at,
-                c.semantic_rank,
-                c.similarity,
-                c.keyword_rank,
-                c.keyword_score,
-                c.score,
-                c.rerank_rank,
-                c.rerank_score,
-                None if query.group_by is None else c.passages,
-            )
-            for c in shown(ranking.candidates)
-        ],
+        ranking=rank_entries(ranking, query),
         version=service_version(),
         weights=(plan.weights.semantic, plan.weights.keyword),
         degraded=ranking.degraded,
@@ -75,6 +61,25 @@ def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking) -> Receipt:
         similarity_threshold=plan.threshold,
         asked=mark_search(search_id, query),
     )
+
+
+def rank_entries(ranking: Ranking, query: SearchQuery) -> list[RankedEntry]:
+    """The candidates of a ranking as a receipt has them."""
+    return [
+        RankedEntry(
+            c.entry_id,
+            c.updated_at,
+            c.semantic_rank,
+            c.similarity,
+            c.keyword_rank,
+            c.keyword_score,
+            c.score,
+            c.rerank_rank,
+            c.rerank_score,
+            None if query.group_by is None else c.passages,
+        )
+        for c in shown(ranking.candidates)
+    ]
 
 
 def pinned_ranking(receipt: Receipt) -> Ranking:

@@ -76,7 +76,7 @@ class KeywordHits:
         if not self.hits:
             return 0.0
         full = max(self.full_match, self.hits[0].value)
-        rare = FULL_WORD * math.log(1 + (self.entries - 0.5) / 1.5)
+        rare = FULL_WORD * math.log(1 + (max(self.entries, 1) - 0.5) / 1.5)
         return float((math.sqrt(full) * min(full, RARE_WORDS * rare)) ** (1 / COVERAGE_EXPONENT))
 
     @property

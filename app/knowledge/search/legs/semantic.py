@@ -82,10 +82,12 @@ async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> 
     started = time.perf_counter()
     with span("semantic") as seen:
         found, strategy, admitted = await _find_nearest(session, plan, vector)
+        if plan.entry_filter.as_of is not None:
+            found = await _add_former(session, plan, vector, found)
         seen.set(hits=len(found.hits), strategy=strategy)
     if found.hits or not found.pending:
         compared = True
-    elif admitted is not None:
+    elif admitted is not None and plan.entry_filter.as_of is None:
         compared = found.pending < admitted
     else:
         compared = await db.has_vectors(session, plan.tenant.space, plan.entry_filter)
@@ -118,3 +120,17 @@ async def _find_nearest(
         strategy = "indexed_then_exact"
     found = await db.exact_all(session, tenant.space, vector, max_distance, entry_filter, wanted)
     return found, strategy, None
+
+
+async def _add_former(
+    session: TenantSession, plan: Plan, vector: Vector, found: VectorMatches
+) -> VectorMatches:
+    """Add the former versions of the time that the search names; an entry is in one of both at most."""
+    former = await db.former_nearest(
+        session, plan.tenant.space, vector, margin(plan.threshold), plan.entry_filter, plan.wanted
+    )
+    hits = sorted(
+        (*found.hits, *former.hits),
+        key=lambda hit: (-hit.value, -hit.updated_at.timestamp(), hit.entry_id.bytes),
+    )
+    return VectorMatches(hits[: plan.wanted], found.matches + former.matches, found.pending + former.pending)

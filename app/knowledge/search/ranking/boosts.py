@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from app.db.queries.search import hits as db
@@ -14,10 +15,14 @@ from app.knowledge.vocabulary import Boost
 
 
 async def apply(
-    session: TenantSession, tenant: TenantContext, names: Sequence[Boost], candidates: Sequence[Candidate]
+    session: TenantSession,
+    tenant: TenantContext,
+    names: Sequence[Boost],
+    candidates: Sequence[Candidate],
+    as_of: datetime | None = None,
 ) -> None:
     """Multiply each candidate's score by its type's weight, 1 + ln(1 + accesses), and the verified factor."""
-    rows = await db.boost_facts(session, [c.entry_id for c in candidates])
+    rows = await db.boost_facts(session, [c.entry_id for c in candidates], as_of)
     settings = tenant.settings
     factors: dict[UUID, dict[str, float]] = {}
     for row in rows:

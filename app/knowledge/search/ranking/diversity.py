@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 import numpy as np
@@ -15,11 +16,16 @@ from app.knowledge.tenants.directory import TenantContext
 
 
 async def diversify(
-    session: TenantSession, tenant: TenantContext, ranking: Sequence[Candidate], diversity: float, depth: int
+    session: TenantSession,
+    tenant: TenantContext,
+    ranking: Sequence[Candidate],
+    diversity: float,
+    depth: int,
+    as_of: datetime | None = None,
 ) -> list[Candidate]:
     """Reorder the first `depth` candidates by maximal marginal relevance; scores do not change."""
     head = ranking[:depth]
-    vectors = await db.first_vectors(session, tenant.space, [c.entry_id for c in head])
+    vectors = await db.first_vectors(session, tenant.space, [c.entry_id for c in head], as_of)
     return [*reorder(head, vectors, diversity), *ranking[depth:]]
 
 

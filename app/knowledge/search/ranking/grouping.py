@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import chain
 from uuid import UUID
 
@@ -14,15 +15,19 @@ FURTHER = 3
 """Most passages of an asset that its hit has in addition to the best one."""
 
 
-async def count_groups(session: TenantSession, candidates: Sequence[Candidate]) -> int:
+async def count_groups(
+    session: TenantSession, candidates: Sequence[Candidate], as_of: datetime | None = None
+) -> int:
     """The number of groups that these candidates would have."""
-    assets = await db.assets_of(session, [c.entry_id for c in candidates])
+    assets = await db.assets_of(session, [c.entry_id for c in candidates], as_of)
     return len({assets.get(c.entry_id, c.entry_id) for c in candidates})
 
 
-async def group_by_asset(session: TenantSession, ranking: Sequence[Candidate]) -> list[Candidate]:
+async def group_by_asset(
+    session: TenantSession, ranking: Sequence[Candidate], as_of: datetime | None = None
+) -> list[Candidate]:
     """The best candidate of each asset, with the others; an entry without an asset is a group of its own."""
-    assets = await db.assets_of(session, [c.entry_id for c in ranking])
+    assets = await db.assets_of(session, [c.entry_id for c in ranking], as_of)
     groups: dict[UUID, list[Candidate]] = {}
     for candidate in ranking:
         groups.setdefault(assets.get(candidate.entry_id, candidate.entry_id), []).append(candidate)

@@ -1,0 +1,104 @@
+"""`knowledge quarantine`: list and release entries that searches do not find because of their flags."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
+from app.cli.options import TenantOption, command_group, examples, json_option
+from app.cli.output.tables import print_table
+from app.cli.output.text import flatten, print_json
+
+if TYPE_CHECKING:
+    from app.db.queries.knowledge.entries import Entry
+    from app.knowledge.quarantine.service import QuarantineService
+    from app.settings import Settings
+
+Ids = Annotated[
+    list[UUID], typer.Argument(metavar="ID...", help="Ids of entries, or with --asset of assets.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands `quarantine list` and `quarantine release`."""
+    group = command_group(
+        "List and release entries with suspicious content.", "knowledge quarantine list --tenant demo"
+    )
+    group.command("list", epilog=examples("knowledge quarantine list --tenant demo --limit 100"))(
+        list_quarantined
+    )
+    group.command(
+        "release",
+        epilog=examples(
+            "knowledge quarantine release 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
+            "knowledge quarantine release --asset 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
+        ),
+    )(release)
+    app.add_typer(group, name="quarantine")
+
+
+def list_quarantined(
+    tenant: TenantOption,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of entries, 1 to 200.")
+    ] = 50,
+    as_json: Annotated[bool, json_option("a list of entries, as in GET /admin/quarantine")] = False,
+) -> None:
+    """List the newest entries and chunks that searches do not find because of their flags."""
+    found = run_async(_list(read_settings(), tenant, limit), doing="reading the quarantine")
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        [
+            str(e.id),
+            ", ".join(e.metadata.get("flags", ())),
+            flatten(e.asset_name or "", 40),
+            flatten(e.title or e.content, 60),
+        ]
+        for e in found
+    ]
+    print_table(["id", "flags", "asset", "text"], rows)
+
+
+def release(
+    ids: Ids,
+    tenant: TenantOption,
+    asset: Annotated[
+        bool, typer.Option("--asset", help="The ids are those of assets: release their chunks.")
+    ] = False,
+    as_json: Annotated[bool, json_option("a list of the ids of the released entries")] = False,
+) -> None:
+    """Let searches find entries again. Their texts are not quarantined again for the same flags."""
+    released = run_async(_release(read_settings(), tenant, ids, asset), doing="releasing entries")
+    if as_json:
+        print_json(released)
+    else:
+        typer.echo(f"{len(released)} released")
+
+
+async def _list(settings: Settings, slug: str, limit: int) -> Sequence[Entry]:
+    async with _quarantine_of(settings, slug) as (service, tenant_id):
+        return (await service.list_quarantined(tenant_id, limit=limit, reader=ACTOR)).items
+
+
+async def _release(settings: Settings, slug: str, ids: Sequence[UUID], of_assets: bool) -> Sequence[UUID]:
+    async with _quarantine_of(settings, slug) as (service, tenant_id):
+        return await service.release(
+            tenant_id, entry_ids=[] if of_assets else ids, asset_ids=ids if of_assets else [], actor=ACTOR
+        )
+
+
+@asynccontextmanager
+async def _quarantine_of(settings: Settings, slug: str) -> AsyncIterator[tuple[QuarantineService, UUID]]:
+    from app.knowledge.audit import AuditTrail
+    from app.knowledge.quarantine.service import QuarantineService
+
+    async with open_tenants(settings) as platform:
+        tenant = await platform.tenants.find(slug)
+        yield QuarantineService(platform.database, AuditTrail(platform.database)), tenant.id

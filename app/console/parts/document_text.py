@@ -1,0 +1,201 @@
+"""A part of a document's text as blocks: headings, paragraphs, lists, tables, code and page breaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from app.knowledge.entries.inspection import DocumentPart
+
+_ITEM = re.compile(r"\s{0,6}(?:[-*•‣◦]|\d{1,3}[.)])\s+(?=\S)")
+_NUMBER = re.compile(r"\s*\d")
+_FENCE = re.compile(r"\s{0,3}(?:`{3,}|~{3,})")
+_MARKS_OF_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+|\s+#+\s*$")
+_CELL = re.compile(r"(?<!\\)\|")
+_UNDERLINE = re.compile(r"\s{0,3}(?:=+|-+)\s*")
+TOP = 3
+"""The page's own headings have levels 1 and 2."""
+
+LOWEST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of text; `marked` if it belongs to the passage that the reader came for."""
+
+    text: str
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table."""
+
+    cells: Sequence[str]
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of a document.
+
+    Attributes:
+        kind: `items` and `numbered` are lists, `page` is a page break.
+        pieces: of a heading, paragraph or code.
+        items: the pieces of each item of a list.
+        header, rows: of a table; `header` is empty if it has none.
+        level: of a heading in HTML, 3 to 6.
+        number: of the page that begins.
+        start: the offset in the document's text, which is unique among headings.
+    """
+
+    kind: Literal["heading", "paragraph", "items", "numbered", "table", "code", "page"]
+    start: int
+    pieces: Sequence[Piece] = ()
+    items: Sequence[Sequence[Piece]] = ()
+    header: Sequence[str] = ()
+    rows: Sequence[Row] = ()
+    level: int = 0
+    number: int = 0
+
+
+def make_blocks(part: DocumentPart, *, is_code: bool = False) -> list[Block]:
+    """Cut a part of a text into blocks; `is_code` if its line breaks and spaces mean something."""
+    if is_code:
+        end = part.start + len(part.text)
+        return [Block("code", part.start, pieces=_cut(part, part.start, end))] if part.text.strip() else []
+    return list(_Reader(part).read())
+
+
+class _Reader:
+    """Reads the lines of a part one after another."""
+
+    def __init__(self, part: DocumentPart) -> None:
+        self._part = part
+        self._pages = list(reversed(part.pages))
+        self._headings = list(reversed(part.headings))
+        self._tables = list(reversed(part.tables))
+        self._lines: list[tuple[int, int]] = []
+        self._in_code = False
+
+    def read(self) -> Iterator[Block]:
+        end_of_table = -1
+        for start, end in self._list_lines():
+            if start < end_of_table:
+                continue
+            while self._pages and self._pages[-1].start < end:
+                yield from self._flush()
+                page = self._pages.pop()
+                yield Block("page", page.start, number=page.number)
+            if self._tables and self._tables[-1].start < end:
+                yield from self._flush()
+                table = self._tables.pop()
+                end_of_table = table.end
+                yield self._make_table(
+                    start, min(table.end, self._part.start + len(self._part.text)), table.header
+                )
+            elif self._headings and self._headings[-1].start < end:
+                yield from self._flush()
+                yield from self._make_headings(start, end)
+            elif _FENCE.match(self._text(start, end)):
+                self._lines.append((start, end))
+                if self._in_code:
+                    yield from self._flush()
+                self._in_code = not self._in_code
+            elif not self._in_code and not self._text(start, end).strip():
+                yield from self._flush()
+            else:
+                self._lines.append((start, end))
+        yield from self._flush()
+
+    def _list_lines(self) -> Iterator[tuple[int, int]]:
+        start = self._part.start
+        for line in self._part.text.splitlines(keepends=True):
+            yield start, start + len(line)
+            start += len(line)
+
+    def _text(self, start: int, end: int) -> str:
+        return self._part.text[start - self._part.start : end - self._part.start]
+
+    def _make_headings(self, start: int, end: int) -> Iterator[Block]:
+        """The heading of a line; others that begin in the same line have no line of their own."""
+        heading = self._headings.pop()
+        while self._headings and self._headings[-1].start < end:
+            self._headings.pop()
+        line = self._text(start, end)
+        text = _MARKS_OF_HEADING.sub("", line.rstrip("\n")).strip()
+        first = start + max(0, line.find(text))
+        level = min(LOWEST, TOP + heading.level - 1)
+        yield Block("heading", heading.start, pieces=_cut(self._part, first, first + len(text)), level=level)
+
+    def _make_table(self, start: int, end: int, header: str | None) -> Block:
+        lines: list[tuple[int, str]] = []
+        place = start
+        for line in self._text(start, end).splitlines(keepends=True):
+            lines.append((place, line))
+            place += len(line)
+        # A table that begins in an earlier part has its header from there.
+        head = lines[0][1] if header is None else header.partition("\n")[0]
+        body = lines[2:] if header is None else lines
+        passage = self._part.passage
+        rows = [
+            Row(_split_cells(line), passage is not None and at < passage[1] and at + len(line) > passage[0])
+            for at, line in body
+            if line.strip()
+        ]
+        return Block("table", start, header=_split_cells(head), rows=rows)
+
+    def _flush(self) -> Iterator[Block]:
+        lines, self._lines = self._lines, []
+        if not lines:
+            return
+        first = self._text(*lines[0])
+        if _FENCE.match(first):
+            closed = len(lines) > 1 and _FENCE.match(self._text(*lines[-1]))
+            inner = lines[1:-1] if closed else lines[1:]
+            if inner:
+                yield Block("code", inner[0][0], pieces=_cut(self._part, inner[0][0], inner[-1][1]))
+            return
+        lines = [line for line in lines if not _UNDERLINE.fullmatch(self._text(*line).rstrip("\n"))]
+        items: list[tuple[int, int]] = []
+        text: tuple[int, int] | None = None
+        for start, end in lines:
+            if _ITEM.match(self._text(start, end)):
+                items.append((start, end))
+            elif items:
+                items[-1] = (items[-1][0], end)
+            else:
+                text = (start if text is None else text[0], end)
+        if text is not None:
+            yield Block("paragraph", text[0], pieces=_cut(self._part, *text))
+        if items:
+            numbered = bool(_NUMBER.match(self._text(*items[0])))
+            shown = [self._cut_item(*item, numbered=numbered) for item in items]
+            yield Block("numbered" if numbered else "items", items[0][0], items=shown)
+
+    def _cut_item(self, start: int, end: int, *, numbered: bool) -> Sequence[Piece]:
+        """The text of an item; a number stays, since lists may begin with any."""
+        mark = _ITEM.match(self._text(start, end))
+        return _cut(self._part, start if numbered or mark is None else start + mark.end(), end)
+
+
+def _cut(part: DocumentPart, start: int, end: int) -> Sequence[Piece]:
+    """Cut text where the passage begins and ends; trailing line breaks are left out."""
+    text = part.text[start - part.start : end - part.start]
+    end -= len(text) - len(text.rstrip("\n"))
+    first, last = part.passage or (end, end)
+    places = [start, min(max(first, start), end), min(max(last, start), end), end]
+    pieces = [
+        Piece(part.text[a - part.start : b - part.start], n == 1) for n, (a, b) in enumerate(pairwise(places))
+    ]
+    return [piece for piece in pieces if piece.text]
+
+
+def _split_cells(line: str) -> list[str]:
+    inner = line.strip().removeprefix("|")
+    if inner.endswith("|") and not inner.endswith("\\|"):
+        inner = inner[:-1]
+    return [cell.strip().replace("\\|", "|") for cell in _CELL.split(inner)]

@@ -1,0 +1,106 @@
+"""Former versions of entries. Triggers write them: see `alembic/sql/versions.sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from app.db.session import TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+BATCH = 2_000
+"""Versions that one statement removes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormerVersion:
+    """An entry as it was from `valid_from` until just before `valid_until`."""
+
+    version: int
+    valid_from: datetime
+    valid_until: datetime
+    entry_type: str
+    title: str | None
+    content: str
+    tags: Sequence[str]
+    roles: Sequence[str]
+    confidence: float
+    scope: str
+    parent_id: UUID | None
+    source_ids: Sequence[UUID]
+    superseded_by_id: UUID | None
+    is_verified: bool
+    asset_id: UUID | None
+    chunk_index: int | None
+    metadata: Mapping[str, Any]
+    language: str
+    expires_at: datetime | None
+    external_id: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+FIELDS = len(fields(FormerVersion))
+
+
+async def keep(session: TenantSession, former: int, days: int) -> None:
+    """Note that the tenant keeps versions for `days` from now on, instead of `former`; 0 is none."""
+    await session.execute(SQL["keep"], former=former, days=days)
+
+
+async def can_keep(session: TenantSession) -> bool:
+    """Whether the database can keep versions; a cluster of Citus cannot."""
+    return bool(await session.fetch_value(SQL["can_keep"]))
+
+
+async def find_earliest(session: TenantSession) -> datetime | None:
+    """The earliest time of which all versions are kept; None if the tenant keeps none."""
+    earliest: datetime | None = await session.fetch_value(SQL["earliest"])
+    return earliest
+
+
+async def list_versions(
+    session: TenantSession,
+    entry_id: UUID,
+    before: datetime | None,
+    limit: int,
+    most_bytes: int,
+    *,
+    include_quarantined: bool,
+) -> tuple[list[FormerVersion], bool]:
+    """The versions of an entry that ended before a time, newest first, and whether there are more."""
+    rows = await session.fetch(
+        SQL["list"],
+        id=entry_id,
+        before=before,
+        limit=limit,
+        most_bytes=most_bytes,
+        include_quarantined=include_quarantined,
+    )
+    return [FormerVersion(*row[:FIELDS]) for row in rows], bool(rows) and len(rows) < rows[0]["found"]
+
+
+async def is_known(session: TenantSession, entry_id: UUID) -> bool:
+    """Whether the entry exists, or a former version of it."""
+    return bool(await session.fetch_value(SQL["is_known"], id=entry_id))
+
+
+async def prune(session: TenantSession, most: int) -> int:
+    """Remove versions older than the tenant's period, and the oldest over `most`, up to BATCH; return their number."""
+    return int(await session.fetch_value(SQL["prune"], most=most, batch=BATCH))
+
+
+async def erase_versions(
+    session: TenantSession, ids: Sequence[UUID], asset_ids: Sequence[UUID] = ()
+) -> dict[UUID, int]:
+    """Remove all former versions of these entries, and of the chunks of these assets; return their number by entry.
+
+    Call this after the entries and assets are deleted: their deletion keeps a last version.
+    """
+    rows = await session.fetch(SQL["erase"], ids=list(ids), asset_ids=list(asset_ids))
+    return {row["id"]: row["versions"] for row in rows}

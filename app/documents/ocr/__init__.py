@@ -1,0 +1,1 @@
+"""Text recognition (OCR) of scanned pages and images, with the extra `ocr`."""

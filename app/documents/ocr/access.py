@@ -1,0 +1,59 @@
+"""What this process has of text recognition. The reader of a file asks for the recogniser of its process.
+
+Each process that reads a file loads this module, so it loads no other part of text recognition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from app.documents.ocr.recogniser import Recogniser
+
+INSTALL = "its text is recognised with the extra `ocr`: pip install 'knowledge-search[ocr]'"
+Image = Any
+"""Pixels as an array of height, width, and blue, green and red, a byte each."""
+Draw = Callable[[], Image]
+Availability = Literal["absent", "elsewhere", "here", "failed"]
+"""Of the recogniser: not installed, only in another process, in this process, or it failed on this file before."""
+
+
+class RecognitionNeeded(Exception):
+    """The file has pages that only another process can recognise."""
+
+
+_recogniser: Recogniser | None = None
+_availability: Availability | None = None
+
+
+def is_installed() -> bool:
+    """Whether the extra `ocr` is installed. The confined process cannot look: it was told."""
+    return _is_found() if _availability is None else _availability != "absent"
+
+
+@cache
+def _is_found() -> bool:
+    return find_spec("rapidocr") is not None
+
+
+def provide(availability: Availability | None, recogniser: Recogniser | None = None) -> None:
+    """Set what `find_recogniser` returns in this process; with None, the service is asked what is installed."""
+    global _availability, _recogniser
+    _availability, _recogniser = availability, recogniser
+
+
+def find_recogniser() -> Recogniser | None:
+    """The recogniser of this process; None if there is none. Raises RecognitionNeeded if another process has one."""
+    if _availability == "elsewhere":
+        raise RecognitionNeeded
+    return _recogniser
+
+
+def explain_missing_text() -> str:
+    """Why pages without text have not been recognised, as the end of a sentence."""
+    if _availability is None or _availability == "absent":
+        return f"it seems to be scanned, and {INSTALL}"
+    return "it seems to be scanned, and its text was not recognised within the limits of time and memory"

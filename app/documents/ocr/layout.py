@@ -1,0 +1,141 @@
+"""Puts recognised lines in reading order: columns one after the other, rows of a table together, paragraphs apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+
+from app.documents.ocr.lines import Line
+
+# Of a column: its least lines and characters in a usual line, its least share of the block's width, how much of its
+# own width its usual line fills, and how much of its height the other column shares. Columns of a table have less.
+_LEAST_LINES = 4
+_LEAST_CHARACTERS = 15
+_LEAST_WIDTH = 0.25
+_FILLED = 0.6
+_SHARED_HEIGHT = 0.5
+_MOST_CROSSING = 0.3
+"""The greatest share of a block's lines that goes across the gap between its columns, as headings do."""
+_MOST_COLUMNS_WITHIN = 4
+"""How often columns are divided again."""
+_SAME_ROW = 0.5
+"""Lines are in one row if they share this much of the height of the lower one."""
+_PARAGRAPH = 1.45
+"""A new paragraph begins after a step of more than this many usual ones."""
+_OTHER_SIZE = 1.35
+"""A line that is this many times as high as the next one is a paragraph of its own."""
+
+
+def arrange(lines: Sequence[Line]) -> str:
+    """The text of a page: a line for each row, and an empty line between paragraphs."""
+    return "\n\n".join(_write_block(block) for block in _order(lines, _MOST_COLUMNS_WITHIN))
+
+
+def _order(lines: Sequence[Line], depth: int) -> Iterator[Sequence[Line]]:
+    """Blocks in reading order; each has one column."""
+    gap = _find_gap(lines) if depth and len(lines) >= 2 * _LEAST_LINES else None
+    if gap is None:
+        if lines:
+            yield lines
+        return
+    left: list[Line] = []
+    right: list[Line] = []
+    across: list[Line] = []
+    for line in sorted(lines, key=lambda item: item.middle):
+        if line.left < gap < line.right:
+            yield from _order(left, depth - 1)
+            yield from _order(right, depth - 1)
+            left, right = [], []
+            across.append(line)
+            continue
+        if across:
+            yield across
+            across = []
+        (left if line.right <= gap else right).append(line)
+    if across:
+        yield across
+    yield from _order(left, depth - 1)
+    yield from _order(right, depth - 1)
+
+
+def _find_gap(lines: Sequence[Line], *, several: bool = True) -> float | None:
+    """The place between two columns that the fewest lines cross; None if the lines are one column, or a table.
+
+    A side can have `several` columns itself.
+    """
+    width = max(line.right for line in lines) - min(line.left for line in lines)
+    step = max(1.0, median(line.height for line in lines) / 2)
+    places = {round(line.left / step): line.left - step / 2 for line in lines}
+    best: tuple[int, float] | None = None
+    for place in places.values():
+        left = [line for line in lines if line.right <= place]
+        right = [line for line in lines if line.left >= place]
+        crossing = len(lines) - len(left) - len(right)
+        if crossing > _MOST_CROSSING * len(lines) or (best is not None and best[0] <= crossing):
+            continue
+        if _stand_together(left, right) and all(
+            _is_column(side, width) or (several and _has_columns(side)) for side in (left, right)
+        ):
+            best = crossing, place
+    return None if best is None else best[1]
+
+
+def _is_column(lines: Sequence[Line], whole: float) -> bool:
+    if len(lines) < _LEAST_LINES:
+        return False
+    width = max(line.right for line in lines) - min(line.left for line in lines)
+    return (
+        width >= _LEAST_WIDTH * whole
+        and median(line.width for line in lines) >= _FILLED * width
+        and median(len(line.text) for line in lines) >= _LEAST_CHARACTERS
+    )
+
+
+def _has_columns(lines: Sequence[Line]) -> bool:
+    return len(lines) >= 2 * _LEAST_LINES and _find_gap(lines, several=False) is not None
+
+
+def _stand_together(left: Sequence[Line], right: Sequence[Line]) -> bool:
+    if not left or not right:
+        return False
+    top, bottom = zip(*(_extent(side) for side in (left, right)), strict=True)
+    least = min(end - start for start, end in zip(top, bottom, strict=True))
+    return bool(min(bottom) - max(top) >= _SHARED_HEIGHT * least)
+
+
+def _extent(lines: Sequence[Line]) -> tuple[float, float]:
+    return min(line.top for line in lines), max(line.bottom for line in lines)
+
+
+def _write_block(lines: Sequence[Line]) -> str:
+    rows = list(_group_rows(lines))
+    tops = [median(line.middle for line in row) for row in rows]
+    heights = [max(line.height for line in row) for row in rows]
+    steps = [after - before for before, after in pairwise(tops)]
+    usual = median(steps or [0.0])
+    text = _write_row(rows[0])
+    for index, step in enumerate(steps):
+        sizes = sorted(heights[index : index + 2])
+        apart = step > _PARAGRAPH * usual or sizes[1] > _OTHER_SIZE * sizes[0]
+        text += ("\n\n" if apart else "\n") + _write_row(rows[index + 1])
+    return text
+
+
+def _group_rows(lines: Sequence[Line]) -> Iterator[list[Line]]:
+    row: list[Line] = []
+    for line in sorted(lines, key=lambda item: item.middle):
+        if row and not _is_in_row(row[-1], line):
+            yield row
+            row = []
+        row.append(line)
+    yield row
+
+
+def _is_in_row(one: Line, other: Line) -> bool:
+    shared = min(one.bottom, other.bottom) - max(one.top, other.top)
+    return shared >= _SAME_ROW * min(one.height, other.height)
+
+
+def _write_row(row: Sequence[Line]) -> str:
+    return " ".join(line.text for line in sorted(row, key=lambda item: item.left))

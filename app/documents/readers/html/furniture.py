@@ -1,0 +1,146 @@
+"""Tells the content of a page from what surrounds it on every page of a site: menus, banners, notices, footers."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from lxml import etree
+
+_UNSEEN = (
+    "head script style noscript template svg math iframe object embed canvas audio video map button select "
+    "textarea datalist dialog"
+)
+UNSEEN = frozenset(_UNSEEN.split())
+"""Elements whose text is not part of the page's text."""
+
+_Kind = Literal["menu", "notice", "anchor", ""]
+_MENU = re.compile(
+    r"(?<![a-z])(?:(?:top|bottom|sub|site|main|global|page|left|right|side)[-_]?)?(?:nav|menu)(?:igation|bar|head(?:er)?|"
+    r"foot(?:er)?|[-_]?panel)?(?![a-z])|(?<![a-z])(?:breadcrumbs?|side-?bar|sphinxsidebar|toc|table-of-contents|"
+    r"pager|pagination|related|footer|site-header|masthead|tags|languages?)(?![a-z])"
+)
+_NOTICE = re.compile(
+    r"(?<![a-z])(?:cookies?|cookie-?(?:banner|notice|consent|bar|law)|consent|gdpr|newsletter|popup|advert(?:isement)?|"
+    r"ads?|social|share|sharing)(?![a-z])"
+)
+_ANCHOR = re.compile(
+    r"(?<![a-z])(?:headerlink|anchor(?:-?link|js-link)?|permalink|skip-?(?:link|nav|to-content)|linenos?|lineno|gutter)"
+    r"(?![a-z])"
+)
+_NAVIGATION_ROLES = frozenset({"navigation", "search", "menu", "menubar"})
+_ROLES = {"banner": "header", "contentinfo": "footer", "complementary": "aside"}
+_CONTENT = frozenset({"main", "article"})
+_KEPT = frozenset(
+    {"html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "table", "pre", "code"}
+)
+# The share of a menu's text that is links, and the lengths of the longest notice and mark of an anchor.
+_LINKS = 0.5
+_NOTICE_LENGTH = 1_000
+_ANCHOR_LENGTH = 40
+_HEADS = frozenset({"h1", "main"})
+# Elements that are measured in one page, some several times. In a page that needs more, the others are content.
+_BUDGET = 400_000
+
+
+class _Measured(NamedTuple):
+    """The characters of an element and of its links, and whether it has the heading or the content of the page."""
+
+    text: int
+    links: int
+    heads: bool
+
+    def is_menu(self) -> bool:
+        return self.links > _LINKS * self.text
+
+
+class Furniture:
+    """Finds the elements of one page that are not its content; work is bounded for every page."""
+
+    def __init__(self) -> None:
+        self._budget = _BUDGET
+
+    def find_main(self, root: Any) -> Any:
+        """The element that the page marks as its main content, None if it marks none or has more text outside of it."""
+        marked = [e for e in root.iter("main", "div", "article", "section") if is_main(e)]
+        if len(marked) != 1:
+            articles = [] if marked else list(root.iter("article"))
+            if len(articles) != 1:
+                return None
+            marked = articles
+        inside = sum(len(text.strip()) for text in marked[0].itertext())
+        outside = 0
+        walk = etree.iterwalk(root, events=("start",))
+        for _, element in walk:
+            if element is marked[0] or element.tag in UNSEEN or self.surrounds(element, within=False):
+                walk.skip_subtree()
+            else:
+                outside += len((element.text or "").strip())
+            outside += len((element.tail or "").strip())
+            if outside > inside:
+                return None
+        return marked[0] if inside else None
+
+    def surrounds(self, element: Any, *, within: bool) -> bool:
+        """Whether an element is not content; `within`: it is in an element that the page marks as content."""
+        tag = element.tag
+        role = element.get("role")
+        if tag == "nav" or role in _NAVIGATION_ROLES:
+            return True
+        part = _ROLES.get(role, tag) if role else tag
+        if part in {"header", "footer", "aside"}:
+            if within != (part == "header"):
+                found = self._measure(element)
+                return found is not None and (found.is_menu() or not (within or found.heads))
+            return not within
+        if tag in _KEPT:
+            return False
+        kind = _classify(element.get("class"), element.get("id"))
+        found = self._measure(element) if kind else None
+        if found is None:
+            return False
+        if kind == "anchor":
+            return found.text <= _ANCHOR_LENGTH or "lineno" in str(element.get("class"))
+        return not found.heads and (found.is_menu() if kind == "menu" else found.text <= _NOTICE_LENGTH)
+
+    def _measure(self, element: Any) -> _Measured | None:
+        """What an element contains; None when the budget of the page is spent."""
+        text = links = within_links = 0
+        heads = False
+        for event, part in etree.iterwalk(element, events=("start", "end")):
+            if event == "start":
+                self._budget -= 1
+                if self._budget < 0:
+                    return None
+                within_links += part.tag == "a"
+                heads = heads or part.tag in _HEADS
+                length = len((part.text or "").strip())
+            else:
+                within_links -= part.tag == "a"
+                length = len((part.tail or "").strip()) if part is not element else 0
+            text += length
+            links += length if within_links else 0
+        return _Measured(text, links, heads)
+
+
+def is_main(element: Any) -> bool:
+    """Whether the page marks this element as its main content."""
+    return bool(element.tag == "main" or element.get("role") == "main")
+
+
+def is_content(element: Any) -> bool:
+    """Whether headers and asides in this element belong to it, and not to the site."""
+    return element.tag in _CONTENT or element.get("role") == "main"
+
+
+@lru_cache(4_096)
+def _classify(names: str | None, identity: str | None) -> _Kind:
+    name = f"{names or ''} {identity or ''}"[:500].lower()
+    if name == " ":
+        return ""
+    if _ANCHOR.search(name):
+        return "anchor"
+    if _NOTICE.search(name):
+        return "notice"
+    return "menu" if _MENU.search(name) else ""

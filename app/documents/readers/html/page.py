@@ -1,0 +1,259 @@
+"""Reads the elements of a page in order and writes their text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lxml import etree
+
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.readers.builder import TextBuilder
+from app.documents.readers.html.furniture import UNSEEN, Furniture, is_content
+from app.documents.readers.html.tables import read_rows
+from app.documents.readers.html.visibility import find_reason
+from app.documents.readers.marks import CLOSE, OPEN, add_marked, remove_marks
+from app.documents.readers.tables.markdown import write_markdown_table
+from app.documents.readers.text import clean_text, collapse_spaces
+
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_LINE_TAGS = "li tr dt dd br option figcaption caption summary"
+_LINES = frozenset(_LINE_TAGS.split())
+_BLOCK_TAGS = (
+    "address article aside blockquote body center details div dl fieldset figure footer form header hr html "
+    "main menu nav ol p pre section table tbody tfoot thead ul"
+)
+_BLOCKS = frozenset(_BLOCK_TAGS.split())
+_LISTS = frozenset({"ul", "ol", "menu"})
+# Tables with one of these are layout: their cells are read one after the other.
+_LAYOUT = (*_HEADINGS, "pre", "form", "article", "section", "p")
+_MAX_PARAGRAPHS = 2
+_MAX_NESTING = 8
+_FENCES = re.compile("`{3,}")
+
+
+class PageReader:
+    """Writes the text of a page; without `furniture`, also that of menus, banners and footers."""
+
+    def __init__(self, root: Any, limits: ParseLimits, furniture: Furniture | None) -> None:
+        self._root = root
+        self._builder = TextBuilder(limits)
+        self._furniture = furniture
+        self._styled = next(root.iter("style", "link"), None) is not None
+        self._layout = _find_layout_tables(root)
+        self._line: list[str] = []
+        self._gap = ""
+        self._heading: str | None = None
+        self._preformatted = 0
+        self._contents = 0  # number of open elements that mark the content
+        self._lists: list[int | None] = []  # for each open list: the next number, None for bullets
+        self._marker = ""
+        self._hidden: Any = (
+            None  # the outermost open element that is not seen, and the mark that opens its text
+        )
+        self._mark = ""
+        self._tight = False  # nothing is written yet of an item, whose text follows its marker
+
+    def read(self, top: Any) -> ParsedDocument:
+        """Read the element `top`, which is the root or the main content."""
+        walk = etree.iterwalk(top, events=("start", "end"))
+        skipped = None
+        for event, element in walk:
+            if event == "start":
+                if self._is_skipped(element):
+                    skipped = element
+                    walk.skip_subtree()
+                    self._break_around(element.tag)
+                elif self._open(element):
+                    walk.skip_subtree()
+                continue
+            if element is skipped:
+                skipped = None
+            else:
+                self._close(element)
+            if element is not top:
+                self._line.append(element.tail or "")
+        self._flush()
+        title = self._root.findtext(".//head/title") or self._root.findtext(".//title")
+        return self._builder.finish("html", title=remove_marks(title or ""))
+
+    def _is_skipped(self, element: Any) -> bool:
+        if element.tag in UNSEEN:
+            return True
+        return self._furniture is not None and self._furniture.surrounds(element, within=self._contents > 0)
+
+    def _open(self, element: Any) -> bool:
+        """Begin an element; returns whether it is read completely."""
+        tag = element.tag
+        if tag in _HEADINGS and self._heading is None:
+            self._flush()
+            self._heading = tag
+        self._break_around(tag)
+        self._hide(element)
+        if tag == "table" and element not in self._layout and self._heading is None:
+            rows, headers = read_rows(element, self._read_cell)
+            write_markdown_table(self._builder, rows, headers, self._take_gap())
+            return True
+        if tag in _LISTS:
+            self._lists.append(_first_number(element) if tag == "ol" else None)
+        elif tag == "li":
+            self._begin_item()
+        elif tag == "dt":
+            self._gap = "\n\n"
+        elif tag == "pre":
+            self._preformatted += 1
+        elif tag == "img":
+            self._line.append(_describe(element))
+        self._tight = tag in {"li", "dd"} or (self._tight and tag not in _LISTS)
+        self._contents += is_content(element)
+        self._line.append(element.text or "")
+        return False
+
+    def _close(self, element: Any) -> None:
+        tag = element.tag
+        self._contents -= is_content(element)
+        if tag == self._heading:
+            self._write_heading(_HEADINGS[tag])
+        elif tag == "pre":
+            self._flush()
+            self._preformatted -= 1
+        if element is self._hidden:
+            self._line.append(CLOSE)
+            self._hidden = None
+        if tag in _LISTS and self._lists:
+            self._flush()
+            self._lists.pop()
+        self._break_around(tag)
+        if tag == "li":
+            self._marker = ""
+
+    def _hide(self, element: Any) -> None:
+        if self._hidden is None and (reason := find_reason(element, styled=self._styled)):
+            self._hidden, self._mark = element, OPEN[reason]
+            self._line.append(self._mark)
+
+    def _begin_item(self) -> None:
+        number = self._lists[-1] if self._lists else None
+        self._marker = "- " if number is None else f"{number}. "
+        if number is not None:
+            self._lists[-1] = number + 1
+
+    def _write_heading(self, level: int) -> None:
+        raw, self._line, self._heading = "".join(self._line), [], None
+        title = collapse_spaces(remove_marks(raw)).rstrip("¶ ")
+        self._builder.add_heading(title, level)
+        if title and raw != remove_marks(raw):
+            self._builder.mark_hidden(
+                self._builder.length - len(title), self._builder.length, "hidden_element"
+            )
+        if self._hidden is not None:
+            self._line.append(self._mark)
+        self._gap, self._marker = "\n\n", ""
+
+    def _break_around(self, tag: str) -> None:
+        if not (tag in _BLOCKS or tag in _LINES or tag in {"td", "th"}):
+            return
+        if self._preformatted:
+            if self._line and not "".join(self._line[-2:]).endswith("\n"):
+                self._line.append("\n")
+        elif self._heading:
+            self._line.append(" ")
+        else:
+            self._flush()
+            if not self._tight:
+                close = tag in {"li", "dt", "dd", "tr", "br", "option"} or (
+                    tag in _LISTS and bool(self._lists)
+                )
+                self._gap = max(self._gap, "\n" if close else "\n\n")
+
+    def _take_gap(self) -> str:
+        gap, self._gap = self._gap or "\n\n", ""
+        return gap
+
+    def _flush(self) -> None:
+        raw, self._line = "".join(self._line), []
+        if self._hidden is not None:
+            raw += CLOSE
+            self._line.append(self._mark)
+        text = clean_text(raw).strip("\n") if self._preformatted else collapse_spaces(raw)
+        if not remove_marks(text).strip():
+            return
+        if self._preformatted and "\n" in text:
+            text = _fence(text)
+        elif self._lists:
+            indent = "  " * min(len(self._lists) - 1, _MAX_NESTING)
+            text = f"{indent}{self._marker or '  '}{text}"
+        else:
+            text = self._marker + text
+        add_marked(self._builder, text, self._take_gap())
+        self._marker, self._tight = "", False
+
+    def _read_cell(self, cell: Any) -> str:
+        """The text of a cell on one line."""
+        walk = etree.iterwalk(cell, events=("start", "end"))
+        pieces = [self._mark] if self._hidden is not None else []
+        hidden = None
+        for event, element in walk:
+            if event == "end":
+                if element is hidden:
+                    pieces.append(CLOSE)
+                    hidden = None
+                if element is not cell:
+                    pieces.append(" " if element.tag in _BLOCKS or element.tag in _LINES else "")
+                    pieces.append(element.tail or "")
+            elif self._is_skipped(element):
+                walk.skip_subtree()
+            else:
+                seen = self._hidden is None and hidden is None
+                if seen and (reason := find_reason(element, styled=self._styled)):
+                    pieces.append(OPEN[reason])
+                    hidden = element
+                pieces.append(" " if element.tag in _BLOCKS or element.tag in _LINES else "")
+                pieces.append(_describe(element) if element.tag == "img" else element.text or "")
+        if self._hidden is not None:
+            pieces.append(CLOSE)
+        text = collapse_spaces("".join(pieces))
+        return text if remove_marks(text).strip() else ""
+
+
+def _find_layout_tables(root: Any) -> set[Any]:
+    """Tables that arrange blocks of text; each stays in the set, so that it is recognised later."""
+    layout = set()
+    open_tables: list[Any] = []
+    paragraphs = 0
+    for event, element in etree.iterwalk(root, events=("start", "end"), tag=("table", "td", *_LAYOUT)):
+        if element.tag == "table":
+            if event == "end":
+                open_tables.pop()
+                continue
+            if open_tables:
+                layout.add(open_tables[-1])
+            open_tables.append(element)
+        elif event == "end" or not open_tables:
+            continue
+        elif element.tag == "td":
+            paragraphs = 0
+        elif element.tag == "p":
+            paragraphs += 1
+            if paragraphs > _MAX_PARAGRAPHS:
+                layout.add(open_tables[-1])
+        else:
+            layout.add(open_tables[-1])
+    return layout
+
+
+def _first_number(element: Any) -> int:
+    start = element.get("start", "1")
+    return int(start) if start.isdecimal() and len(start) < 7 else 1
+
+
+def _describe(image: Any) -> str:
+    """The text that stands for a picture."""
+    return "" if image.get("role") == "presentation" else f" {image.get('alt', '')} "
+
+
+def _fence(text: str) -> str:
+    """A code block; its fence is longer than any in the text."""
+    longest = max((len(run) for run in _FENCES.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,274 @@
+"""Reads the paragraphs and tables of a Word document in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from lxml import etree
+
+from app.documents.parsed import HiddenReason
+from app.documents.readers.builder import TextBuilder
+from app.documents.readers.marks import CLOSE, OPEN, add_marked, remove_marks
+from app.documents.readers.office.docx.numbering import Numbering
+from app.documents.readers.office.docx.styles import Style, is_on, read_level, read_number, read_value
+from app.documents.readers.office.ooxml import find_children, local_name
+from app.documents.readers.tables.markdown import write_markdown_table
+from app.documents.readers.text import collapse_spaces
+
+# Text that was moved away, and the second copy of a text box for old programs.
+_SKIPPED = frozenset(
+    {"moveFrom", "Fallback", "sectPr", "pPrChange", "rPrChange", "tblGridChange", "tblPrChange"}
+)
+_BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote"}
+# Half points.
+_TINY = 2
+_MAX_SPAN = 60
+_MAX_LEVEL = 8
+_PLAIN = Style()
+
+
+class _Paragraph:
+    __slots__ = ("level", "number", "shaded", "style", "text")
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.style = ""
+        self.level: int | None = None
+        self.number: tuple[str, int | None] | None = None
+        self.shaded = False
+
+
+@dataclass(slots=True)
+class _Table:
+    """An open table; `plain` has one column, and its cells are paragraphs like others."""
+
+    plain: bool
+    rows: list[list[str]] = field(default_factory=list)
+    row: list[str] = field(default_factory=list)
+    headers: int = 0
+    merged: bool = False
+    span: int = 1
+
+
+class BodyReader:
+    """Writes the text of a document's body; `notes` by kind and id."""
+
+    def __init__(
+        self,
+        builder: TextBuilder,
+        styles: Mapping[str, Style],
+        numbering: Numbering,
+        notes: Mapping[tuple[str, str], str],
+    ) -> None:
+        self.title: str | None = None
+        self._builder = builder
+        self._styles = styles
+        self._numbering = numbering
+        self._notes = dict(notes)
+        self._called: list[str] = []  # notes to which the text since the last paragraph refers
+        self._calls = 0
+        self._paragraphs: list[_Paragraph] = []
+        self._tables: list[_Table] = []
+        self._listed = False
+        self._boxes = 0  # open text boxes, whose background is unknown
+        self._background = False
+
+    def read(self, root: Any) -> None:
+        """Read the main part."""
+        self._background = next(find_children(root, "background"), None) is not None
+        walk = etree.iterwalk(root, events=("start", "end"))
+        for event, element in walk:
+            name = local_name(element)
+            if event == "start":
+                if name in _SKIPPED:
+                    walk.skip_subtree()
+                else:
+                    self._open(name, element)
+            else:
+                self._close(name)
+        self._called += self._notes.values()
+        self._write_notes()
+
+    def _open(self, name: str, element: Any) -> None:
+        if name == "p":
+            self._paragraphs.append(_Paragraph())
+        elif name == "tbl":
+            columns = sum(1 for _ in find_children(element, "tblGrid", "gridCol"))
+            self._tables.append(_Table(plain=columns == 1))
+        elif name == "txbxContent":
+            self._boxes += 1
+        elif self._tables and name in {"tr", "tc", "tblHeader", "gridSpan", "vMerge"}:
+            self._open_cell(self._tables[-1], name, element)
+        elif self._paragraphs:
+            self._open_run(self._paragraphs[-1], name, element)
+
+    def _open_cell(self, table: _Table, name: str, element: Any) -> None:
+        if name == "tr":
+            table.row = []
+        elif name == "tc":
+            table.row.append("")
+            table.merged, table.span = False, 1
+        elif name == "tblHeader" and is_on(element) and table.headers == len(table.rows):
+            table.headers += 1
+        elif name == "gridSpan":
+            value = read_value(element)
+            table.span = min(int(value), _MAX_SPAN) if value.isdecimal() and len(value) < 6 else 1
+        elif name == "vMerge":
+            table.merged = read_value(element) != "restart"
+
+    def _open_run(self, paragraph: _Paragraph, name: str, element: Any) -> None:
+        if name == "t":
+            paragraph.text.append(self._read_text(paragraph, element))
+        elif name in _BREAKS and local_name(element.getparent()) == "r":
+            paragraph.text.append(_BREAKS[name])
+        elif name == "pPr":
+            self._read_properties(paragraph, element)
+        elif name == "docPr" and (description := element.get("descr")):
+            paragraph.text.append(f" {description} ")
+        elif name in _NOTES:
+            key = next((str(value) for key, value in element.attrib.items() if key.endswith("}id")), "")
+            note = self._notes.pop((_NOTES[name], key), None)
+            if note:
+                self._calls += 1
+                paragraph.text.append(f"[{self._calls}]")
+                self._called.append(f"[{self._calls}] {note}")
+
+    def _read_properties(self, paragraph: _Paragraph, element: Any) -> None:
+        for item in element:
+            name = local_name(item)
+            if name == "pStyle":
+                paragraph.style = read_value(item)
+            elif name == "outlineLvl":
+                paragraph.level = read_level(item)
+            elif name == "numPr":
+                paragraph.number = read_number(item)
+            elif name == "shd":
+                paragraph.shaded = True
+        style = self._styles.get(paragraph.style, _PLAIN)
+        paragraph.level = style.level if paragraph.level is None else paragraph.level
+        paragraph.number = paragraph.number or style.number
+
+    def _read_text(self, paragraph: _Paragraph, element: Any) -> str:
+        text = remove_marks(element.text or "")
+        # The properties of a run are its first child.
+        properties = next(
+            (item for item in islice(element.getparent(), 2) if local_name(item) == "rPr"), None
+        )
+        reason = self._find_reason(paragraph, properties)
+        return f"{OPEN[reason]}{text}{CLOSE}" if reason and text else text
+
+    def _find_reason(self, paragraph: _Paragraph, properties: Any) -> HiddenReason | None:
+        """Why a run is not seen: it is vanished, tiny, or white where nothing is known to be behind it."""
+        hidden = self._styles.get(paragraph.style, _PLAIN).hidden
+        white = shaded = tiny = False
+        for item in properties if properties is not None else ():
+            name = local_name(item)
+            if name == "vanish":
+                hidden = is_on(item)
+            elif name == "rStyle":
+                style = self._styles.get(read_value(item), _PLAIN)
+                hidden = style.hidden if style.hidden is not None else hidden
+            elif name == "color":
+                white = read_value(item).upper() == "FFFFFF"
+            elif name in {"shd", "highlight"}:
+                shaded = True
+            elif name == "sz":
+                tiny = read_value(item).isdecimal() and int(read_value(item)) <= _TINY
+        if hidden:
+            return "hidden_run"
+        if tiny:
+            return "tiny"
+        known = self._tables or self._boxes or self._background or paragraph.shaded or shaded
+        return "same_colour" if white and not known else None
+
+    def _close(self, name: str) -> None:
+        if name == "p" and self._paragraphs:
+            self._write(self._paragraphs.pop())
+        elif name == "txbxContent":
+            self._boxes -= 1
+        elif name in {"tc", "tr", "tbl"} and self._tables:
+            self._close_cell(self._tables[-1], name)
+
+    def _close_cell(self, table: _Table, name: str) -> None:
+        if name == "tc" and table.row:
+            text = collapse_spaces(table.row[-1])
+            above = table.rows[-1] if table.rows else []
+            if table.merged and not text and len(table.row) <= len(above):
+                text = above[len(table.row) - 1]
+            table.row[-1] = text
+            repeated = text if table.headers > len(table.rows) else ""
+            table.row.extend([repeated] * (table.span - 1))
+        elif name == "tr":
+            if any(table.row):
+                table.rows.append(table.row)
+            table.row = []
+        elif name == "tbl":
+            self._tables.pop()
+            self._write_table(table)
+
+    def _write_table(self, table: _Table) -> None:
+        if self._in_cell():
+            text = "; ".join(", ".join(filter(None, row)) for row in table.rows)
+            self._tables[-1].row[-1] += f" {text}"
+            return
+        write_markdown_table(self._builder, table.rows, table.headers or None)
+        self._listed = False
+        self._write_notes()
+
+    def _in_cell(self) -> bool:
+        return bool(self._tables) and not self._tables[-1].plain and bool(self._tables[-1].row)
+
+    def _write(self, paragraph: _Paragraph) -> None:
+        text = "".join(paragraph.text)
+        if self._styles.get(paragraph.style, _PLAIN).contents:
+            return
+        mark = None
+        if paragraph.number is not None and text.strip():
+            mark = self._numbering.count(*paragraph.number, paragraph.style)
+        if self._in_cell():
+            self._tables[-1].row[-1] += f" {mark[0] if mark else ''}{text}"
+        elif paragraph.level is None:
+            indent = "  " * min(mark[1], _MAX_LEVEL) if mark else ""
+            listed = mark is not None
+            add_marked(
+                self._builder,
+                f"{indent}{mark[0] if mark else ''}{text}" if text.strip() else "",
+                "\n" if listed and self._listed else "\n\n",
+            )
+            self._listed = listed if text.strip() else self._listed
+            self._write_notes()
+        else:
+            self._write_heading(f"{mark[0] if mark and mark[0] != '- ' else ''}{text}", paragraph.level)
+
+    def _write_heading(self, text: str, level: int) -> None:
+        title = collapse_spaces(remove_marks(text))
+        if level == 0 and self.title is None:
+            self.title = title
+        self._builder.add_heading(title, max(level, 1))
+        if text != remove_marks(text):
+            self._builder.mark_hidden(self._builder.length - len(title), self._builder.length, "hidden_run")
+        self._listed = False
+        self._write_notes()
+
+    def _write_notes(self) -> None:
+        if self._in_cell() or not self._called:
+            return
+        for note in self._called:
+            add_marked(self._builder, note)
+        self._called, self._listed = [], False
+
+
+def read_notes(root: Any, kind: str) -> Iterator[tuple[str, str]]:
+    """The texts of the notes by id."""
+    for number, note in enumerate(find_children(root, kind) if root is not None else ()):
+        key = next(
+            (str(value) for name, value in note.attrib.items() if name.endswith("}id")), f"unnamed {number}"
+        )
+        paragraphs = ("".join(item.text or "" for item in part.iter("{*}t")) for part in note.iter("{*}p"))
+        text = collapse_spaces(remove_marks(" ".join(paragraphs)))
+        if text:
+            yield key, text

@@ -1,0 +1,299 @@
+"""Paragraphs, list items, code, tables and possible headings from the lines of a region."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Literal
+
+from app.documents.readers.pdf.cells import Table
+from app.documents.readers.pdf.columns import Item
+from app.documents.readers.pdf.hyphenation import join_lines
+from app.documents.readers.pdf.lines import Piece, find_rows, join_row
+from app.documents.readers.pdf.structure.outline import PageOutline
+from app.documents.readers.pdf.structure.tags import find_tag
+from app.documents.readers.pdf.tables import find_aligned_tables, has_leader
+from app.documents.readers.pdf.words import Tag
+
+Kind = Literal["paragraph", "item", "code", "table", "heading", "footnote"]
+
+_BULLET = re.compile(r"[•‣◦▪■●○∙·▶►▸➢➤\uf0b7\uf0a7\uf076]\s*|[–—*-]\s+")
+_ITEM = re.compile(
+    rf"(?:{_BULLET.pattern})\S|(?:\(?(?:\d{{1,3}}|[a-zA-Z]|[ivx]{{1,5}})[.)]|\[\d{{1,3}}\])\s+\S"
+)
+_LEADER = re.compile(r"(?:\s*\.){4,}\s*")
+_ENDS = (".", "!", "?", ":", ";", "…", ".”", '."', ".)", "。", "！", "？")
+_NUMBERED = re.compile(
+    r"(\d{1,3}(?:\.\d{1,3}){0,5})\.?\s+\S|(?:chapter|section|appendix|part|kapitel|anhang)\s+\S", re.I
+)
+_PAGE_NUMBER = re.compile(r"\s(?:\d+|[ivxlc]+)$")
+_SIZE = 0.08
+_LARGER = 1.12
+_GAP = 1.35
+_INDENT = 0.7
+_MOST_HEADING = 200
+_MOST_HEADING_LINES = 3
+_FOOTNOTE = 0.93
+_TOC_LINES = 5
+
+
+@dataclass(slots=True)
+class Block:
+    """A part of a page's text.
+
+    Attributes:
+        kind: a heading may be one; the whole document decides.
+        text: with marks around hidden words.
+        style: size of the font and whether it is bold.
+        header: length of the header of a table.
+        level: by the outline, None if it does not name this heading.
+        tag: level of a heading by the tags of the file.
+        likely: whether a heading looks like one.
+        numbers: how many numbers precede a heading: 2 for `5.3`.
+        y: where it begins.
+    """
+
+    kind: Kind
+    text: str
+    style: tuple[float, bool]
+    y: float
+    header: int = 0
+    level: int | None = None
+    tag: int | None = None
+    likely: bool = False
+    numbers: int = 0
+    table: Table | None = None
+
+
+@dataclass(slots=True)
+class _Line:
+    text: str
+    x0: float
+    x1: float
+    y: float
+    size: float
+    bold: bool
+    fixed: bool
+    first_width: float
+    begins: bool
+    tag: Tag | None
+    level: int | None = None
+    follows_heading: bool = False
+
+
+def build_blocks(region: Sequence[Item], body: float, outline: PageOutline, middle: float) -> list[Block]:
+    """The blocks of a region; `body` is the size of most of the document's text, `middle` the height of the page's."""
+    blocks: list[Block] = []
+    waiting: list[list[Piece]] = []
+    places: list[tuple[float, Table | list[Piece]]] = [
+        (row[0].y, row) for row in find_rows(item for item in region if isinstance(item, Piece))
+    ]
+    places.extend((item.top, item) for item in region if isinstance(item, Table))
+    for _, item in sorted(places, key=lambda place: -place[0]):
+        if isinstance(item, Table):
+            blocks.extend(_build_rows(waiting, body, outline))
+            blocks.append(_write_table(item))
+            waiting = []
+        else:
+            waiting.append(item)
+    blocks.extend(_build_rows(waiting, body, outline))
+    _find_footnotes(blocks, body, middle)
+    return blocks
+
+
+def _build_rows(rows: Sequence[list[Piece]], body: float, outline: PageOutline) -> Iterator[Block]:
+    place = 0
+    for start, end, table in find_aligned_tables(rows):
+        yield from _group([_read_line(row) for row in rows[place:start]], body, outline)
+        yield _write_table(table)
+        place = end
+    yield from _group([_read_line(row) for row in rows[place:]], body, outline)
+
+
+def _write_table(table: Table) -> Block:
+    text, header = table.render()
+    return Block("table", text, (table.size, False), table.top, header, table=table)
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether a text ends where a sentence can."""
+    return text.rstrip("\x14").endswith(_ENDS)
+
+
+def _read_line(row: Sequence[Piece]) -> _Line:
+    piece = join_row(row)
+    text = piece.text
+    word = piece.words[0]
+    return _Line(
+        text,
+        piece.x0,
+        piece.x1,
+        piece.y,
+        piece.size,
+        piece.bold,
+        piece.fixed,
+        word.x1 - word.x0,
+        _ITEM.match(text) is not None,
+        find_tag(piece.words),
+    )
+
+
+def _group(lines: list[_Line], body: float, outline: PageOutline) -> Iterator[Block]:
+    if not lines:
+        return
+    for start, end, level in outline.find([line.text for line in lines]):
+        lines[start].level = level
+        for line in lines[start + 1 : end + 1]:
+            line.follows_heading = True
+    contents = _are_contents(lines)
+    gaps = [above.y - line.y for above, line in pairwise(lines)]
+    leading = median([gap for gap in gaps if gap > 0] or [12.0])
+    group: list[_Line] = []
+    for line in lines:
+        if group and _breaks(group, line, leading):
+            yield from _cut_group(group, body, contents)
+            group = []
+        group.append(line)
+    yield from _cut_group(group, body, contents)
+
+
+def _breaks(group: Sequence[_Line], line: _Line, leading: float) -> bool:
+    """Whether a line begins another block: by a gap, another font, or the outline."""
+    above = group[-1]
+    if above.tag is not line.tag:
+        return True
+    if line.tag is not None:
+        return False
+    gap = above.y - line.y
+    usual = min(leading, 1.5 * line.size) if leading > line.size else 1.2 * line.size
+    if gap <= 0 or gap > _GAP * usual + 0.5:
+        return True
+    if abs(above.size - line.size) > _SIZE * max(above.size, line.size):
+        return True
+    if above.bold != line.bold and (all(other.bold for other in group) or line.bold):
+        return True
+    return (
+        above.fixed != line.fixed
+        or line.level is not None
+        or (above.level is not None and not line.follows_heading)
+    )
+
+
+def _cut_group(lines: Sequence[_Line], body: float, contents: bool) -> Iterator[Block]:
+    """Cut lines of one font without gaps into paragraphs and list items."""
+    first = lines[0]
+    named = not contents or (first.size >= _LARGER * body and not _PAGE_NUMBER.search(lines[-1].text))
+    likely = named and _looks_like_heading(lines, body)
+    text = join_lines([line.text for line in lines])
+    tag = first.tag.level if first.tag and not has_leader(text) else None
+    if first.level is not None or tag is not None or likely:
+        match = _NUMBERED.match(text)
+        numbers = match.group(1).count(".") + 1 if match and match.group(1) else 0
+        yield Block("heading", text, (first.size, first.bold), first.y, 0, first.level, tag, likely, numbers)
+        return
+    if contents:
+        text = "\n".join(_LEADER.sub(" … ", line.text) for line in lines)
+        yield Block("code", text, (first.size, first.bold), first.y)
+        return
+    if first.fixed:
+        left = min(line.x0 for line in lines)
+        width = 0.6 * first.size
+        text = "\n".join(" " * min(40, round((line.x0 - left) / width)) + line.text for line in lines)
+        yield Block("code", text, (first.size, first.bold), first.y)
+        return
+    right = max(line.x1 for line in lines)
+    paragraph: list[_Line] = []
+    for line in lines:
+        if paragraph and _begins_paragraph(paragraph, line, right):
+            yield _join(paragraph, right)
+            paragraph = []
+        paragraph.append(line)
+    yield _join(paragraph, right)
+
+
+def _begins_paragraph(paragraph: Sequence[_Line], line: _Line, right: float) -> bool:
+    first, above = paragraph[0], paragraph[-1]
+    if line.begins and (
+        first.begins or ends_sentence(above.text) or abs(line.x0 - first.x0) > 2 or _fits(above, line, right)
+    ):
+        return True
+    indent = _INDENT * line.size
+    if first.begins:
+        # Back to where the item began: its text was indented.
+        return len(paragraph) > 1 and line.x0 < above.x0 - indent / 2 and ends_sentence(above.text)
+    if len(paragraph) > 1 and paragraph[1].x0 > first.x0 + indent:
+        return line.x0 < above.x0 - indent
+    if line.x0 > above.x0 + indent and (len(paragraph) > 1 or ends_sentence(above.text)):
+        return line.x0 < above.x0 + 6 * line.size
+    return ends_sentence(above.text) and _fits(above, line, right) and not line.text[:1].islower()
+
+
+def _fits(above: _Line, line: _Line, right: float) -> bool:
+    """Whether the first word of a line had room on the line above: the break is intended."""
+    return above.x1 + line.first_width + 0.8 * line.size < right
+
+
+def _join(lines: Sequence[_Line], right: float) -> Block:
+    first = lines[0]
+    parts: list[list[str]] = [[first.text]]
+    for above, line in pairwise(lines):
+        room = right - above.x1 - line.first_width
+        if room > 4 * line.size and not line.text[:1].islower() and not above.text.endswith(("-", ",")):
+            parts.append([line.text])
+        else:
+            parts[-1].append(line.text)
+    text = "\n".join(map(join_lines, parts))
+    if first.begins:
+        bullet = _BULLET.match(text)
+        text = f"- {text[bullet.end() :]}" if bullet else text
+    return Block("item" if first.begins else "paragraph", text, (first.size, first.bold), first.y)
+
+
+def _looks_like_heading(lines: Sequence[_Line], body: float) -> bool:
+    text = " ".join(line.text for line in lines)
+    first = lines[0]
+    if len(lines) > _MOST_HEADING_LINES or len(text) > _MOST_HEADING or not re.search(r"[^\W\d_]{2}", text):
+        return False
+    if has_leader(text) or first.fixed or _BULLET.match(text):
+        return False
+    if first.size >= _LARGER * body:
+        return not (text.endswith((".", ",", ";")) and len(text) > 80)
+    if (
+        first.size < 0.9 * body
+        or text.endswith((",", ";", ":"))
+        or (text.endswith(".") and not _NUMBERED.match(text))
+    ):
+        return False
+    if first.bold:
+        return len(lines) <= 2 and len(text) <= 120 and not text.startswith("[")
+    match = _NUMBERED.match(text)
+    return (
+        len(lines) == 1
+        and match is not None
+        and "." in (match.group(1) or "")
+        and len(text) < 80
+        and text[match.end() - 1].isupper()
+    )
+
+
+def _are_contents(lines: Sequence[_Line]) -> bool:
+    """Whether lines are a table of contents: most end in a page number after dots or a gap."""
+    if len(lines) < _TOC_LINES:
+        return False
+    led = sum(1 for line in lines if has_leader(line.text))
+    return led >= 3 and led > 0.4 * len(lines)
+
+
+def _find_footnotes(blocks: Sequence[Block], body: float, middle: float) -> None:
+    """Mark the last blocks of a column that are set small and begin with a mark."""
+    for place in range(len(blocks) - 1, -1, -1):
+        block = blocks[place]
+        small = block.style[0] <= _FOOTNOTE * body and block.y < middle
+        if block.kind not in ("paragraph", "item") or not small:
+            return
+        if re.match(r"\[\w{1,3}\]|[*†‡§¶\d]", block.text):
+            for note in blocks[place:]:
+                note.kind = "footnote"

@@ -1,0 +1,156 @@
+"""Pieces of lines: words on one base line without a wide gap between them, and the rows that pieces form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from app.documents.readers.pdf.words import Word
+
+_SAME_LINE = 0.3
+_WIDE_GAP = 0.95
+"""Of the font size; a space is a quarter of it, in justified text seldom more than a half."""
+_MARKS: dict[str | None, str] = {
+    "same_colour": "\x10",
+    "tiny": "\x11",
+    "off_page": "\x12",
+    "transparent": "\x13",
+}
+_END_MARK = "\x14"
+HIDDEN_MARKS = re.compile("[\x10-\x14]")
+REASONS = {mark: reason for reason, mark in _MARKS.items()}
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+# Chinese and Japanese are written without spaces.
+_UNSPACED = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")
+
+
+@dataclass(slots=True)
+class Piece:
+    """Words from left to right; `size`, `bold` and `fixed` are those of most of the text."""
+
+    words: list[Word]
+    x0: float = field(init=False)
+    x1: float = field(init=False)
+    y: float = field(init=False)
+    size: float = field(init=False)
+    bold: bool = field(init=False)
+    fixed: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        words = self.words
+        self.x0, self.x1 = words[0].x0, max(word.x1 for word in words)
+        style = words[0].style
+        if all(word.style is style for word in words):
+            self.y, self.size, self.bold, self.fixed = words[0].y, style.size, style.bold, style.fixed
+            return
+        lengths: dict[float, int] = {}
+        bold = fixed = whole = 0
+        for word in words:
+            length = len(word.text)
+            style = word.style
+            lengths[style.size] = lengths.get(style.size, 0) + length
+            whole += length
+            bold += length * style.bold
+            fixed += length * style.fixed
+        self.size = max(lengths, key=lambda size: (lengths[size], size))
+        self.y = next(word.y for word in words if word.style.size == self.size)
+        self.bold, self.fixed = bold > 0.9 * whole, fixed > 0.6 * whole
+
+    @property
+    def top(self) -> float:
+        """Upper end of its letters."""
+        return self.y + 0.75 * self.size
+
+    @property
+    def bottom(self) -> float:
+        """Lower end of its letters."""
+        return self.y - 0.22 * self.size
+
+    @property
+    def text(self) -> str:
+        """Its words, with marks around hidden ones."""
+        return join_words(self.words)
+
+
+def join_words(words: Sequence[Word]) -> str:
+    """The text of words on a line."""
+    if any(not word.text.isascii() and _RIGHT_TO_LEFT.match(word.text) for word in words):
+        words = words[::-1]
+    parts: list[str] = []
+    hidden: str | None = None
+    for word in words:
+        if word.hidden != hidden:
+            if hidden:
+                parts.append(_END_MARK)
+            if parts and not word.glued:
+                parts.append(" ")
+            if word.hidden:
+                parts.append(_MARKS[word.hidden])
+            hidden = word.hidden
+        elif parts and not word.glued and not meets_unspaced(parts[-1], word.text):
+            parts.append(" ")
+        parts.append(f"[{word.text}]" if word.raised else word.text)
+    if hidden:
+        parts.append(_END_MARK)
+    return "".join(parts)
+
+
+def meets_unspaced(left: str, right: str) -> bool:
+    """Whether no space belongs between two texts because their script has none."""
+    if left.isascii() or right.isascii():
+        return False
+    return _UNSPACED.match(left[-1:]) is not None and _UNSPACED.match(right) is not None
+
+
+def find_pieces(words: Iterable[Word]) -> list[Piece]:
+    """Group words by their base lines and cut at wide gaps; from the top of the page down."""
+    pieces: list[Piece] = []
+    line: list[Word] = []
+    at = 0.0
+    for word in sorted(words, key=lambda word: -word.y):
+        if line and at - word.y > _SAME_LINE * max(line[0].style.size, word.style.size):
+            pieces.extend(_cut_line(line))
+            line = []
+        if not line:
+            at = word.y
+        line.append(word)
+    pieces.extend(_cut_line(line))
+    return pieces
+
+
+def find_rows(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """Pieces on the same base line, from left to right; from the top down."""
+    rows: list[list[Piece]] = []
+    for piece in sorted(pieces, key=lambda piece: -piece.y):
+        if (
+            rows
+            and piece.words
+            and rows[-1][0].words
+            and rows[-1][0].y - piece.y <= _SAME_LINE * max(rows[-1][0].size, piece.size)
+        ):
+            rows[-1].append(piece)
+        else:
+            rows.append([piece])
+    for row in rows:
+        row.sort(key=lambda piece: piece.x0)
+    return rows
+
+
+def join_row(row: Sequence[Piece]) -> Piece:
+    """One piece of all pieces of a row."""
+    return row[0] if len(row) == 1 else Piece([word for piece in row for word in piece.words])
+
+
+def _cut_line(line: list[Word]) -> list[Piece]:
+    if not line:
+        return []
+    line.sort(key=lambda word: word.x0)
+    pieces = []
+    first, end = 0, line[0].x1
+    for place, word in enumerate(line):
+        if word.x0 - end > _WIDE_GAP * max(word.style.size, line[place - 1].style.size):
+            pieces.append(Piece(line[first:place]))
+            first = place
+        end = max(end, word.x1)
+    return [*pieces, Piece(line[first:])]

@@ -1,0 +1,253 @@
+"""The words of a page with their places and styles."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import NamedTuple
+
+from app.documents.parsed import HiddenReason
+from app.documents.readers.pdf import pdfium
+from app.documents.readers.text import clean_text
+
+# PDFium writes the hyphen at the end of a line as U+0002 or U+FFFE and continues with the next line.
+_WORD = re.compile("[^\\s\x00\x02\ufffe]+[\x02\ufffe]?")
+_LIGATURES = str.maketrans(
+    {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"}
+    | {0x02: "-", 0xFFFE: "-"}
+)
+_BOLD = re.compile(r"bold|black|heavy|demi|semib|-bd|^(?:[A-Z]{6}\+)?(?:cmbx|sfbx|cmssbx|cmb\d)", re.I)
+_FIXED = re.compile(r"mono|courier|consol|menlo|typewriter|^(?:[A-Z]{6}\+)?(?:cmtt|sftt|cmsltt|ectt)", re.I)
+_FIXED_FLAG = 1
+_RAISED = 0.85
+_MARKER = re.compile(r"\d{1,3}|[*†‡§¶]{1,3}")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How text is set.
+
+    Attributes:
+        size: of the font in points, as it appears.
+        colour: red, green, blue and alpha of its filling; None for a pattern.
+        mode: the render mode; 3 is invisible.
+        turns: by how many quarters the text is rotated counterclockwise.
+    """
+
+    size: float
+    bold: bool
+    fixed: bool
+    colour: tuple[int, int, int, int] | None
+    mode: int
+    turns: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tag:
+    """One heading of the structure tree; two with the same level are different."""
+
+    level: int
+
+
+@dataclass(slots=True)
+class Word:
+    """A word from `x0` to `x1` on the base line `y`.
+
+    Attributes:
+        handle: the text object that draws its beginning.
+        glued: whether no space precedes it.
+        raised: whether it is the mark of a footnote: small and above its line.
+        hidden: why a reader does not see it, None if it is visible.
+        tag: the heading of which it is a part by the tags of the file.
+    """
+
+    text: str
+    x0: float
+    x1: float
+    y: float
+    style: Style
+    handle: int
+    glued: bool = False
+    raised: bool = False
+    hidden: HiddenReason | None = None
+    tag: Tag | None = None
+
+
+class Box(NamedTuple):
+    """A rectangle of the page."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
+def read_words(text_page: int) -> list[Word]:
+    """The words in the order in which the file draws them, at most roughly; rotated words have their turns."""
+    count = max(0, pdfium.count_characters(text_page))
+    text = "".join(map(chr, map(_valid, map(pdfium.get_unicode, repeat(text_page, count), range(count)))))
+    handles = list(map(pdfium.get_text_object, repeat(text_page, count), range(count)))
+    styles = _Styles(text_page)
+    spans = [
+        (start, end, start > match.start())
+        for match in _WORD.finditer(text)
+        for start, end in _cut(match.start(), match.end(), handles, styles)
+    ]
+    if not spans:
+        return []
+    firsts, lasts = [span[0] for span in spans], [span[1] - 1 for span in spans]
+    first_boxes, last_boxes = pdfium.floats(4 * len(spans)), pdfium.floats(4 * len(spans))
+    origins = pdfium.doubles(2 * len(spans))
+    pages = repeat(text_page, len(spans))
+    pdfium.run_calls(map(pdfium.get_loose_box, pages, firsts, first_boxes.at[::4]))
+    pages = repeat(text_page, len(spans))
+    pdfium.run_calls(map(pdfium.get_loose_box, pages, lasts, last_boxes.at[::4]))
+    pages = repeat(text_page, len(spans))
+    pdfium.run_calls(map(pdfium.get_origin, pages, firsts, origins.at[::2], origins.at[1::2]))
+    first, last, origin = list(first_boxes.values), list(last_boxes.values), list(origins.values)
+    words = []
+    for place, (start, end, glued) in enumerate(spans):
+        shown = text[start:end]
+        if not shown.isascii() or "\x02" in shown:
+            shown = clean_text(shown.translate(_LIGATURES))
+            if not shown or shown.isspace():
+                continue
+        at = 4 * place
+        handle = handles[start]
+        style = styles.find(handle, start)
+        # Left, top, right, bottom.
+        if style.turns == 0:
+            x0, x1, y = first[at], last[at + 2], origin[2 * place + 1]
+        else:
+            x0, x1, y = _rotate(
+                first[at : at + 4], last[at : at + 4], origin[2 * place : 2 * place + 2], style
+            )
+        words.append(Word(shown, min(x0, x1), max(x0, x1), y, style, handle, glued))
+    _join_raised(words)
+    return words
+
+
+def rotate_box(box: Box, turns: int) -> Box:
+    """The place of a box of the page in the coordinates of words with `turns`."""
+    x0, y0, x1, y1 = box
+    match turns:
+        case 1:
+            return Box(y0, -x1, y1, -x0)
+        case 2:
+            return Box(-x1, -y1, -x0, -y0)
+        case 3:
+            return Box(-y1, x0, -y0, x1)
+    return box
+
+
+def find_turns(words: Sequence[Word]) -> int:
+    """The rotation of most of the text."""
+    lengths: Counter[int] = Counter()
+    for word in words:
+        lengths[word.style.turns] += len(word.text)
+    return max(lengths, key=lambda turns: (lengths[turns], -turns), default=0)
+
+
+class _Styles:
+    """The styles of the text objects of a page, each read once."""
+
+    def __init__(self, text_page: int) -> None:
+        self._page = text_page
+        self._by_handle: dict[int, Style] = {}
+        self._fonts: dict[int, tuple[bool, bool]] = {}
+        self._same: dict[Style, Style] = {}
+        self._matrix = pdfium.floats(6)
+        self._colour = pdfium.integers(4)
+
+    def find(self, handle: int, index: int) -> Style:
+        style = self._by_handle.get(handle)
+        if style is None:
+            style = self._read(handle, index)
+            style = self._by_handle[handle] = self._same.setdefault(style, style)
+        return style
+
+    def _read(self, handle: int, index: int) -> Style:
+        size = abs(pdfium.get_font_size(self._page, index))
+        turns = 0
+        if pdfium.get_matrix(self._page, index, self._matrix.at[0]):
+            a, b, c, d = self._matrix.values[:4]
+            size *= (c * c + d * d) ** 0.5
+            if abs(b) > abs(a):
+                turns = 1 if b > 0 else 3
+            elif a < 0 and d < 0:
+                turns = 2
+        if not handle:
+            return Style(round(size, 1), False, False, (0, 0, 0, 255), 0, turns)
+        font = pdfium.get_font(handle)
+        if font not in self._fonts:
+            self._fonts[font] = _describe(font)
+        bold, fixed = self._fonts[font]
+        colour = None
+        if pdfium.get_fill_colour(handle, *self._colour.at):
+            red, green, blue, alpha = self._colour.values
+            colour = (red, green, blue, alpha)
+        return Style(round(size, 1), bold, fixed, colour, pdfium.get_render_mode(handle), turns)
+
+
+def _describe(font: int | None) -> tuple[bool, bool]:
+    """Whether a font is bold, and whether its characters have the same width."""
+    if not font:
+        return False, False
+    name = pdfium.read_name(font)
+    # Not by its weight, which PDFium derives from the width of stems: that of Times-Roman can be 695.
+    bold = _BOLD.search(name) is not None
+    return bold, bool(pdfium.get_font_flags(font) & _FIXED_FLAG) or _FIXED.search(name) is not None
+
+
+def _valid(code: int) -> int:
+    return code if code < 0x110000 else 0xFFFD
+
+
+def _cut(start: int, end: int, handles: Sequence[int], styles: _Styles) -> list[tuple[int, int]]:
+    """Cut a word where the size of its font changes: at a mark of a footnote, or at an index."""
+    if handles[start] == handles[end - 1]:
+        return [(start, end)]
+    spans = []
+    first, size = start, styles.find(handles[start], start).size
+    for index in range(start + 1, end):
+        if handles[index] != handles[index - 1] and handles[index]:
+            new = styles.find(handles[index], index).size
+            if new != size:
+                spans.append((first, index))
+                first, size = index, new
+    return [*spans, (first, end)]
+
+
+def _rotate(
+    first: Sequence[float], last: Sequence[float], origin: Sequence[float], style: Style
+) -> tuple[float, float, float]:
+    """Left end, right end and base line in the coordinates in which this text is upright."""
+    x, y = origin
+    match style.turns:
+        case 1:
+            return min(first[3], first[1]), max(last[3], last[1]), -x
+        case 2:
+            return -max(first[0], first[2]), -min(last[0], last[2]), -y
+    return -max(first[3], first[1]), -min(last[3], last[1]), x
+
+
+def _join_raised(words: Sequence[Word]) -> None:
+    """Put small words above or below a line onto the line of their neighbour."""
+    for place, word in enumerate(words):
+        for other in (
+            words[place - 1] if place else None,
+            words[place + 1] if place + 1 < len(words) else None,
+        ):
+            if other is None or word.style.size >= _RAISED * other.style.size:
+                continue
+            size = other.style.size
+            gap = max(word.x0 - other.x1, other.x0 - word.x1)
+            lift = word.y - other.y
+            if 0.05 * size < abs(lift) < 0.6 * size and gap < 0.35 * size:
+                word.raised = lift > 0.15 * size and _MARKER.fullmatch(word.text) is not None
+                word.glued = word.glued or (word.x0 >= other.x1 - 1 and gap < 0.12 * size)
+                word.y = other.y
+                break

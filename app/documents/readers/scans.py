@@ -1,0 +1,89 @@
+"""Pages of a PDF that show something and have no text: found by what they draw, and drawn for text recognition."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from pypdfium2 import PdfiumError, raw
+
+from app.documents.ocr.access import Image, find_recogniser
+from app.documents.parsed import ParseLimits
+
+_LITTLE_TEXT = 100
+"""Letters of a page with an image: as many as a stamp of the scanner, or a page number, has."""
+_LARGE = 0.6
+"""An image that covers this share of the page can be a scan."""
+_SHAPES = 50
+"""A page without text that draws so many shapes can have letters among them."""
+_MOST_OBJECTS = 10_000
+_FORM_DEPTH = 3
+_UNREADABLE = 0.3
+"""Share of characters without a meaning: the fonts of such a page lack a table of characters."""
+_DOTS = 200 / 72
+"""For each point of a page: 200 dpi."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedPage:
+    """The text of a page that can be a scan: from its text layer or, if that has less, `recognised`.
+
+    `complete` is False if the page has text that was not recognised.
+    """
+
+    text: str
+    recognised: bool
+    complete: bool
+
+
+def read_scan(page: Any, text: str, limits: ParseLimits) -> ScannedPage:
+    """Recognise a page if it is a scan, with `text` in its text layer. Raises RecognitionNeeded."""
+    if not is_scan(page, text):
+        return ScannedPage(text, recognised=False, complete=True)
+    recogniser = find_recogniser()
+    found = None if recogniser is None else recogniser.recognise(lambda: draw_page(page, limits))
+    if found is None:
+        return ScannedPage(text, recognised=False, complete=False)
+    if len(found.text) <= len(text.strip()) and not _is_unreadable(text):
+        return ScannedPage(text, recognised=False, complete=found.complete)
+    return ScannedPage(found.text, recognised=True, complete=found.complete)
+
+
+def is_scan(page: Any, text: str) -> bool:
+    """Whether a page shows an image of nearly all of it, or only shapes, and has no text, or a little; or has text
+    whose characters have no meaning."""
+    letters = sum(map(str.isalnum, text))
+    if letters > _LITTLE_TEXT:
+        return _is_unreadable(text)
+    width, height = page.get_size()
+    shapes = 0
+    try:
+        for count, item in enumerate(page.get_objects(max_depth=_FORM_DEPTH)):
+            if item.type == raw.FPDF_PAGEOBJ_IMAGE and _measure(item) >= _LARGE * width * height:
+                return True
+            shapes += item.type == raw.FPDF_PAGEOBJ_PATH
+            if count >= _MOST_OBJECTS:
+                break
+    except PdfiumError:
+        return False
+    return not letters and shapes >= _SHAPES
+
+
+def draw_page(page: Any, limits: ParseLimits) -> Image:
+    """Draw a page at 200 dpi, a very large one at fewer."""
+    width, height = page.get_size()
+    scale = min(_DOTS, math.sqrt(limits.ocr_pixels / max(1.0, width * height)))
+    bitmap = page.render(scale=scale, rev_byteorder=False)
+    return bitmap.to_numpy()[:, :, :3].copy()
+
+
+def _measure(item: Any) -> float:
+    left, bottom, right, top = item.get_bounds()
+    return float((right - left) * (top - bottom))
+
+
+def _is_unreadable(text: str) -> bool:
+    seen = [character for character in text if not character.isspace()]
+    lost = sum(character == "\ufffd" or "\ue000" <= character <= "\uf8ff" for character in seen)
+    return lost > _UNREADABLE * len(seen)

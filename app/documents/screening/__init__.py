@@ -1,0 +1,1 @@
+"""Finds suspicious content: invisible characters, secrets, and instructions to language models."""

@@ -1,0 +1,97 @@
+"""Characters that are not visible, where no script and no emoji needs them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from app.documents.screening.rules import Finding
+
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_RUN = re.compile(f"[{INVISIBLE}]+")
+
+_MOST = 3
+"""Adjacent invisible characters that no ordinary text has, except in an emoji flag."""
+
+_RIGHT_TO_LEFT = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+_NEAR = 200
+"""Characters on each side in which text from right to left justifies a mark of direction."""
+
+_ALPHABETIC = re.compile("[0-9A-Za-z\u00aa\u00b5\u00ba\u00c0-\u024f\u0370-\u052f\u1e00-\u1fff]")
+"""Digits, and letters of the scripts that need no invisible character inside a word: Latin, Greek, Cyrillic."""
+_IDEOGRAPH = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_EMOJI_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
+
+_ALWAYS = frozenset("\u17b4\u17b5\u202d\u202e\ufff9\ufffa\ufffb" + "".join(map(chr, range(0x206A, 0x2070))))
+"""Overrides of direction, deprecated formatting, and annotations between lines."""
+_JOINERS = frozenset("\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufeff\u00ad\u034f")
+_TO_THE_LEFT = frozenset("\u202b\u2067")
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0")
+
+
+def find_characters(text: str) -> Iterator[Finding]:
+    """Yield the runs of invisible characters that are not part of ordinary writing."""
+    if text.isascii():
+        return
+    for match in _RUN.finditer(text):
+        start, end = match.span()
+        if _is_suspicious(text, start, end):
+            yield Finding("zero_width", start, end)
+
+
+def _is_suspicious(text: str, start: int, end: int) -> bool:
+    run = text[start:end]
+    if run[0] >= "\U000e0000" and start and _EMOJI_FLAG.match(text, start - 1, end):
+        return len(_EMOJI_FLAG.match(text, start - 1, end).group()) != end - start + 1  # type: ignore[union-attr]
+    if len(run) >= _MOST:
+        return True
+    before, after = text[start - 1 : start], text[end : end + 1]
+    return any(_is_misplaced(c, text, start, before, after, alone=len(run) == 1) for c in run)
+
+
+def _is_misplaced(c: str, text: str, place: int, before: str, after: str, *, alone: bool) -> bool:
+    if c in _ALWAYS or "\U000e0000" <= c <= "\U000e007f":
+        return True
+    if c in _JOINERS:
+        return _is_inside_word(c, before, after)
+    if c in _TO_THE_LEFT:
+        return _RIGHT_TO_LEFT.search(text, max(0, place - _NEAR), place + _NEAR) is None
+    if "\ufe00" <= c <= "\ufe0f" or c >= "\U000e0100":
+        return _selects_nothing(c, before, alone=alone)
+    if c in _FILLERS:
+        return not any(
+            "\u1100" <= n <= "\u11ff" or "\uac00" <= n <= "\ud7ff" or "\u3131" <= n <= "\u318e"
+            for n in (before, after)
+        )
+    return False
+
+
+def _is_inside_word(c: str, before: str, after: str) -> bool:
+    """Whether letters on both sides would be one word. A break between the words of a name (`getText`) is usual, and so
+    is a soft hyphen between letters."""
+    if c == "\u00ad" or not before or not after:
+        return False
+    if c == "\u200b" and before.islower() and after.isupper():
+        return False
+    return _ALPHABETIC.match(before) is not None and _ALPHABETIC.match(after) is not None
+
+
+def _selects_nothing(c: str, before: str, *, alone: bool) -> bool:
+    """Whether a variation selector follows a character that has no variants, or another invisible character."""
+    if not before:
+        return True
+    if c >= "\U000e0100":
+        return not (alone and _IDEOGRAPH.match(before))
+    if before in "0123456789#*":
+        return c not in "\ufe0e\ufe0f"
+    return (
+        unicodedata.category(before)[0] not in "SPL"
+        or (before.isascii() and before.isalpha())
+        or before == " "
+    )

@@ -1,0 +1,89 @@
+"""Which values that match a pattern of a secret are one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping
+
+import orjson
+
+from app.documents.screening.placeholders import entropy, is_placeholder, is_random
+
+_EXAMPLE_SUBJECT = "1234567890"
+"""The subject of the token that documentation of JWT shows."""
+_EXAMPLE_HOST = re.compile(
+    r"(?:[\w.-]*\.)?(?:example(?:\.\w+)?|localhost|invalid|test|127\.0\.0\.1|host(?:name)?|server)$",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"[()\[\]{}<>\\$=|`,;]|::|->|//|\w\.[a-z_]")
+_KINDS = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]", "[^0-9A-Za-z]")))
+_NAME = re.compile(r"[a-z]{4,}[_.-][a-z]{4,}")
+
+
+def _is_jwt(value: str) -> bool:
+    try:
+        header, claims = (orjson.loads(_decode(part)) for part in value.split(".")[:2])
+    except ValueError:
+        return False
+    known = isinstance(header, dict) and "alg" in header and isinstance(claims, dict)
+    return known and claims.get("sub") != _EXAMPLE_SUBJECT
+
+
+def _is_bearer(value: str) -> bool:
+    return _is_jwt(value) if value.startswith("eyJ") and value.count(".") == 2 else is_random(value, 3.5)
+
+
+def _is_basic(value: str) -> bool:
+    try:
+        _, colon, password = _decode(value.translate({43: "-", 47: "_"})).decode().partition(":")
+    except ValueError:
+        return False
+    return bool(colon) and len(password) >= 4 and password.isprintable() and not is_placeholder(password)
+
+
+def _is_connection(value: str) -> bool:
+    """`value` is user:password@host of a connection string."""
+    account, _, host = value.rpartition("@")
+    user, _, password = account.partition(":")
+    name = re.split(r"[:/?,]", host, maxsplit=1)[0]
+    return password.lower() != user.lower() and not is_placeholder(password) and not _EXAMPLE_HOST.match(name)
+
+
+def _is_password(value: str) -> bool:
+    """Whether people type this as a password: it has digits and two other kinds of characters, and is not code."""
+    value = value.rstrip(".,;:!?")
+    return (
+        8 <= len(value) <= 64
+        and sum(kind.search(value) is not None for kind in _KINDS) >= 3
+        and _KINDS[2].search(value) is not None
+        and _CODE.search(value) is None
+        and entropy(value) >= 2.75
+        and not is_placeholder(value)
+    )
+
+
+def _is_assigned(value: str) -> bool:
+    """Whether a value with the name of a key is random: it has letters and digits, and is not made of words."""
+    letters = _KINDS[0].search(value) or _KINDS[1].search(value)
+    return bool(letters and _KINDS[2].search(value) and is_random(value, 3.5) and not _NAME.search(value))
+
+
+def _decode(part: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    except binascii.Error as error:
+        raise ValueError from error
+
+
+CHECKS: Mapping[str, Callable[[str], bool]] = {
+    "assigned": _is_assigned,
+    "basic": _is_basic,
+    "bearer": _is_bearer,
+    "connection": _is_connection,
+    "jwt": _is_jwt,
+    "password": _is_password,
+    "value": lambda value: not is_placeholder(value),
+}
+"""The names that rules have for them."""

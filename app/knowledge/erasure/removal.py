@@ -1,0 +1,133 @@
+"""The removal of what an erasure names, one batch in each transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from app.db.queries.knowledge import assets
+from app.db.queries.knowledge.versions import erase_versions
+from app.db.queries.tenants import erasures as db
+from app.db.queries.tenants import removal as rows
+from app.db.queries.tenants.erasures import Dependent, HeldErasure
+from app.db.queries.tenants.removal import VisitedReceipts, Words
+from app.db.queries.work import jobs as queue
+from app.db.session import TenantSession
+from app.knowledge.search.journal.continuation import FILTERS
+
+ENTRIES = 200
+"""Entries that one transaction erases."""
+ROWS = 2_000
+"""Rows of a subject that one transaction removes, of each kind."""
+RECEIPTS = 500
+"""Receipts that one transaction reads; each has about a hundred ranks."""
+COUNTED = 5_000
+"""Ids to look for in one statement."""
+MAX_DERIVED = 1_000
+"""Most items that a receipt names for decision; `derived_total` counts them all."""
+
+NO_WORDS = Words((), ())
+
+
+async def plan(session: TenantSession, held: HeldErasure) -> None:
+    """Collect the ids of what is to be erased."""
+    if held.subject is not None:
+        await db.add_of_subject(session, held.id, held.subject)
+        await db.add_chunks(session, held.id)
+        _name(held, await db.find_changed(session, held.id, held.subject))
+    elif held.target is not None:
+        await db.add_item(session, held.id, "asset" if held.kind == "asset" else "entry", held.target)
+        await db.add_chunks(session, held.id)
+
+
+async def remove_some(session: TenantSession, held: HeldErasure) -> Words | None:
+    """Remove a batch; returns the words whose statistics were removed, or None if there was nothing to remove."""
+    if ids := await db.take_items(session, held.id, "entry", ENTRIES):
+        return await _remove_entries(session, held, ids)
+    for asset_id in await db.take_items(session, held.id, "asset", 1):
+        await _remove_asset(session, held, asset_id)
+        return NO_WORDS
+    if held.subject is not None and (
+        counts := await rows.delete_of_subject(session, held.id, held.subject, ROWS)
+    ):
+        add(held.removed, counts)
+        return NO_WORDS
+    if tags := await rows.delete_unused_tags(session, ROWS):
+        add(held.removed, {"tag_statistics": len(tags)})
+        return Words((), tags)
+    return None
+
+
+async def strip_receipts(session: TenantSession, held: HeldErasure) -> bool:
+    """Remove the erased entries from the next receipts; returns whether there are more."""
+    visited = await rows.strip_receipts(session, held.id, held.place, RECEIPTS, list(FILTERS))
+    return _visit(held, visited, held.removed)
+
+
+async def look_at_receipts(session: TenantSession, held: HeldErasure) -> bool:
+    """Count those of the next receipts that name an erased entry; returns whether there are more."""
+    return _visit(held, await rows.look_at_receipts(session, held.id, held.place, RECEIPTS), held.found)
+
+
+async def look(session: TenantSession, held: HeldErasure) -> None:
+    """Count what is left of all items and of the subject, except in receipts."""
+    for kind in ("entry", "asset"):
+        after = db.FIRST
+        while ids := await db.list_items(session, held.id, kind, after, COUNTED):
+            after = ids[-1]
+            wanted = {"entries": ids} if kind == "entry" else {"assets": ids}
+            add(held.found, await rows.count_traces(session, **wanted))
+    if held.subject is not None:
+        add(held.found, await rows.count_traces_of_subject(session, held.subject))
+
+
+async def _remove_entries(session: TenantSession, held: HeldErasure, ids: Sequence[UUID]) -> Words:
+    _name(held, await rows.find_dependents(session, held.id, entries=ids))
+    words = await rows.find_words(session, ids)
+    add(held.removed, await rows.count_traces(session, entries=ids))
+    await rows.delete_entries(session, ids)
+    removed = await rows.delete_unused_words(session, words)
+    add(held.removed, {"lexeme_statistics": len(removed)})
+    await db.mark_erased(session, held.id, ids)
+    return Words(removed, ())
+
+
+async def _remove_asset(session: TenantSession, held: HeldErasure, asset_id: UUID) -> None:
+    """Remove an asset. If it got chunks since they were collected, these are removed first, by the next batches."""
+    counts = await rows.count_traces(session, assets=[asset_id])
+    # The worker locks the job first and then the asset; the other order here could deadlock.
+    await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
+    await assets.lock_asset(session, asset_id)
+    if await db.add_chunks(session, held.id):
+        add(held.removed, {"jobs": counts.get("jobs", 0)})
+        return
+    _name(held, await rows.find_dependents(session, held.id, asset_id=asset_id))
+    await assets.delete_asset(session, asset_id)
+    await erase_versions(session, [], [asset_id])
+    add(held.removed, counts)
+    await db.mark_erased(session, held.id, [asset_id])
+
+
+def _visit(held: HeldErasure, visited: VisitedReceipts, counts: dict[str, int]) -> bool:
+    if visited.last is None:
+        return False
+    held.place = visited.last
+    add(counts, {"searches": visited.rows})
+    return True
+
+
+def _name(held: HeldErasure, dependents: Sequence[Dependent]) -> None:
+    """Add items to those named for decision, each once for each relation."""
+    for each in dependents:
+        named = {"relation": each.relation, "kind": each.kind, "id": str(each.id)}
+        if named in held.derived:
+            continue
+        held.derived_total += 1
+        if len(held.derived) < MAX_DERIVED:
+            held.derived.append(named)
+
+
+def add(counts: dict[str, int], more: Mapping[str, int]) -> None:
+    """Add numbers of rows, by place."""
+    counts.update(Counter(counts) + Counter(more))

@@ -1,0 +1,121 @@
+"""Erasures of an asset, an entry, or everything of a subject."""
+
+from __future__ import annotations
+
+import contextlib
+from uuid import UUID
+
+from app.db.database import Database
+from app.db.identifiers import new_id
+from app.db.queries.tenants import audit
+from app.db.queries.tenants import erasures as db
+from app.db.session import TenantSession
+from app.errors import (
+    AssetNotFound,
+    DatabaseUnavailable,
+    EntryNotFound,
+    ErasureNotFound,
+    InvalidInput,
+    PartOfAsset,
+)
+from app.knowledge.audit import AuditTrail
+from app.knowledge.erasure.erasure import Erasure, describe
+from app.knowledge.erasure.work import SECOND_LOOK, ErasureWork
+from app.knowledge.paging import Page, PageRequest
+from app.knowledge.queue.jobs import JobQueue
+
+AT_ONCE = 10.0
+"""Seconds that a request works on its erasure before it leaves the rest to the job."""
+
+MAX_SUBJECT_CHARACTERS = 255
+
+NOT_SUBJECTS = frozenset({"command-line", "service", "tuning", "upkeep"})
+"""Actors in the audit trail that stand for the service; the items that they brought in belong to no subject."""
+
+
+class ErasureService:
+    """Creates erasures, and reads their receipts."""
+
+    def __init__(self, database: Database, trail: AuditTrail, jobs: JobQueue, work: ErasureWork) -> None:
+        self._database = database
+        self._trail = trail
+        self._jobs = jobs
+        self._work = work
+
+    async def erase(
+        self,
+        tenant_id: UUID,
+        *,
+        asset_id: UUID | None = None,
+        entry_id: UUID | None = None,
+        subject: str | None = None,
+        actor: str = "service",
+    ) -> Erasure:
+        """Erase an asset, an entry, or everything of a subject; exactly one is given.
+
+        An erasure that takes longer than some seconds continues as a job, and so does its second look. An asset or
+        entry that was deleted or erased before can be erased again, which removes what is left of it.
+        Raises InvalidInput, AssetNotFound, EntryNotFound, PartOfAsset for a chunk, and DatabaseUnavailable.
+        """
+        if sum(given is not None for given in (asset_id, entry_id, subject)) != 1:
+            raise InvalidInput.of("body", "must have exactly one of asset_id, entry_id and subject")
+        if subject is not None and not (
+            1 <= len(subject) <= MAX_SUBJECT_CHARACTERS
+            and subject.isprintable()
+            and subject == subject.strip()
+        ):
+            raise InvalidInput.of("subject", f"must have 1 to {MAX_SUBJECT_CHARACTERS} printable characters")
+        if subject in NOT_SUBJECTS:
+            raise InvalidInput.of("subject", "is a name of the service itself, not of a caller")
+        kind: db.Kind = "subject" if subject is not None else "asset" if asset_id is not None else "entry"
+        target, erasure_id = asset_id or entry_id, new_id()
+        async with (
+            self._trail.attempt(tenant_id, actor, "erasure.create", [] if target is None else [target]),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            if asset_id is not None:
+                await _require_asset(session, asset_id)
+            elif entry_id is not None:
+                await _require_entry(session, entry_id)
+            await db.create_erasure(session, erasure_id, kind, target, subject, actor)
+            await self._jobs.enqueue(session, "erase", str(erasure_id), delay=AT_ONCE + SECOND_LOOK)
+            named = [erasure_id] if target is None else [erasure_id, target]
+            await audit.write_audit(session, actor, "erasure.create", named, {"kind": kind})
+        with contextlib.suppress(DatabaseUnavailable):  # the job continues
+            await self._work.advance(tenant_id, erasure_id, seconds=AT_ONCE)
+        return await self.get(tenant_id, erasure_id)
+
+    async def get(self, tenant_id: UUID, erasure_id: UUID, *, reader: str | None = None) -> Erasure:
+        """The receipt of an erasure. Raises ErasureNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await db.fetch_erasures(session, [erasure_id])
+            await self._trail.note_read(session, reader, "erasure.read", erasure_id, found=bool(found))
+        if not found:
+            raise ErasureNotFound("there is no erasure with this id")
+        return describe(found[0])
+
+    async def list_erasures(
+        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
+    ) -> Page[Erasure]:
+        """List receipts, newest first. Raises InvalidInput for a bad cursor."""
+        wanted = PageRequest.read(limit, cursor)
+        async with self._database.tenant_session(tenant_id) as session:
+            page = wanted.cut_places(await db.list_erasures(session, wanted.after, wanted.reach))
+            found = await db.fetch_erasures(session, [place.id for place in page.items])
+            await self._trail.note_read(session, reader, "erasure.read")
+        return Page([describe(each) for each in found], page.next_cursor)
+
+
+async def _require_asset(session: TenantSession, asset_id: UUID) -> None:
+    """Raises AssetNotFound unless the tenant has, or had, the asset."""
+    if not (await db.find_target(session, "asset", asset_id)).is_known:
+        raise AssetNotFound("there is no asset with this id")
+
+
+async def _require_entry(session: TenantSession, entry_id: UUID) -> None:
+    """Raises EntryNotFound unless the tenant has, or had, the entry, and PartOfAsset for a chunk."""
+    found = await db.find_target(session, "entry", entry_id)
+    if found.asset_id is not None:
+        raise PartOfAsset("the entry is a chunk of an asset: erase the asset instead")
+    if not found.is_known:
+        raise EntryNotFound("there is no entry with this id")

@@ -1,0 +1,70 @@
+"""List and release the entries that the tenant's setting `suspicious_content` hides from searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from app.db.database import Database
+from app.db.queries.knowledge import entries, quarantine
+from app.db.queries.knowledge.entries import Entry
+from app.db.queries.tenants import audit
+from app.errors import InvalidInput
+from app.knowledge.audit import AuditTrail
+from app.knowledge.paging import Page, PageRequest
+
+MAX_RELEASED = 1_000
+"""Most ids in one release."""
+
+
+class QuarantineService:
+    """Lists and releases the quarantined entries of any tenant, for its admin."""
+
+    def __init__(self, database: Database, trail: AuditTrail) -> None:
+        self._database = database
+        self._trail = trail
+
+    async def list_quarantined(
+        self,
+        tenant_id: UUID,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        asset_id: UUID | None = None,
+        reader: str | None = None,
+    ) -> Page[Entry]:
+        """Quarantined entries and chunks, newest first; with `reader`, recorded in the audit trail.
+
+        Raises InvalidInput for a bad cursor.
+        """
+        wanted = PageRequest.read(limit, cursor)
+        async with self._database.tenant_session(tenant_id) as session:
+            page = wanted.cut_places(
+                await quarantine.list_quarantined(session, wanted.after, wanted.reach, asset_id)
+            )
+            found = await entries.fetch_entries(session, [place.id for place in page.items])
+            await self._trail.note_read(session, reader, "quarantine.read")
+        return Page([found[place.id] for place in page.items if place.id in found], page.next_cursor)
+
+    async def release(
+        self,
+        tenant_id: UUID,
+        *,
+        entry_ids: Sequence[UUID] = (),
+        asset_ids: Sequence[UUID] = (),
+        actor: str = "service",
+    ) -> list[UUID]:
+        """End the quarantine of these entries and of the chunks of these assets; return the released entries.
+
+        The same text is not quarantined again for the same flags, wherever it is written, and also others that have
+        it are released. Ids that are not in quarantine are skipped. Raises InvalidInput for no ids or too many.
+        """
+        if not 1 <= len(entry_ids) + len(asset_ids) <= MAX_RELEASED:
+            raise InvalidInput.of("entry_ids", f"must be, with asset_ids, 1 to {MAX_RELEASED} ids")
+        async with self._database.tenant_session(tenant_id) as session:
+            released = await quarantine.release(session, entry_ids, asset_ids)
+            if released:
+                await audit.write_audit(
+                    session, actor, "quarantine.release", released, {"entries": len(released)}
+                )
+        return released

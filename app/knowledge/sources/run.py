@@ -1,0 +1,144 @@
+"""One run of a source: list the origin, send the manifest, upload what is missing.
+
+Each step leaves a state that the next run completes: a run that ends anywhere loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from uuid import UUID
+
+from app.db.queries.knowledge.sources import SourceItem
+from app.errors import (
+    InvalidInput,
+    ItemChanged,
+    RateLimited,
+    RunSuperseded,
+    SourceNotFound,
+    TooLarge,
+    UnsupportedMediaType,
+)
+from app.knowledge.entries.drafts import UNSET, Unset
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.paging import MAX_PAGE
+from app.knowledge.sources.manifest import ManifestItem, name_of
+from app.knowledge.sources.service import Accepted, Manifest, SourceService
+from app.knowledge.sources.uploads import SourceUploads
+from app.origins.origin import OpenOrigin, Origin, OriginFile, OriginUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a caller asks of a run; `tags` and `roles` apply to the files that it uploads."""
+
+    confirm_deletions: bool = False
+    allow_empty: bool = False
+    retry: bool = False
+    tags: Sequence[str] | Unset = UNSET
+    roles: Sequence[str] | Unset = UNSET
+    actor: str = "service"
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """What a run has done; `failed` are files that could not be uploaded, each with its path and the reason."""
+
+    accepted: Accepted
+    skipped: Sequence[tuple[str, str]]
+    waiting: dict[UUID, str] = field(default_factory=dict)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+
+
+class SourceRun:
+    """Runs sources: origins are read in threads, one file at a time."""
+
+    def __init__(self, sources: SourceService, uploads: SourceUploads, *, max_bytes: int) -> None:
+        self._sources = sources
+        self._uploads = uploads
+        self._max_bytes = max_bytes
+
+    async def run(
+        self,
+        tenant_id: UUID,
+        name: str,
+        origin: Origin,
+        options: RunOptions,
+        report: Callable[[str, int, int], None] = lambda label, done, total: None,
+    ) -> RunOutcome:
+        """Make the source have what its origin has, except for the ingestion of `waiting`.
+
+        Raises OriginUnavailable before anything is changed if the origin cannot be listed completely, and the errors of
+        SourceService.accept and SourceUploads.upload that concern the whole run.
+        """
+        before = await self._current_run(tenant_id, name)
+        connection = origin.open()
+        opened = await asyncio.to_thread(connection.__enter__)
+        try:
+            listed_at = datetime.now(UTC)
+            listing = await asyncio.to_thread(opened.list_files)
+            manifest = Manifest(
+                items=[ManifestItem(f.path, f.digest, name_of(f.path), f.size) for f in listing.files],
+                origin=origin.description,
+                run=before,
+                listed_at=listed_at,
+                confirm_deletions=options.confirm_deletions,
+                allow_empty=options.allow_empty,
+                retry=options.retry,
+            )
+            accepted = await self._sources.accept(tenant_id, name, manifest, actor=options.actor)
+            outcome = RunOutcome(accepted, listing.skipped)
+            files = {file.path: file for file in listing.files}
+            await self._upload_missing(tenant_id, outcome, opened, files, options, report)
+            return outcome
+        finally:
+            await asyncio.to_thread(connection.__exit__, None, None, None)
+
+    async def _current_run(self, tenant_id: UUID, name: str) -> int:
+        try:
+            return (await self._sources.get(tenant_id, name)).run
+        except SourceNotFound:
+            return 0
+
+    async def _upload_missing(
+        self,
+        tenant_id: UUID,
+        outcome: RunOutcome,
+        origin: OpenOrigin,
+        files: dict[str, OriginFile],
+        options: RunOptions,
+        report: Callable[[str, int, int], None],
+    ) -> None:
+        source, done = outcome.accepted.source, 0
+        cursor: str | None = None
+        while True:
+            page = await self._sources.list_items(
+                tenant_id, source.name, state="missing", limit=MAX_PAGE, cursor=cursor
+            )
+            for item in page.items:
+                try:
+                    data = await asyncio.to_thread(origin.read, files[item.external_id], self._max_bytes)
+                    asset_id = await self._upload(tenant_id, source.name, source.run, item, data, options)
+                    if asset_id is not None:
+                        outcome.waiting[asset_id] = item.external_id
+                except RunSuperseded:
+                    raise
+                except (TooLarge, UnsupportedMediaType, InvalidInput) as error:
+                    outcome.refused.append((item.external_id, str(error)))
+                except (OriginUnavailable, ItemChanged, RateLimited) as error:
+                    outcome.failed.append((item.external_id, str(error)))
+                done += 1
+                report("files", done, source.missing)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def _upload(
+        self, tenant_id: UUID, name: str, run: int, item: SourceItem, data: bytes, options: RunOptions
+    ) -> UUID | None:
+        upload = Upload(item.name, data, external_id=item.external_id, tags=options.tags, roles=options.roles)
+        asset, work = await self._uploads.upload(tenant_id, name, run, upload, actor=options.actor)
+        return asset.id if work or asset.status in ("pending", "processing") else None

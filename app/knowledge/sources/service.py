@@ -1,0 +1,300 @@
+"""Sources: accept manifests, store the files that they list, describe and delete sources."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, get_args
+from uuid import UUID
+
+import asyncpg
+
+from app.db.database import Database
+from app.db.queries.knowledge import sources as db
+from app.db.queries.knowledge.sources import Source, SourceItem, SourceStatus
+from app.db.queries.tenants import audit
+from app.db.session import TenantSession
+from app.errors import (
+    ConcurrentWrites,
+    Conflict,
+    InvalidInput,
+    MaximumReached,
+    RunSuperseded,
+    SourceNotFound,
+    TooManyDeletions,
+)
+from app.knowledge.audit import AuditTrail
+from app.knowledge.paging import (
+    MAX_PAGE,
+    Page,
+    read_cursor,
+    read_text,
+    unknown_cursor,
+    write_cursor,
+)
+from app.knowledge.sources.manifest import check_source_name, read_manifest, read_origin
+from app.knowledge.sources.planning import Plan, plan_manifest
+from app.knowledge.text import MOMENT, is_moment
+
+MAX_SOURCES = 100
+WRITING = timedelta(minutes=10)
+"""Time for the transaction of a manifest, which may delete thousands of assets."""
+BATCH = 500
+"""Assets that are deleted by one statement."""
+NOTED_IDS = 1_000
+"""Ids of deleted assets in one row of the audit trail."""
+
+ItemState = Literal["indexed", "pending", "failed", "refused", "missing"]
+AssetsFate = Literal["keep", "delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the origin of a source has, and what its caller confirms.
+
+    Attributes:
+        items: parsed JSON, or ManifestItem.
+        origin: describes where the files come from; None keeps the former text.
+        run: the run that the caller saw before it listed the origin; None: any.
+        listed_at: when the listing began; None: now.
+        confirm_deletions: whether more assets may be deleted than `max_deletions`.
+        allow_empty: whether a manifest without items may delete all assets.
+        retry: whether files that were refused or could not be ingested are needed again.
+    """
+
+    items: Sequence[Any]
+    origin: str | None = None
+    run: int | None = None
+    listed_at: datetime | None = None
+    confirm_deletions: bool = False
+    allow_empty: bool = False
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An accepted manifest: the source's status, and what the manifest changed; `is_new`: it created the source."""
+
+    source: SourceStatus
+    is_new: bool
+    added: int
+    changed: int
+    moved: int
+    removed: int
+
+
+class SourceService:
+    """Keeps the assets of a source equal to its origin, for any tenant."""
+
+    def __init__(
+        self,
+        database: Database,
+        trail: AuditTrail,
+        *,
+        max_bytes: int,
+        max_deletions: float,
+    ) -> None:
+        """`max_deletions` is the share of a source's assets above which deletions must be confirmed."""
+        self._database = database
+        self._trail = trail
+        self._max_bytes = max_bytes
+        self._max_deletions = max_deletions
+
+    async def accept(
+        self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = "service"
+    ) -> Accepted:
+        """Make a source have what the manifest lists: in one transaction, assets that moved get their new names, and
+        assets that no longer are in the origin are deleted. New and changed files are `missing` until they are
+        uploaded.
+
+        Raises InvalidInput, MaximumReached, TooManyDeletions, RunSuperseded (another run has begun since `run`) and
+        DatabaseUnavailable.
+        """
+        check_source_name(name)
+        origin = read_origin(manifest.origin)
+        if manifest.listed_at is not None and not is_moment(manifest.listed_at):
+            raise InvalidInput.of("listed_at", f"must be {MOMENT}")
+        wanted = await asyncio.to_thread(read_manifest, manifest.items)
+        now = datetime.now(UTC)
+        listed_at = min(now, manifest.listed_at or now)
+        async with (
+            self._trail.attempt(tenant_id, actor, "source.write"),
+            self._database.tenant_session(tenant_id, background=WRITING) as session,
+        ):
+            is_new = await self._find_or_add(session, name, listed_at, manifest.run)
+            stored = await db.fetch_stored(session, name)
+            plan = await asyncio.to_thread(
+                plan_manifest, stored, wanted, max_bytes=self._max_bytes, retry=manifest.retry
+            )
+            self._check_deletions(plan, len(wanted), manifest)
+            await _carry_out(session, name, plan)
+            run = await db.accept_manifest(
+                session, name, items=len(wanted), listed_at=listed_at, origin=origin
+            )
+            await db.settle_items(session, name)
+            await db.agree(session, name)
+            counts = {
+                "added": len(plan.additions),
+                "changed": plan.changed,
+                "moved": plan.moved,
+                "removed": len(plan.removed_assets),
+            }
+            detail = {"source": name, "run": run, "items": len(wanted), **counts}
+            await audit.write_audit(session, actor, "source.write", plan.removed_assets[:NOTED_IDS], detail)
+        return Accepted(await self.get(tenant_id, name), is_new, **counts)
+
+    async def _find_or_add(
+        self, session: TenantSession, name: str, listed_at: datetime, expected: int | None
+    ) -> bool:
+        """Lock the source, which is created if there is none; return whether it was. Raises RunSuperseded."""
+        run, is_new = await db.lock_source(session, name), False
+        if run is None:
+            if await db.count_sources(session) >= MAX_SOURCES:
+                raise MaximumReached(f"the tenant has {MAX_SOURCES} sources, the maximum")
+            is_new = await db.add_source(session, name, listed_at)
+            run = await db.lock_source(session, name)
+        if expected is not None and run != expected:
+            raise RunSuperseded(
+                f"another run of this source, number {run}, has begun since run {expected}: list the origin again"
+            )
+        return is_new
+
+    def _check_deletions(self, plan: Plan, items: int, manifest: Manifest) -> None:
+        removed = len(plan.removed_assets)
+        if not removed:
+            return
+        if items == 0 and not manifest.allow_empty:
+            raise TooManyDeletions(
+                f"the manifest is empty, and would delete all {removed} assets of the source: a failed listing looks"
+                " the same. To delete them, allow an empty manifest",
+                removed,
+                plan.assets,
+            )
+        if items and not manifest.confirm_deletions and removed > self._max_deletions * plan.assets:
+            raise TooManyDeletions(
+                f"the manifest would delete {removed} of {plan.assets} assets of the source, more than"
+                f" {self._max_deletions:.0%}: nothing was changed. If this is right, confirm the deletions",
+                removed,
+                plan.assets,
+            )
+
+    async def get(self, tenant_id: UUID, name: str) -> SourceStatus:
+        """One source with the number of its items in each state. Raises SourceNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await db.fetch_source(session, name)
+        if found is None:
+            raise _not_found()
+        return found
+
+    async def settle(self, tenant_id: UUID, name: str) -> SourceStatus:
+        """The source once it has recorded whether it agrees with its origin: a worker that has ended an asset does so
+        a moment later, or was killed before it could. Raises SourceNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            if await db.lock_source(session, name) is not None:
+                await db.settle_items(session, name)
+                await db.agree(session, name)
+        return await self.get(tenant_id, name)
+
+    async def list_sources(
+        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None
+    ) -> Page[Source]:
+        """Sources by name. Raises InvalidInput."""
+        after = _read_place(limit, cursor)
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await db.list_sources(session, after, limit + 1)
+        following = _write_place(found[limit - 1].name) if len(found) > limit else None
+        return Page(found[:limit], following)
+
+    async def list_items(
+        self,
+        tenant_id: UUID,
+        name: str,
+        *,
+        state: ItemState | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[SourceItem]:
+        """Items of a source by external id. Raises SourceNotFound and InvalidInput."""
+        if state is not None and state not in get_args(ItemState):
+            raise InvalidInput.of("state", f"must be one of {', '.join(get_args(ItemState))}")
+        after = _read_place(limit, cursor)
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await db.list_items(session, name, state=state, after=after, limit=limit + 1)
+            if not found and await db.fetch_source(session, name) is None:
+                raise _not_found()
+        following = _write_place(found[limit - 1].external_id) if len(found) > limit else None
+        return Page(found[:limit], following)
+
+    async def delete(
+        self, tenant_id: UUID, name: str, *, assets: AssetsFate = "keep", actor: str = "service"
+    ) -> None:
+        """Delete a source. Its assets stay as assets without a source, or are deleted.
+
+        Raises SourceNotFound, and Conflict when a kept asset has the external_id of another asset.
+        """
+        if assets not in get_args(AssetsFate):
+            raise InvalidInput.of("assets", f"must be one of {', '.join(get_args(AssetsFate))}")
+        async with self._trail.attempt(tenant_id, actor, "source.delete"):
+            done = False
+            while not done:
+                async with self._database.tenant_session(tenant_id, background=WRITING) as session:
+                    if await db.lock_source(session, name) is None:
+                        raise _not_found()
+                    ids: list[UUID] = []
+                    if assets == "keep":
+                        await _release(session, name)
+                    else:
+                        ids = await db.list_some_assets(session, name, BATCH)
+                        await db.remove_assets(session, ids)
+                    if done := not ids:
+                        await db.delete_source(session, name)
+                    detail = {"source": name, "assets": assets}
+                    await audit.write_audit(session, actor, "source.delete", ids, detail)
+
+
+async def _carry_out(session: TenantSession, name: str, plan: Plan) -> None:
+    """Write a plan; each kind of step in one statement, deletions in several."""
+    for start in range(0, len(plan.removed_assets), BATCH):
+        await db.remove_assets(session, plan.removed_assets[start : start + BATCH])
+    if plan.removed_items:
+        await db.remove_items(session, name, plan.removed_items)
+    if plan.renamed:
+        await db.rename_assets(session, plan.renamed)
+    if plan.changes:
+        await db.change_items(session, name, plan.changes)
+    if plan.additions:
+        await db.add_items(session, name, plan.additions)
+
+
+async def _release(session: TenantSession, name: str) -> None:
+    if taken := await db.list_taken_ids(session, name, 3):
+        raise Conflict(
+            f"other assets have the same external_id as assets of the source, for example {', '.join(taken)}:"
+            " delete either of them first"
+        )
+    try:
+        await db.release_assets(session, name)
+    except asyncpg.UniqueViolationError as error:
+        raise ConcurrentWrites("another request has stored an asset with the same external_id") from error
+
+
+def _not_found() -> SourceNotFound:
+    return SourceNotFound("there is no source with this name")
+
+
+def _read_place(limit: int, cursor: str | None) -> str | None:
+    """The name or id after which a page starts. Raises InvalidInput."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidInput.of("limit", f"must be between 1 and {MAX_PAGE}")
+    if cursor is None:
+        return None
+    try:
+        return read_text(read_cursor(cursor, "name"))
+    except ValueError as error:
+        raise unknown_cursor() from error
+
+
+def _write_place(last: str) -> str:
+    return write_cursor(last.encode(), "name")

@@ -1,0 +1,98 @@
+"""An origin: it lists all its files, or fails; it never returns part of a list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+from app.errors import KnowledgeError
+
+LOGIN = re.compile(r"(?<=://)[^/\s]*@")
+"""User and password in a URL; the password can contain an @."""
+
+
+class OriginUnavailable(KnowledgeError):
+    """The origin cannot be listed completely, or a file of it cannot be read; the text has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class OriginFile:
+    """A file of an origin; `digest` identifies its content, and `size` is in bytes, if it is known."""
+
+    path: str
+    digest: str
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All files of an origin; `skipped` are left out on purpose, each with a path and a reason."""
+
+    files: Sequence[OriginFile]
+    skipped: Sequence[tuple[str, str]] = ()
+
+
+class Origin(Protocol):
+    """Where the files of a source come from."""
+
+    @property
+    def description(self) -> str:
+        """The origin as it is shown, without passwords."""
+
+    def open(self) -> AbstractContextManager[OpenOrigin]:
+        """Connect, for one run. Blocks. Raises OriginUnavailable."""
+
+
+class OpenOrigin(Protocol):
+    """An origin during one run; its methods block."""
+
+    def list_files(self) -> Listing:
+        """All files. Raises OriginUnavailable unless the list is complete."""
+
+    def read(self, file: OriginFile, most: int) -> bytes:
+        """The bytes of a listed file, or its first bytes, more than `most`, if it is larger. Raises OriginUnavailable,
+        also when the file has changed since it was listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusions:
+    """Files that are left out: hidden ones, and those whose path matches a pattern such as `drafts/*` or `*.tmp`."""
+
+    patterns: Sequence[str] = ()
+
+    def refuse(self, path: str) -> str | None:
+        """The reason to leave out the file with this path, relative to the origin."""
+        if any(part.startswith(".") for part in path.split("/")):
+            return "hidden"
+        return "excluded" if any(_matches(path, pattern) for pattern in self.patterns) else None
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Whether a path or one of the folders above it matches; a pattern without `/` matches a name anywhere."""
+    parts = path.split("/")
+    heads: Iterator[str] = ("/".join(parts[: n + 1]) for n in range(len(parts)))
+    pattern = pattern.rstrip("/")
+    if "/" not in pattern:
+        return any(fnmatchcase(part, pattern) for part in parts)
+    return any(fnmatchcase(head, pattern.lstrip("/")) for head in heads)
+
+
+def hide_login(text: str) -> str:
+    """The text without the user and the password of the URLs in it."""
+    return LOGIN.sub("", text)
+
+
+def check_path(path: str) -> str:
+    """The path, unless it cannot be the id of an item. Raises OriginUnavailable."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        raise OriginUnavailable(f"the name of {shown} is not UTF-8: rename the file, or exclude it") from None
+    if len(path) > 512:
+        raise OriginUnavailable(f"the path {path[:60]}… is longer than 512 characters: exclude it")
+    return path

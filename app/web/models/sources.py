@@ -1,0 +1,167 @@
+"""Requests and responses of the source endpoints."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from app.knowledge.entries.entry import MAX_EXTERNAL_ID
+from app.knowledge.sources.manifest import MAX_DIGEST, MAX_ITEMS, MAX_NAME, MAX_ORIGIN
+from app.knowledge.sources.service import ItemState, Manifest
+from app.web.models.requests import Moment, RequestBody
+
+ITEM = {
+    "type": "object",
+    "title": "ManifestItem",
+    "additionalProperties": False,
+    "required": ["external_id", "digest"],
+    "properties": {
+        "external_id": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_EXTERNAL_ID,
+            "description": "Identifies the file in this source, for example its path. It is a label: the service opens"
+            " nothing by this name.",
+        },
+        "digest": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_DIGEST,
+            "description": "Identifies the content: equal digests must mean equal bytes. With the form sha256:HEX the"
+            " service compares uploads with it.",
+        },
+        "name": {
+            "anyOf": [{"type": "string", "maxLength": MAX_NAME}, {"type": "null"}],
+            "description": "The file name, whose ending helps to recognise the format. Default: the last part of"
+            " external_id.",
+        },
+        "size": {
+            "anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**63 - 1}, {"type": "null"}],
+            "description": "Bytes. A file above the limit of uploads is refused without being uploaded.",
+        },
+    },
+}
+EXAMPLE: dict[str, Any] = {
+    "origin": "git@example.com:handbook.git main",
+    "run": 0,
+    "items": [
+        {
+            "external_id": "guide/backup.md",
+            "digest": "git:9daeafb9864cf43055ae93beb0afd6c7d144bfa4",
+            "size": 812,
+        },
+        {"external_id": "guide/restore.md", "digest": "git:8ab686eafeb1f44702738c8b0f24f2567c36da6d"},
+    ],
+}
+
+
+class ManifestBody(RequestBody):
+    """What the origin of a source has."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+
+    items: Annotated[list[Any], WithJsonSchema({"type": "array", "maxItems": MAX_ITEMS, "items": ITEM})] = (
+        Field(description="All files of the origin.")
+    )
+    origin: str | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_ORIGIN,
+        description="Describes where the files come from. User and password are removed from URLs. Default: the former"
+        " description.",
+    )
+    run: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)] | None = Field(
+        None,
+        description="The run that the source had when the listing began, 0 for a new source. If another run has begun"
+        " since, the answer is 409. Default: no check.",
+    )
+    listed_at: Moment | None = Field(
+        None,
+        description="When the listing began, with a time zone. Default, and latest: the arrival of the request.",
+    )
+    confirm_deletions: Annotated[bool, Field(strict=True)] = Field(
+        False,
+        description="Whether more assets may be deleted than the share KB_SOURCE_MAX_DELETIONS. Default: false.",
+    )
+    allow_empty: Annotated[bool, Field(strict=True)] = Field(
+        False, description="Whether an empty manifest may delete all assets of the source. Default: false."
+    )
+    retry: Annotated[bool, Field(strict=True)] = Field(
+        False,
+        description="Whether unchanged files that were refused or failed become `missing`, to be uploaded again."
+        " Default: false.",
+    )
+
+    def manifest(self) -> Manifest:
+        """The manifest for the service, which checks the items."""
+        return Manifest(**{name: getattr(self, name) for name in self.model_fields_set})
+
+
+class SourceModel(BaseModel):
+    """A source."""
+
+    name: str = Field(examples=["handbook"])
+    origin: str | None = Field(examples=["git@example.com:handbook.git main"])
+    run: int = Field(description="The number of its last manifest.", examples=[7])
+    items: int = Field(description="Items of the last manifest.", examples=[212])
+    listed_at: datetime = Field(description="When the listing of the origin for the last manifest began.")
+    agreed_at: datetime | None = Field(
+        description="When the origin was listed with the content that the source's assets then got: the last time at"
+        " which both agreed. Null: never."
+    )
+    agrees: bool = Field(description="Whether all items of the last manifest are settled.", examples=[True])
+    created_at: datetime
+
+
+class SourceStatusModel(SourceModel):
+    """A source with the number of its items in each state; they add up to `items`."""
+
+    indexed: int = Field(description="Items whose assets have their content and are indexed.", examples=[210])
+    pending: int = Field(description="Items whose assets are being ingested.", examples=[0])
+    failed: int = Field(description="Items whose files could not be ingested.", examples=[1])
+    refused: int = Field(
+        description="Items whose files are too large or in an unsupported format.", examples=[1]
+    )
+    missing: int = Field(
+        description="Items to upload, and items whose assets were deleted since the last manifest.",
+        examples=[0],
+    )
+
+
+class AcceptedModel(SourceStatusModel):
+    """A source after a manifest, and what the manifest changed."""
+
+    added: int = Field(description="Items with a new external_id.", examples=[2])
+    changed: int = Field(description="Items with another digest or name, or tried again.", examples=[1])
+    moved: int = Field(
+        description="Items with another external_id and the same bytes, which keep their assets."
+    )
+    removed: int = Field(description="Deleted assets.", examples=[0])
+
+
+class SourceList(BaseModel):
+    """A page of sources."""
+
+    items: list[SourceModel]
+    next_cursor: str | None
+
+
+class SourceItemModel(BaseModel):
+    """An item of the last manifest and its state."""
+
+    external_id: str = Field(examples=["guide/backup.md"])
+    name: str = Field(examples=["backup.md"])
+    digest: str = Field(examples=["git:9daeafb9864cf43055ae93beb0afd6c7d144bfa4"])
+    asset_id: UUID | None
+    state: ItemState
+    reason: str | None = Field(description="Why it was refused or has failed.", examples=[None])
+
+
+class SourceItemList(BaseModel):
+    """A page of items."""
+
+    items: list[SourceItemModel]
+    next_cursor: str | None

@@ -1,0 +1,1 @@
+"""Precision and recall of the flags of suspicious content, on generated samples."""

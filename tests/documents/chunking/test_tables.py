@@ -1,0 +1,124 @@
+"""A table is cut between its rows, and each chunk of it begins with the table's header."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.documents.chunking import split
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.readers.builder import TextBuilder
+from tests.documents.chunks import check_chunks, count_framed
+
+HEADER = "| Port | Depth |\n| --- | --- |\n"
+
+
+def count_words(text: str) -> int:
+    return len(text.split())
+
+
+def build(before: str, header: str, rows: list[str], after: str) -> ParsedDocument:
+    builder = TextBuilder(ParseLimits())
+    builder.add(before)
+    start = builder.add(header + "\n".join(rows))
+    assert start is not None
+    builder.mark_table(start, start + len(header), start + len(header) + len("\n".join(rows)))
+    builder.add(after)
+    return builder.finish("html")
+
+
+ROWS = [f"| Haven {number} | {number} metres |" for number in range(40)]
+
+
+def test_each_chunk_of_a_table_begins_with_its_header_and_ends_with_a_row() -> None:
+    document = build("All ports and their depths:", HEADER, ROWS, "Depths are at low tide.")
+    chunks = split(document, count_words, 80)
+    check_chunks(document, chunks, count_words, 80)
+    assert len(chunks) > 3
+    assert chunks[0].text.startswith(f"All ports and their depths:\n\n{HEADER}| Haven 0 |")
+    assert chunks[0].lead == ""
+    for chunk in chunks[1:]:
+        assert chunk.lead == HEADER
+        assert chunk.text.startswith(f"{HEADER}| Haven ")
+    assert all(chunk.text.endswith(" |") for chunk in chunks[:-1])
+    assert chunks[-1].text.endswith("Depths are at low tide.")
+
+
+def test_table_that_fits_stays_whole_with_its_text() -> None:
+    document = build("All ports:", HEADER, ROWS[:5], "At low tide.")
+    (chunk,) = split(document, count_words, 80)
+    assert chunk.text == document.text
+    assert chunk.lead == ""
+
+
+def test_long_text_before_a_table_is_cut_apart_from_it() -> None:
+    document = build("The tide is low at noon today. " * 20, HEADER, ROWS[:8], "")
+    chunks = split(document, count_words, 80)
+    assert chunks[-1].text == HEADER + "\n".join(ROWS[:8])
+
+
+def test_header_too_long_to_repeat_is_not_repeated() -> None:
+    header = "| " + "name " * 60 + "|\n| --- |\n"
+    document = build("", header, ROWS, "")
+    chunks = split(document, count_words, 100)
+    check_chunks(document, chunks, count_words, 100)
+    assert {chunk.lead for chunk in chunks} == {""}
+
+
+def test_table_across_a_page_break_stays_together() -> None:
+    builder = TextBuilder(ParseLimits())
+    first = builder.add_page(1, "The harbour opens at six. " * 10 + "\n\n" + HEADER + "\n".join(ROWS[:4]))
+    builder.add("\n".join(ROWS[4:6]), gap="\n")
+    builder.add_page(2, "The lamp is lit at night. " * 10)
+    document = builder.finish("pdf", total_pages=2)
+    start = document.text.index(HEADER)
+    end = document.text.index(ROWS[5]) + len(ROWS[5])
+    pages = (first, document.pages[1].__class__(2, first.end + 1, len(document.text)))
+    table = build("", HEADER, ROWS[:1], "").tables[0].__class__(start, start + len(HEADER), end)
+    chunks = split(ParsedDocument("pdf", document.text, pages, tables=(table,)), count_words, 400)
+    assert [(chunk.page, chunk.page_end) for chunk in chunks] == [(1, 2)]
+    without = split(ParsedDocument("pdf", document.text, pages), count_words, 400)
+    assert [(chunk.page, chunk.page_end) for chunk in without] == [(1, 1), (2, 2)]
+
+
+cells = st.text(st.sampled_from("ab cé.!"), max_size=30).map(lambda text: f"| {text} | x |")
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    before=st.sampled_from(["", "Ports:", "One sentence of text. " * 20]),
+    rows=st.lists(st.one_of(cells, st.just("| " + "long " * 90 + "|")), min_size=1, max_size=40),
+    after=st.sampled_from(["", "Note.", "One sentence of text. " * 20]),
+    count=st.sampled_from([count_words, count_framed, lambda text: len(text) // 4]),
+    most=st.integers(12, 60),
+    overlap=st.sampled_from([0, 0, 5]),
+)
+def test_any_table_is_covered_within_the_limit(
+    before: str, rows: list[str], after: str, count: Callable[[str], int], most: int, overlap: int
+) -> None:
+    document = build(before, HEADER, rows, after)
+    chunks = split(document, count, most, overlap)
+    check_chunks(document, chunks, count, most)
+    table = document.tables[0]
+    ends = {table.header_end + sum(len(row) + 1 for row in rows[:number]) for number in range(len(rows) + 1)}
+    for chunk in chunks:
+        assert chunk.lead in {"", HEADER}
+        if chunk.lead:
+            assert chunk.char_start in ends
+
+
+@pytest.mark.parametrize("rows", [2_000, 4_000])
+def test_work_is_linear_in_the_rows(rows: int) -> None:
+    seen = 0
+
+    def measure(text: str) -> int:
+        nonlocal seen
+        seen += len(text)
+        return len(text.split())
+
+    document = build("", HEADER, [f"| Haven {number} | {number} |" for number in range(rows)], "")
+    split(document, measure, 60)
+    assert seen < 8 * len(document.text)

@@ -1,0 +1,109 @@
+"""PDF pages drawn by their operators: text at places and in fonts, rules, areas and images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+FONTS = {
+    "F1": "/BaseFont /Helvetica",
+    "F2": "/BaseFont /Helvetica-Bold",
+    "F3": "/BaseFont /Courier",
+    "F4": "/BaseFont /Times-Roman /FontDescriptor"
+    " << /Type /FontDescriptor /FontName /Times-Roman /Flags 32 /StemV 139 >>",
+    "F5": "/BaseFont /Courier-Bold",
+}
+PROSE = (
+    "The harbour office opens at seven in the",
+    "morning and closes when the last boat",
+    "has left. Guests ring the bell at the gate",
+    "and wait for the watch to open it for",
+    "them. No guest enters the pontoon without",
+    "a key, not even those who own a boat",
+    "there. The watch keeps a list of all keys",
+    "and of the people that carry them home.",
+)
+_IMAGE = (
+    b"<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8 "
+    b"/Length 1 >>\nstream\n\x80\nendstream"
+)
+
+
+def write_text(text: str, x: float, y: float, *, size: float = 10, font: str = "F1", before: str = "") -> str:
+    """The operators of one piece of text; `before` are operators of its state."""
+    escaped = text.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
+    return f"q {before} BT /{font} {size} Tf {x} {y} Td ({escaped}) Tj ET Q\n"
+
+
+def write_lines(lines: Sequence[str], x: float, y: float, *, size: float = 10, font: str = "F1") -> str:
+    """Lines below each other."""
+    return "".join(
+        write_text(line, x, y - 1.2 * size * place, size=size, font=font) for place, line in enumerate(lines)
+    )
+
+
+def write_rule(x0: float, y0: float, x1: float, y1: float) -> str:
+    """A thin line."""
+    return f"{x0} {y0} m {x1} {y1} l S\n"
+
+
+def write_drawn_pdf(pages: Sequence[str], structure: str = "") -> bytes:
+    """A PDF of A4 pages, each with these operators; `/I Do` draws an image of one unit.
+
+    `structure` is the tree of its tags as in `Document(H1(0.0) P(0.1 1.0))`: types, and contents as page.identifier.
+    """
+    fonts = " ".join(
+        f"/{name} << /Type /Font /Subtype /Type1 {described} /Encoding /WinAnsiEncoding >>"
+        for name, described in FONTS.items()
+    )
+    resources = f"<< /Font << {fonts} >> /XObject << /I 3 0 R >> >>"
+    kids = " ".join(f"{4 + 2 * place} 0 R" for place in range(len(pages)))
+    root = 4 + 2 * len(pages)
+    tree = f"/MarkInfo << /Marked true >> /StructTreeRoot {root} 0 R" if structure else ""
+    objects = [
+        f"<< /Type /Catalog /Pages 2 0 R {tree} >>".encode(),
+        f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>".encode(),
+        _IMAGE,
+    ]
+    for place, content in enumerate(pages):
+        raw = content.encode("cp1252")
+        objects.append(
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources {resources} "
+            f"/StructParents {place} /Contents {5 + 2 * place} 0 R >>".encode()
+        )
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(raw), raw))
+    if structure:
+        objects.extend(map(str.encode, _write_tree(structure, root, len(pages))))
+    body = b"".join(b"%d 0 obj\n%s\nendobj\n" % item for item in enumerate(objects, start=1))
+    return b"%PDF-1.4\n" + body + b"trailer\n<< /Root 1 0 R >>\n%%EOF\n"
+
+
+def mark_content(number: int, content: str) -> str:
+    """Operators with an identifier, by which the structure names them."""
+    return f"/P << /MCID {number} >> BDC\n{content}EMC\n"
+
+
+def _write_tree(structure: str, root: int, pages: int) -> list[str]:
+    """The objects of the tree: its root, then its elements."""
+    kids: list[list[str]] = [[]]
+    heads = ["/Type /StructTreeRoot"]
+    parents: list[dict[int, int]] = [{} for _ in range(pages)]
+    open_elements = [0]
+    for kind, page, number in re.findall(r"([A-Za-z0-9]+)\(|(\d+)\.(\d+)|\)", structure):
+        if kind:
+            kids[open_elements[-1]].append(f"{root + len(kids)} 0 R")
+            heads.append(f"/Type /StructElem /S /{kind} /P {root + open_elements[-1]} 0 R")
+            open_elements.append(len(kids))
+            kids.append([])
+        elif page:
+            reference = f"<< /Type /MCR /Pg {4 + 2 * int(page)} 0 R /MCID {number} >>"
+            kids[open_elements[-1]].append(reference)
+            parents[int(page)][int(number)] = root + open_elements[-1]
+        else:
+            open_elements.pop()
+    arrays = " ".join(
+        f"{place} [{' '.join(f'{found[number]} 0 R' for number in sorted(found))}]"
+        for place, found in enumerate(parents)
+    )
+    heads[0] += f" /ParentTree << /Nums [{arrays}] >>"
+    return [f"<< {head} /K [{' '.join(below)}] >>" for head, below in zip(heads, kids, strict=True)]

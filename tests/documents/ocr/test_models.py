@@ -1,0 +1,111 @@
+"""The models, in the confined process. Skipped without the extra `ocr`; `make test-ocr` installs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from app.documents.ocr.access import is_installed
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.process.parsing import parse_document
+from app.errors import UnreadableDocument
+from tests.documents.ocr.drawn import ENGLISH, GERMAN, draw_page, join_pdfs, write_scan
+from tests.documents.ocr.pages import save
+from tests.documents.office import write_zip
+from tests.fixtures.documents import write_pdf
+
+pytestmark = pytest.mark.skipif(not is_installed(), reason="needs the extra ocr: make test-ocr")
+
+
+def is_nearly(text: str, lines: Sequence[str]) -> bool:
+    """Whether at most one character in a hundred differs: the models are not perfect."""
+    return SequenceMatcher(None, text, "\n".join(lines), autojunk=False).ratio() >= 0.99
+
+
+def lines_of(document: ParsedDocument) -> list[str]:
+    return [line for line in document.text.split("\n") if line]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [("PNG", {}), ("JPEG", {"quality": 40}), ("WEBP", {"quality": 50})]
+)
+async def test_an_image_gets_its_text_with_umlauts(kind: str, options: dict[str, Any]) -> None:
+    data = save(draw_page([*GERMAN, *ENGLISH], noise=8, skew=1.5), kind, **options)
+    document = await parse_document(data)
+    assert is_nearly(document.text, [*GERMAN, *ENGLISH])
+    assert document.is_recognised(0, len(document.text))
+    assert document.pages_without_text == ()
+
+
+@pytest.mark.parametrize("angle", [90, 180, 270])
+async def test_a_page_on_its_side_is_turned(angle: int) -> None:
+    image = draw_page(ENGLISH).rotate(angle, expand=True)
+    assert lines_of(await parse_document(save(image, "PNG"))) == ENGLISH
+
+
+async def test_scanned_pages_between_others_are_recognised() -> None:
+    text = write_pdf([["A page of letters."]])
+    document = await parse_document(join_pdfs(text, write_scan([GERMAN, ENGLISH], noise=8, skew=-1), text))
+    texts = [document.text[page.start : page.end] for page in document.pages]
+    assert (texts[0], texts[3]) == ("A page of letters.", "A page of letters.")
+    assert is_nearly(texts[1], GERMAN)
+    assert is_nearly(texts[2], ENGLISH)
+    assert [document.is_recognised(page.start, page.end) for page in document.pages] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert document.pages_without_text == ()
+
+
+async def test_a_file_is_read_without_recognition_if_that_fails() -> None:
+    data = join_pdfs(write_pdf([["A page of letters."]]), write_scan([ENGLISH]))
+    limits = ParseLimits(ocr_memory_bytes=0, memory_bytes=192 << 20)
+    document = await parse_document(data, limits=limits)
+    assert (document.text, document.pages_without_text) == ("A page of letters.", (2,))
+    with pytest.raises(UnreadableDocument, match="not recognised within the limits"):
+        await parse_document(write_scan([ENGLISH]), limits=limits)
+
+
+async def test_each_page_of_a_fax_is_recognised() -> None:
+    pages = [draw_page([line] * 3, dpi=200).convert("1") for line in ENGLISH]
+    data = save(pages[0], "TIFF", save_all=True, append_images=pages[1:], compression="group4")
+    document = await parse_document(data)
+    texts = [document.text[page.start : page.end] for page in document.pages]
+    assert len(texts) == 3
+    assert all(is_nearly(text, [line] * 3) for text, line in zip(texts, ENGLISH, strict=True))
+
+
+async def test_pages_without_time_are_listed() -> None:
+    pages = [draw_page(ENGLISH) for _ in range(3)]
+    data = save(pages[0], "TIFF", save_all=True, append_images=pages[1:])
+    document = await parse_document(data, limits=ParseLimits(ocr_pages=1))
+    assert lines_of(document) == ENGLISH
+    assert (document.total_pages, document.pages_without_text) == (3, (2, 3))
+
+
+async def test_images_in_an_archive_are_recognised() -> None:
+    data = write_zip({"a.txt": b"some text", "b.png": save(draw_page(ENGLISH[:1]), "PNG")})
+    document = await parse_document(data)
+    assert document.text.startswith("a.txt\n\nsome text")
+    assert document.text.endswith(ENGLISH[0])
+    unnamed = write_zip({"a.txt": b"some text", "b": save(draw_page(ENGLISH[:1]), "PNG")})
+    assert (await parse_document(unnamed)).text.endswith(ENGLISH[0])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 4_000), (4_000, 3), (700, 700)])
+async def test_an_empty_image_is_refused(size: tuple[int, int]) -> None:
+    with pytest.raises(UnreadableDocument, match="no text was recognised on the image"):
+        await parse_document(save(Image.new("RGB", size, "white"), "PNG"))
+
+
+async def test_an_image_that_unpacks_to_too_much_is_refused() -> None:
+    data = save(Image.new("RGB", (20_000, 20_000), "white"), "PNG")
+    assert len(data) < 5 << 20
+    with pytest.raises(UnreadableDocument, match="too large: 20,000 × 20,000 pixels"):
+        await parse_document(data)

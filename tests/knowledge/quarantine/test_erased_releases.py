@@ -1,0 +1,26 @@
+"""An erasure removes the release of the text, which is then quarantined again."""
+
+from __future__ import annotations
+
+from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
+from app.knowledge.tenants.directory import Tenant
+from tests.fixtures.database.cluster import connected
+from tests.knowledge.conftest import RunJobs
+from tests.knowledge.quarantine.suspicious import ORDER, choose
+
+
+async def test_an_erased_entry_leaves_no_release(
+    services: Services, tenant: Tenant, superuser_dsn: str, run_jobs: RunJobs
+) -> None:
+    await choose(services, tenant, "quarantine")
+    held, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER))
+    await services.entries.quarantine.release(tenant.id, entry_ids=[held.id])
+    erasure = await services.erasures.erase(tenant.id, entry_id=held.id, actor="ada")
+    await run_jobs()
+    receipt = await services.erasures.get(tenant.id, erasure.id)
+    assert {place.place: place.removed for place in receipt.places}["released_texts"] == 1
+    async with connected(superuser_dsn) as superuser:
+        assert not await superuser.fetchval("select count(*) from released_texts")
+    again, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER))
+    assert again.quarantined

@@ -1,0 +1,159 @@
+"""Quarantined entries are hidden wherever expired ones are, until an admin releases them."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.composition.services import Services
+from app.errors import InvalidInput
+from app.knowledge.entries.drafts import EntryDraft
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.ingestion.changes import AssetDraft
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.tenants.directory import Tenant
+from tests.fixtures.providers.failing import FailingProvider
+from tests.knowledge.conftest import RunJobs
+from tests.knowledge.ingestion.reading import chunks_of
+from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, TOKEN, choose, found
+
+
+@pytest.fixture(autouse=True)
+async def quarantining(services: Services, tenant: Tenant) -> None:
+    """The tenant quarantines suspicious content."""
+    await choose(services, tenant, "quarantine")
+
+
+async def test_a_quarantined_entry_is_found_nowhere(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    parent, _ = await services.entries.create(tenant.id, EntryDraft(content=CLEAN, tags=["sea", "night"]))
+    held, _ = await services.entries.create(
+        tenant.id,
+        EntryDraft(content=ORDER, tags=["sea", "night"], parent_id=parent.id, source_ids=[parent.id]),
+    )
+    assert held.quarantined
+    for mode in ("hybrid", "semantic", "keyword"):
+        query = SearchQuery(query="harbour note gate", mode=mode, facets=["tags"], similarity_threshold=0)
+        result = await services.search.search(tenant.id, query)
+        assert held.id not in {hit.id for hit in result}
+        assert result.facets is not None
+        assert [v.count for v in result.facets["tags"].values] in ([1, 1], [])
+        assert not result.metadata.suggestions or "gate" not in result.metadata.suggestions
+    vector = failing_provider.direction(3)
+    near = await services.search.search(
+        tenant.id,
+        SearchQuery(query="x", query_embedding=list(vector), mode="semantic", similarity_threshold=0),
+    )
+    assert held.id not in {hit.id for hit in near}
+    related = await services.related.related(tenant.id, parent.id)
+    assert not related.total
+    tags = (await services.tags.list_tags(tenant.id)).items
+    assert {(tag.tag, tag.count) for tag in tags} == {("sea", 1), ("night", 1)}
+    listed = (await services.entries.list_entries(tenant.id)).items
+    assert [entry.id for entry in listed] == [parent.id]
+    everything = (await services.entries.list_entries(tenant.id, include_quarantined=True)).items
+    assert {entry.id for entry in everything} == {parent.id, held.id}
+    assert (await services.entries.get(tenant.id, held.id)).quarantined
+    why = await services.search.why_not(tenant.id, held.id, SearchQuery(query="harbour"))
+    assert [r.detail for r in why.reasons] == ["quarantined because of its flags, until an admin releases it"]
+    stats = await services.administration.stats(tenant.id)
+    assert stats.quarantined_entries == 1
+
+
+async def test_tags_that_only_quarantined_entries_have_are_not_suggested(
+    services: Services, tenant: Tenant
+) -> None:
+    await services.entries.create(tenant.id, EntryDraft(content=CLEAN, tags=["sea"]))
+    held, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER, tags=["sea", "sesame"]))
+
+    async def suggested() -> set[str]:
+        result = await services.search.search(tenant.id, SearchQuery(query="seas sesam", mode="keyword"))
+        return set(result.metadata.suggestions)
+
+    assert await suggested() == {"sea"}
+    await services.entries.quarantine.release(tenant.id, entry_ids=[held.id])
+    assert await suggested() >= {"sea", "sesame"}
+
+
+async def test_a_released_text_is_found_and_stays_released(services: Services, tenant: Tenant) -> None:
+    held, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER, external_id="a"))
+    same, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER, external_id="b"))
+    page = await services.entries.quarantine.list_quarantined(tenant.id)
+    assert [entry.id for entry in page.items] == [same.id, held.id]
+    assert await found(services, tenant) == set()
+    released = await services.entries.quarantine.release(tenant.id, entry_ids=[held.id], actor="admin")
+    assert set(released) == {held.id, same.id}, "the same text is released wherever it is"
+    assert await found(services, tenant) == {held.id, same.id}
+    assert (await services.entries.quarantine.list_quarantined(tenant.id)).items == []
+    await services.entries.delete(tenant.id, held.id)
+    again, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER, external_id="c"))
+    assert not again.quarantined
+    assert again.metadata["flags"] == ["instructions"]
+    worse, _ = await services.entries.create(
+        tenant.id, EntryDraft(content=ORDER, external_id="d", metadata={"k": TOKEN})
+    )
+    assert worse.quarantined, "the text was released for other flags"
+    assert await services.entries.quarantine.release(tenant.id, entry_ids=[again.id]) == []
+
+
+async def test_chunks_are_released_with_their_asset_and_stay_so(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.txt", ORDER.encode(), external_id="a"))
+    await run_jobs()
+    (chunk,) = await chunks_of(services, tenant, asset)
+    assert chunk.quarantined
+    assert (await services.assets.get(tenant.id, asset.id)).quarantined_chunks == 1
+    assert await services.entries.quarantine.release(tenant.id, asset_ids=[asset.id]) == [chunk.id]
+    assert await found(services, tenant) == {chunk.id}
+    await services.assets.upload(tenant.id, Upload("a.txt", (ORDER + "\n").encode(), external_id="a"))
+    await run_jobs()
+    (again,) = await chunks_of(services, tenant, asset)
+    assert again.id != chunk.id
+    assert not again.quarantined
+    await services.assets.change(tenant.id, asset.id, AssetDraft(metadata={"k": TOKEN}))
+    (again,) = await chunks_of(services, tenant, asset)
+    assert again.quarantined
+
+
+async def test_a_changed_text_is_judged_again(services: Services, tenant: Tenant) -> None:
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER))
+    entry = await services.entries.change(tenant.id, entry.id, EntryDraft(confidence=0.5))
+    assert entry.quarantined
+    entry = await services.entries.change(tenant.id, entry.id, EntryDraft(content=CLEAN))
+    assert not entry.quarantined
+    entry = await services.entries.change(tenant.id, entry.id, EntryDraft(tags=["a", TOKEN[13:]]))
+    assert entry.quarantined
+
+
+async def test_another_setting_holds_for_later_writes_only(services: Services, tenant: Tenant) -> None:
+    held, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER))
+    await choose(services, tenant, "flag")
+    later, _ = await services.entries.create(tenant.id, EntryDraft(content=TOKEN))
+    held = await services.entries.change(tenant.id, held.id, EntryDraft(confidence=0.5))
+    assert (held.quarantined, later.quarantined) == (True, False)
+    await choose(services, tenant, "quarantine")
+    assert await found(services, tenant) == {later.id}
+    assert await services.entries.quarantine.release(tenant.id, entry_ids=[held.id]) == [held.id]
+
+
+async def test_a_list_is_paged_and_a_release_is_bounded(services: Services, tenant: Tenant) -> None:
+    for number in range(3):
+        await services.entries.create(tenant.id, EntryDraft(content=f"{number} {ORDER}"))
+    first = await services.entries.quarantine.list_quarantined(tenant.id, limit=2)
+    rest = await services.entries.quarantine.list_quarantined(tenant.id, limit=2, cursor=first.next_cursor)
+    assert (len(first.items), len(rest.items), rest.next_cursor) == (2, 1, None)
+    with pytest.raises(InvalidInput):
+        await services.entries.quarantine.release(tenant.id)
+
+
+async def test_a_copy_of_a_quarantined_chunk_is_hidden_too(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    for name in ("a", "b"):
+        await services.assets.upload(tenant.id, Upload(f"{name}.txt", ORDER.encode(), external_id=name))
+    await run_jobs()
+    assert await found(services, tenant) == set()
+    (held, *_) = (await services.entries.quarantine.list_quarantined(tenant.id)).items
+    assert len(await services.entries.quarantine.release(tenant.id, entry_ids=[held.id])) == 2
+    assert len(await found(services, tenant)) == 1

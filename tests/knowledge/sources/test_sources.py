@@ -1,0 +1,283 @@
+"""Runs of a source: what is added, changed, moved, removed and refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.composition.services import Services
+from app.errors import (
+    Conflict,
+    InvalidInput,
+    ItemChanged,
+    RunSuperseded,
+    SourceNotFound,
+    TooManyDeletions,
+)
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.sources.run import RunOptions
+from app.knowledge.sources.service import MAX_SOURCES, Manifest
+from app.knowledge.tenants.directory import Tenant
+from app.origins.origin import OriginUnavailable
+from tests.knowledge.sources.origins import Shelf, assets_of, digest, find, run_source
+
+pytestmark = pytest.mark.own_tenants
+
+FIVE = {
+    f"{word}.md": f"The {word} is here.".encode()
+    for word in ("amber", "basalt", "copper", "dolomite", "emerald")
+}
+
+
+async def test_run_makes_the_source_agree_and_hits_say_so(services: Services, tenant: Tenant) -> None:
+    shelf, began = Shelf(dict(FIVE)), datetime.now(UTC)
+    outcome = await run_source(services, tenant, shelf)
+    assert (outcome.accepted.is_new, outcome.accepted.added, outcome.failed) == (True, 5, [])
+    status = await services.sources.get(tenant.id, "shelf")
+    assert (status.agrees, status.items, status.indexed, status.missing) == (True, 5, 5, 0)
+    assert status.agreed_at is not None
+    assert began <= status.agreed_at <= datetime.now(UTC)
+    (hit,) = await find(services, tenant, "basalt")
+    assert hit.origin is not None
+    assert (hit.origin.source, hit.origin.agreed_at) == ("shelf", status.agreed_at)
+    again = await run_source(services, tenant, shelf)
+    assert (again.accepted.added, again.accepted.changed, again.waiting) == (0, 0, {})
+    (hit,) = await find(services, tenant, "basalt")
+    assert hit.origin is not None
+    assert hit.origin.agreed_at is not None
+    assert hit.origin.agreed_at > status.agreed_at
+
+
+async def test_changed_file_is_replaced_moved_file_keeps_its_id_and_removed_file_is_not_found(
+    services: Services, tenant: Tenant
+) -> None:
+    shelf = Shelf(dict(FIVE))
+    await run_source(services, tenant, shelf)
+    before = await assets_of(services, tenant, "shelf")
+    shelf.files["amber.md"] = b"The zircon is here."
+    shelf.files["deep/basalt.md"] = shelf.files.pop("basalt.md")
+    del shelf.files["copper.md"]
+    accepted = (await run_source(services, tenant, shelf)).accepted
+    assert (accepted.added, accepted.changed, accepted.moved, accepted.removed) == (0, 1, 1, 1)
+    after = await assets_of(services, tenant, "shelf")
+    assert after["deep/basalt.md"] == before["basalt.md"]
+    assert after["amber.md"] == before["amber.md"]
+    found = {
+        word: [h.asset_name for h in await find(services, tenant, word)]
+        for word in ("amber", "zircon", "copper")
+    }
+    assert found == {"amber": [], "zircon": ["amber.md"], "copper": []}
+    assert (await services.sources.get(tenant.id, "shelf")).agrees
+
+
+async def test_run_that_deletes_more_than_a_fifth_needs_a_confirmation(
+    services: Services, tenant: Tenant
+) -> None:
+    shelf = Shelf(dict(FIVE))
+    await run_source(services, tenant, shelf)
+    del shelf.files["amber.md"], shelf.files["basalt.md"]
+    with pytest.raises(TooManyDeletions) as refused:
+        await run_source(services, tenant, shelf)
+    assert (refused.value.deletions, refused.value.assets) == (2, 5)
+    assert len(await assets_of(services, tenant, "shelf")) == 5
+    assert (await services.sources.get(tenant.id, "shelf")).run == 1
+    await run_source(services, tenant, shelf, options=RunOptions(confirm_deletions=True))
+    assert len(await assets_of(services, tenant, "shelf")) == 3
+
+
+@pytest.mark.parametrize("options", [RunOptions(), RunOptions(confirm_deletions=True)])
+async def test_empty_manifest_deletes_nothing_without_its_own_confirmation(
+    services: Services, tenant: Tenant, options: RunOptions
+) -> None:
+    await run_source(services, tenant, Shelf({"amber.md": b"The amber is here."}))
+    with pytest.raises(TooManyDeletions, match="empty"):
+        await run_source(services, tenant, Shelf(), options=options)
+    assert await assets_of(services, tenant, "shelf")
+    await run_source(services, tenant, Shelf(), options=RunOptions(allow_empty=True))
+    assert not await assets_of(services, tenant, "shelf")
+
+
+async def test_origin_is_kept_without_user_and_password(services: Services, tenant: Tenant) -> None:
+    manifest = Manifest([], origin="https://ada:s@cret@example.com/a and git@example.com:b", allow_empty=True)
+    await services.sources.accept(tenant.id, "shelf", manifest)
+    assert (await services.sources.get(tenant.id, "shelf")).origin == (
+        "https://example.com/a and git@example.com:b"
+    )
+
+
+async def test_failed_listing_changes_nothing(services: Services, tenant: Tenant) -> None:
+    await run_source(services, tenant, Shelf(dict(FIVE)))
+    before = await services.sources.get(tenant.id, "shelf")
+    with pytest.raises(OriginUnavailable, match="locked"):
+        await run_source(
+            services, tenant, Shelf(broken=True), options=RunOptions(confirm_deletions=True, allow_empty=True)
+        )
+    assert await services.sources.get(tenant.id, "shelf") == before
+
+
+async def test_second_of_two_runs_at_the_same_time_is_refused(services: Services, tenant: Tenant) -> None:
+    first = Manifest([{"external_id": "a.md", "digest": "1"}], run=0)
+    accepted = await services.sources.accept(tenant.id, "shelf", first)
+    assert accepted.source.run == 1
+    with pytest.raises(RunSuperseded, match="number 1"):
+        await services.sources.accept(tenant.id, "shelf", first)
+    await services.sources.accept(tenant.id, "shelf", Manifest(first.items, run=1))
+    with pytest.raises(RunSuperseded):
+        await services.source_uploads.upload(tenant.id, "shelf", 1, Upload("a.md", b"A", external_id="a.md"))
+
+
+async def test_upload_must_have_the_digest_of_the_manifest(services: Services, tenant: Tenant) -> None:
+    items = [{"external_id": "a.md", "digest": digest(b"The amber is here.")}]
+    run = (await services.sources.accept(tenant.id, "shelf", Manifest(items))).source.run
+    with pytest.raises(ItemChanged):
+        await services.source_uploads.upload(
+            tenant.id, "shelf", run, Upload("a.md", b"B", external_id="a.md")
+        )
+    with pytest.raises(ItemChanged):
+        await services.source_uploads.upload(
+            tenant.id, "shelf", run, Upload("b.md", b"B", external_id="b.md")
+        )
+    with pytest.raises(SourceNotFound):
+        await services.source_uploads.upload(tenant.id, "shed", run, Upload("b.md", b"B", external_id="b.md"))
+    with pytest.raises(InvalidInput):
+        await services.source_uploads.upload(tenant.id, "shelf", run, Upload("b.md", b"B"))
+    assert not await assets_of(services, tenant, "shelf")
+    assert (await services.sources.get(tenant.id, "shelf")).missing == 1
+
+
+async def test_equal_paths_and_bytes_of_two_sources_and_a_caller_are_assets_of_their_own(
+    services: Services, tenant: Tenant
+) -> None:
+    data = {"amber.md": b"The amber is here."}
+    await run_source(services, tenant, Shelf(dict(data)), "one")
+    await run_source(services, tenant, Shelf(dict(data)), "two")
+    await services.assets.upload(tenant.id, Upload("amber.md", data["amber.md"]))
+    named, new = await services.assets.upload(
+        tenant.id, Upload("amber.md", data["amber.md"], external_id="amber.md")
+    )
+    assert new
+    ids = [await assets_of(services, tenant, source) for source in ("one", "two", None)]
+    assert len({i for found in ids for i in found.values()}) == 3
+    await run_source(services, tenant, Shelf(), "one", RunOptions(allow_empty=True))
+    assert await assets_of(services, tenant, "two")
+    assert (await services.assets.get(tenant.id, named.id)).source is None
+
+
+async def test_file_that_cannot_be_ingested_does_not_prevent_agreement(
+    services: Services, tenant: Tenant
+) -> None:
+    shelf = Shelf(
+        {**FIVE, "broken.pdf": b"%PDF-1.7 nothing", "picture.xyz": b"\x00\x01\x02\x03" * 99, "void.md": b""}
+    )
+    outcome = await run_source(services, tenant, shelf)
+    assert [path for path, _ in outcome.refused] == ["picture.xyz", "void.md"]
+    status = await services.sources.get(tenant.id, "shelf")
+    assert (status.agrees, status.indexed, status.failed, status.refused) == (True, 5, 1, 2)
+    for state in ("failed", "refused"):
+        items = (await services.sources.list_items(tenant.id, "shelf", state=state)).items
+        assert items
+        assert all(item.reason for item in items)
+    again = await run_source(services, tenant, shelf)
+    assert (again.refused, again.waiting) == ([], {})
+    retried = await run_source(services, tenant, shelf, options=RunOptions(retry=True))
+    assert (len(retried.refused), len(retried.waiting)) == (2, 1)
+    assert (await services.sources.get(tenant.id, "shelf")).agrees
+
+
+async def test_version_that_fails_takes_the_former_text_out_of_the_index(
+    services: Services, tenant: Tenant
+) -> None:
+    shelf = Shelf({**FIVE, "notes.pdf": b"plain amber"})
+    shelf.files["notes.json"] = b'{"zircon": 1}'
+    await run_source(services, tenant, shelf)
+    assert await find(services, tenant, "zircon")
+    shelf.files["notes.json"] = b"{}"
+    shelf.files["amber.md"] = b"\x00\x01\x02\x03" * 99
+    await run_source(services, tenant, shelf)
+    assert not await find(services, tenant, "zircon")
+    status = await services.sources.get(tenant.id, "shelf")
+    assert (status.agrees, status.items) == (True, 7)
+
+
+async def test_asset_that_a_caller_deletes_comes_back_with_the_next_run(
+    services: Services, tenant: Tenant
+) -> None:
+    shelf = Shelf(dict(FIVE))
+    await run_source(services, tenant, shelf)
+    ids = await assets_of(services, tenant, "shelf")
+    page = await services.assets.list_assets(tenant.id)
+    await services.assets.delete(tenant.id, next(a.id for a in page.items if a.external_id == "amber.md"))
+    assert (await services.sources.get(tenant.id, "shelf")).missing == 1
+    await run_source(services, tenant, shelf)
+    after = await assets_of(services, tenant, "shelf")
+    assert after.keys() == ids.keys()
+    assert (await services.sources.get(tenant.id, "shelf")).indexed == 5
+
+
+async def test_asset_deleted_during_a_run_prevents_agreement(services: Services, tenant: Tenant) -> None:
+    items = [{"external_id": n, "digest": digest(d)} for n, d in FIVE.items()]
+    run = (await services.sources.accept(tenant.id, "shelf", Manifest(items))).source.run
+    for name, data in FIVE.items():
+        await services.source_uploads.upload(tenant.id, "shelf", run, Upload(name, data, external_id=name))
+    page = await services.assets.list_assets(tenant.id)
+    await services.assets.delete(tenant.id, page.items[0].id)
+    while await services.worker.run_once():
+        pass
+    status = await services.sources.settle(tenant.id, "shelf")
+    assert (status.agrees, status.agreed_at, status.missing) == (False, None, 1)
+
+
+async def test_deleted_source_keeps_its_assets_unless_told_otherwise(
+    services: Services, tenant: Tenant
+) -> None:
+    await run_source(services, tenant, Shelf(dict(FIVE)), "one")
+    await run_source(services, tenant, Shelf(dict(FIVE)), "two")
+    await services.sources.delete(tenant.id, "one")
+    assert len(await assets_of(services, tenant, None)) == 5
+    assert all(
+        hit.origin is None or hit.origin.source == "two" for hit in await find(services, tenant, "amber")
+    )
+    with pytest.raises(Conflict, match=r"amber\.md"):
+        await services.sources.delete(tenant.id, "two")
+    await services.sources.delete(tenant.id, "two", assets="delete")
+    assert (await services.sources.list_sources(tenant.id)).items == []
+    assert not await assets_of(services, tenant, "two")
+    assert len(await assets_of(services, tenant, None)) == 5
+    with pytest.raises(SourceNotFound):
+        await services.sources.delete(tenant.id, "two")
+
+
+async def test_listing_time_in_the_future_counts_as_now(services: Services, tenant: Tenant) -> None:
+    later = datetime.now(UTC) + timedelta(days=1)
+    accepted = await services.sources.accept(tenant.id, "shelf", Manifest([], listed_at=later))
+    assert accepted.source.agreed_at is not None
+    assert accepted.source.agreed_at <= datetime.now(UTC)
+    with pytest.raises(InvalidInput):
+        await services.sources.accept(tenant.id, "shelf", Manifest([], listed_at=datetime.now()))  # noqa: DTZ005
+
+
+async def test_lists_have_pages(services: Services, tenant: Tenant) -> None:
+    items = [{"external_id": f"{n}.md", "digest": "1"} for n in range(5)]
+    for name in ("c", "a", "b"):
+        await services.sources.accept(tenant.id, name, Manifest(items))
+    first = await services.sources.list_sources(tenant.id, limit=2)
+    rest = await services.sources.list_sources(tenant.id, limit=2, cursor=first.next_cursor)
+    assert [s.name for s in (*first.items, *rest.items)] == ["a", "b", "c"]
+    assert rest.next_cursor is None
+    page = await services.sources.list_items(tenant.id, "a", state="missing", limit=4)
+    last = await services.sources.list_items(
+        tenant.id, "a", state="missing", limit=4, cursor=page.next_cursor
+    )
+    assert [i.external_id for i in (*page.items, *last.items)] == [f"{n}.md" for n in range(5)]
+    with pytest.raises(InvalidInput):
+        await services.sources.list_items(tenant.id, "a", cursor="?")
+    with pytest.raises(SourceNotFound):
+        await services.sources.list_items(tenant.id, "none")
+
+
+async def test_number_of_sources_is_bounded(services: Services, tenant: Tenant) -> None:
+    for number in range(MAX_SOURCES):
+        await services.sources.accept(tenant.id, f"s{number}", Manifest([]))
+    with pytest.raises(Conflict, match="maximum"):
+        await services.sources.accept(tenant.id, "one-more", Manifest([]))

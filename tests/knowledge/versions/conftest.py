@@ -1,0 +1,16 @@
+"""Tenants that keep versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.composition.services import Services
+from app.knowledge.tenants.directory import Tenant
+from tests.knowledge.versions.keeping import keep
+
+
+@pytest.fixture
+async def keeper(services: Services, tenant: Tenant) -> Tenant:
+    """A tenant that keeps former versions."""
+    await keep(services, tenant, 30)
+    return tenant
