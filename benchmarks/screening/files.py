@@ -106,8 +106,10 @@ def write_docx(text: str, properties: str, random: Random) -> bytes:
     )
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
+        # With a time of its own, which else is the clock's.
         archive.writestr(
-            "word/document.xml", f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
+            zipfile.ZipInfo("word/document.xml"),
+            f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
         )
     return out.getvalue()
 
