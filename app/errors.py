@@ -61,6 +61,10 @@ class Forbidden(KnowledgeError):
     """A valid token without the role that the action requires."""
 
 
+class Quarantined(Forbidden):
+    """A quarantined text, and a caller who could not correct it."""
+
+
 class NotFound(KnowledgeError):
     """The item does not exist in the caller's tenant."""
 

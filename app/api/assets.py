@@ -192,9 +192,13 @@ async def change_asset(
 
 @readers.get("/{asset_id}/text", response_class=PlainTextResponse, responses=problems(404, 409))
 async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Get the extracted text. A chunk's char_start and char_end are offsets in characters (Unicode code points)."""
+    """Get the extracted text. A chunk's char_start and char_end are offsets in characters (Unicode code points). A
+    reader gets a 403 response while a chunk is in quarantine."""
     async with services.admission.answering(caller.tenant, TEXT_BYTES):
-        return PlainTextResponse(await services.assets.text(caller.tenant_id, asset_id))
+        text = await services.assets.text(
+            caller.tenant_id, asset_id, include_quarantined=caller.sees_quarantined
+        )
+        return PlainTextResponse(text)
 
 
 @readers.get(
@@ -218,9 +222,12 @@ async def get_asset_content(asset_id: UUID, caller: CurrentCaller, services: Cur
     """Get the bytes of the current version as they were uploaded. They are kept as long as the asset exists.
 
     The answer is an attachment that no browser opens as a page: HTML and SVG have the type application/octet-stream. If
-    the asset is deleted or replaced in the meantime, the connection ends early.
+    the asset is deleted or replaced in the meantime, the connection ends early. A reader gets a 403 response while a
+    chunk is in quarantine.
     """
-    content = await services.assets.content(caller.tenant_id, asset_id)
+    content = await services.assets.content(
+        caller.tenant_id, asset_id, include_quarantined=caller.sees_quarantined
+    )
     return attachment(content, services.assets.read_content(caller.tenant_id, content))
 
 

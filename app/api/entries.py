@@ -79,7 +79,7 @@ async def list_entries(
     external_id: Annotated[str | None, Query(max_length=MAX_EXTERNAL_ID)] = None,
     include_expired: Annotated[bool, Query(description="Whether to list expired entries, too.")] = False,
     include_quarantined: Annotated[
-        bool, Query(description="Whether to list quarantined entries, too.")
+        bool, Query(description="Whether to list quarantined entries, too; a reader is listed none.")
     ] = False,
     sort: Annotated[EntrySort, Query(description=SORT_TEXT.format("Titles"))] = NEWEST_FIRST,
 ) -> Response:
@@ -98,7 +98,7 @@ async def list_entries(
         asset_id=asset_id,
         external_id=external_id,
         include_expired=include_expired,
-        include_quarantined=include_quarantined,
+        include_quarantined=include_quarantined and caller.sees_quarantined,
         sort=sort,
     )
     return page_response(page)
@@ -110,10 +110,14 @@ async def list_entries(
     responses=problems(404, others={200: {"headers": ETAG}}),
 )
 async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Get an entry with its ETag. An entry that searches skip, because it is expired, superseded or quarantined, can
-    still be read. PATCH can make it visible again: see `expires_at` and `superseded_by_id`; a tenant admin releases it
-    from quarantine. Each call counts as an access for the `access` boost."""
-    return _entry_response(await services.entries.read(caller.tenant_id, entry_id))
+    """Get an entry with its ETag. An entry that searches skip, because it is expired or superseded, can still be read.
+    PATCH can make it visible again: see `expires_at` and `superseded_by_id`. A quarantined entry gets a reader a 403
+    response; creators and tenant admins read it, and a tenant admin releases it. Each call counts as an access for the
+    `access` boost."""
+    entry = await services.entries.read(
+        caller.tenant_id, entry_id, include_quarantined=caller.sees_quarantined
+    )
+    return _entry_response(entry)
 
 
 @writers.patch(
@@ -171,15 +175,15 @@ async def list_versions(
     cursor: PageCursor | None = None,
 ) -> Response:
     """List the former versions of an entry, the latest first, with the times between which they were valid. The entry
-    may be deleted. There are versions from the time on at which the tenant's setting `keep_versions_days` was set. Only
-    a tenant admin sees those in quarantine, and all former versions of an entry that is quarantined now. A page has
+    may be deleted. There are versions from the time on at which the tenant's setting `keep_versions_days` was set. A
+    reader does not see those in quarantine, nor any former version of an entry that is quarantined now. A page has
     fewer than `limit` when its text reaches 2 MiB."""
     page = await services.versions.list_versions(
         caller.tenant_id,
         entry_id,
         limit=limit,
         cursor=cursor,
-        include_quarantined=caller.principal.has(Role.TENANT_ADMIN),
+        include_quarantined=caller.sees_quarantined,
     )
     return page_response(page)
 

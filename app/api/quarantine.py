@@ -38,8 +38,9 @@ async def list_quarantined(
 async def release(body: Release, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Release entries, or all chunks of assets, from quarantine. Searches find them at once, with their flags.
 
-    The same text is released wherever it is, and is not quarantined again for the same flags when it is written or
-    ingested again. Ids that are not in quarantine are skipped.
+    A release holds for each flagged field as it is now: the same text, title, tag or metadata is not quarantined again
+    for the same flags, wherever it is written or ingested; new text that is flagged is. Other entries with the same
+    content and nothing else that is flagged are released too. Ids that are not in quarantine are skipped.
     """
     released = await services.entries.quarantine.release(
         caller.tenant_id, entry_ids=body.entry_ids, asset_ids=body.asset_ids, actor=caller.subject

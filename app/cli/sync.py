@@ -81,7 +81,7 @@ def sync(
         bool,
         json_option(
             "{source, added, changed, moved, removed, skipped, refused, failed}; the last three are lists of"
-            " {path, reason}"
+            " {path, reason}, of the files of this run; source counts all that are refused or failed"
         ),
     ] = False,
 ) -> None:

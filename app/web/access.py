@@ -69,6 +69,11 @@ class Caller:
         """The token's `sub`, for audit and receipts."""
         return self.principal.subject
 
+    @property
+    def sees_quarantined(self) -> bool:
+        """Whether the caller may read what is in quarantine: those who can correct it may, and readers may not."""
+        return self.principal.has(Role.CREATOR)
+
 
 async def identify(request: Request, token: str | None = None) -> Principal:
     """Verify `token` or the request's bearer token; also sets `request.state.principal`.

@@ -18,7 +18,7 @@ from app.console.parts.pager import PAGE_SIZE, page_links
 from app.console.parts.text_marking import mark_chunks
 from app.console.rendering import render
 from app.console.session import console_router
-from app.errors import Conflict, InvalidInput, PreconditionFailed
+from app.errors import Conflict, InvalidInput, PreconditionFailed, Quarantined
 from app.knowledge.entries.drafts import UNSET
 from app.knowledge.entries.inspection import DOCUMENT_PART
 from app.knowledge.ingestion.assets import AssetService, Upload
@@ -110,14 +110,23 @@ async def show_asset(
     tenant_id = caller.tenant_id
     asset = await services.assets.get(tenant_id, asset_id)
     passage = None if chunk is None else await services.inspection.find_chunk(tenant_id, asset_id, chunk)
-    part = await services.inspection.document_part(
-        tenant_id, asset_id, passage[0] if passage else start, passage
-    )
+    part, held = None, False
+    try:
+        part = await services.inspection.document_part(
+            tenant_id,
+            asset_id,
+            passage[0] if passage else start,
+            passage,
+            include_quarantined=caller.sees_quarantined,
+        )
+    except Quarantined:
+        held = True
     return render(
         request,
         "pages/asset.html",
         asset=asset,
         part=part,
+        held=held,
         blocks=make_blocks(part, is_code=asset.media_type in CODE) if part else [],
         size=DOCUMENT_PART,
         top=min((heading.level for heading in part.contents), default=1) if part else 1,
@@ -139,12 +148,19 @@ async def show_chunks(
     asset = await services.assets.get(tenant_id, asset_id)
     if chunk is not None:
         start = (await services.inspection.find_chunk(tenant_id, asset_id, chunk))[0] // PART * PART
-    part = await services.inspection.text_part(tenant_id, asset_id, start, PART)
+    part, held = None, False
+    try:
+        part = await services.inspection.text_part(
+            tenant_id, asset_id, start, PART, include_quarantined=caller.sees_quarantined
+        )
+    except Quarantined:
+        held = True
     return render(
         request,
         "pages/asset_chunks.html",
         asset=asset,
         part=part,
+        held=held,
         stretches=mark_chunks(part) if part else [],
         size=PART,
         chosen=None if chunk is None else chunk + 1,
@@ -182,7 +198,9 @@ async def change_asset(
 @readers.get("/assets/{asset_id}/content")
 async def download_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Download the original file."""
-    content = await services.assets.content(caller.tenant_id, asset_id)
+    content = await services.assets.content(
+        caller.tenant_id, asset_id, include_quarantined=caller.sees_quarantined
+    )
     return attachment(content, services.assets.read_content(caller.tenant_id, content))
 
 

@@ -63,7 +63,7 @@ async def show_entries(
         source=cast(Source | None, _one_of("source", source, get_args(Source))),
         asset_id=_id("asset_id", asset_id),
         include_expired=include_expired == "true",
-        include_quarantined=include_quarantined == "true",
+        include_quarantined=include_quarantined == "true" and caller.sees_quarantined,
     )
     filters = {"entry_type": entry_type, "tag": tag, "source": source, "asset_id": asset_id}
     filters["include_expired"] = "true" if include_expired == "true" else ""
@@ -172,12 +172,13 @@ async def show_entry(
 ) -> Response:
     """Show all data of an entry."""
     tenant_id = caller.tenant_id
-    entry = await services.entries.read(tenant_id, entry_id)
+    sees_quarantined = caller.sees_quarantined
+    entry = await services.entries.read(tenant_id, entry_id, include_quarantined=sees_quarantined)
     response = render(
         request,
         "pages/entry.html",
         entry=entry,
-        details=await services.inspection.entry(tenant_id, entry_id),
+        details=await services.inspection.entry(tenant_id, entry_id, include_quarantined=sees_quarantined),
         related=await services.related.related(tenant_id, entry_id, 10),
         embedded_text=embedding_text(entry.title, entry.content),
         relationships=RELATIONSHIPS,
@@ -226,7 +227,7 @@ async def _show_question(
     refusal: str | None = None,
 ) -> Response:
     entry = await services.entries.get(caller.tenant_id, entry_id)
-    details = await services.inspection.entry(caller.tenant_id, entry_id)
+    details = await services.inspection.entry(caller.tenant_id, entry_id, include_quarantined=True)
     return render(
         request, "pages/entry_deletion.html", status=status, entry=entry, details=details, refusal=refusal
     )

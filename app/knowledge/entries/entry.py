@@ -34,16 +34,16 @@ MAX_BULK = 1_000
 
 WRITABLE_TYPES: Final = get_args(WritableType)
 
-FOUND = frozenset({"headings", "header_chars", "flags", "ocr"})
-"""Metadata keys for what ingestion finds out about a chunk; no asset passes on a value of its own."""
-
-PLACE = FOUND | {"char_start", "char_end", "page", "page_end", "total_pages"}
-"""Metadata keys for the position of a chunk in its document; only ingestion writes them."""
+PLACE = frozenset(
+    {"headings", "header_chars", "flags", "ocr", "char_start", "char_end", "page", "page_end", "total_pages"}
+)
+"""Metadata keys for what ingestion finds out about a chunk and its place in the document; only ingestion writes them,
+and no asset passes on a value of its own: a page that is cited is one of the document."""
 
 
 def inheritable(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata of an asset that its chunks get."""
-    return {key: value for key, value in metadata.items() if key not in FOUND}
+    return {key: value for key, value in metadata.items() if key not in PLACE}
 
 
 def content_hash(content: str) -> bytes:

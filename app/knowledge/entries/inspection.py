@@ -10,6 +10,7 @@ from app.db.database import Database
 from app.db.queries.knowledge import inspection as db
 from app.db.queries.knowledge.inspection import ChunkSpan, Connection, EntryVectors
 from app.errors import AssetNotFound, InvalidInput
+from app.knowledge.quarantine.service import require_released
 
 MAX_NEIGHBOURS = 50
 """Most children, and most superseded entries, that are shown for one entry."""
@@ -101,19 +102,27 @@ class InspectionService:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def entry(self, tenant_id: UUID, entry_id: UUID) -> EntryDetails:
-        """Vectors, connections and use of an entry; for an unknown id, all are empty."""
+    async def entry(
+        self, tenant_id: UUID, entry_id: UUID, *, include_quarantined: bool = False
+    ) -> EntryDetails:
+        """Vectors, connections and use of an entry; for an unknown id, all are empty.
+
+        Connections to quarantined entries are listed only with `include_quarantined`.
+        """
         async with self._database.tenant_session(tenant_id) as session:
             return EntryDetails(
                 await db.fetch_vectors(session, entry_id),
-                await db.fetch_connections(session, entry_id, MAX_NEIGHBOURS),
+                await db.fetch_connections(session, entry_id, MAX_NEIGHBOURS, include_quarantined),
                 await db.count_accesses(session, entry_id),
             )
 
-    async def text_part(self, tenant_id: UUID, asset_id: UUID, start: int, size: int) -> TextPart | None:
+    async def text_part(
+        self, tenant_id: UUID, asset_id: UUID, start: int, size: int, *, include_quarantined: bool = False
+    ) -> TextPart | None:
         """Read `size` characters (1 to 100,000) of an asset's text from `start`; None while there is no text.
 
-        Raises AssetNotFound, and InvalidInput for a part that is out of range for every text.
+        Raises AssetNotFound, Quarantined if a part of the text is in quarantine, without `include_quarantined`, and
+        InvalidInput for a part that is out of range for every text.
         """
         if not 0 <= start <= MAX_POSITION or not 1 <= size <= MAX_PART:
             raise InvalidInput.of("start", "must be a position in the text")
@@ -124,6 +133,8 @@ class InspectionService:
             if part.text is None:
                 return None
             chunks = await db.list_chunks(session, asset_id, start, start + len(part.text))
+            if not include_quarantined:
+                await require_released(session, asset_id)
         return TextPart(part.text, start, part.total or 0, chunks)
 
     async def find_chunk(self, tenant_id: UUID, asset_id: UUID, index: int) -> tuple[int, int]:
@@ -133,12 +144,18 @@ class InspectionService:
         return (start, end) if 0 <= start <= end <= MAX_POSITION else (0, 0)
 
     async def document_part(
-        self, tenant_id: UUID, asset_id: UUID, start: int, passage: tuple[int, int] | None = None
+        self,
+        tenant_id: UUID,
+        asset_id: UUID,
+        start: int,
+        passage: tuple[int, int] | None = None,
+        *,
+        include_quarantined: bool = False,
     ) -> DocumentPart | None:
         """Read the part of an asset's text that contains `start`; None while there is no text.
 
-        A line belongs to the part in which it begins. Raises AssetNotFound, and InvalidInput for a position that is out
-        of range for every text.
+        A line belongs to the part in which it begins. Raises AssetNotFound, Quarantined if a part of the text is in
+        quarantine, without `include_quarantined`, and InvalidInput for a position that is out of range for every text.
         """
         if not 0 <= start <= MAX_POSITION:
             raise InvalidInput.of("start", "must be a position in the text")
@@ -157,6 +174,8 @@ class InspectionService:
                 if begin <= start or number == 0:
                     break
                 number -= 1  # the line of `start` begins in the part before
+            if not include_quarantined:
+                await require_released(session, asset_id)
         end = _find_cut(part.text, first, (number + 1) * DOCUMENT_PART)
         total = part.total or 0
         headings = [Heading(*heading) for heading in part.headings or ()]

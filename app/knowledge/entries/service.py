@@ -21,6 +21,7 @@ from app.errors import (
     InvalidInput,
     PartOfAsset,
     PreconditionFailed,
+    Quarantined,
 )
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.accesses import AccessCounter
@@ -35,9 +36,9 @@ from app.knowledge.entries.merging import (
     hold_successions,
     merge,
 )
-from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result
+from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result, note_writes
 from app.knowledge.paging import NEWEST_FIRST, Page, PageRequest
-from app.knowledge.quarantine.service import QuarantineService
+from app.knowledge.quarantine.service import HELD_ENTRY, QuarantineService
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room
@@ -87,7 +88,7 @@ class EntryService:
                 delay=EMBEDDING_WAIT + 1,
                 strict=True,
             )
-            await _note_writes(session, actor, [result])
+            await note_writes(session, actor, [result])
         assert result.id is not None
         if result.status != "unchanged":
             await self._embedder.embed_soon(tenant_id, [result.id], EMBEDDING_WAIT)
@@ -121,7 +122,7 @@ class EntryService:
                     session, drafts, room, tenant.settings.suspicious_content, delay=0.0
                 )
                 results.update((result.index, result) for result in written)
-            await _note_writes(session, actor, list(results.values()))
+            await note_writes(session, actor, list(results.values()))
         self._jobs.wake()
         return [results[index] for index in range(len(items))]
 
@@ -133,9 +134,14 @@ class EntryService:
             raise EntryNotFound("there is no entry with this id")
         return rows[entry_id]
 
-    async def read(self, tenant_id: UUID, entry_id: UUID) -> Entry:
-        """One entry for a reader, which counts as an access for the `access` boost. Raises EntryNotFound."""
+    async def read(self, tenant_id: UUID, entry_id: UUID, *, include_quarantined: bool = False) -> Entry:
+        """One entry for a caller, which counts as an access for the `access` boost.
+
+        Raises EntryNotFound, and Quarantined for a quarantined entry without `include_quarantined`.
+        """
         entry = await self.get(tenant_id, entry_id)
+        if entry.quarantined and not include_quarantined:
+            raise Quarantined(HELD_ENTRY)
         if entry.embedding_status == "ready":  # a client that waits for the vector polls the entry
             self._accesses.note(tenant_id, entry_id)
         return entry
@@ -290,10 +296,3 @@ async def _lock_entry(
     if versions is not None and locked.version not in versions:
         raise PreconditionFailed("the entry has changed since it was read")
     return locked
-
-
-async def _note_writes(session: TenantSession, actor: str, results: Sequence[BulkResult]) -> None:
-    touched = [r.id for r in results if r.id is not None and r.status in ("created", "updated")]
-    if touched:
-        counts = {s: sum(r.status == s for r in results) for s in ("created", "updated")}
-        await audit.write_audit(session, actor, "entry.write", list(dict.fromkeys(touched)), counts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -11,8 +11,8 @@ from uuid import UUID
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries as db
-from app.db.queries.knowledge import quarantine
 from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
+from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import ConcurrentWrites, FieldError, InvalidInput
 from app.knowledge.entries.drafts import UNSET, EntryDraft
@@ -25,7 +25,14 @@ from app.knowledge.entries.merging import (
     new_entry,
     size,
 )
-from app.knowledge.quarantine.flagging import apply_policy, flag_changed, flag_new, flags_of
+from app.knowledge.quarantine.flagging import (
+    apply_policy,
+    content_of,
+    flag_changed,
+    flag_new,
+    flags_of,
+    judge,
+)
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.quotas import Room
 from app.knowledge.vocabulary import SuspiciousContent
@@ -138,7 +145,7 @@ class EntryWriter:
             await db.update_entries(session, changed)
             moving = [e.id for e in changed if _may_move(stored[e.id], e, policy)]
             if moving:
-                await quarantine.apply_quarantine(session, moving, quarantines=policy == "quarantine")
+                await judge(session, moving, policy)
         new_texts = [entry.id for entry in changed if differs(stored[entry.id], entry)]
         if new_texts:
             await vectors.drop_vectors(session, new_texts)
@@ -147,11 +154,15 @@ class EntryWriter:
 
 
 def _may_move(stored: LockedEntry, entry: LockedEntry, policy: SuspiciousContent) -> bool:
-    """Whether a change can put the entry into quarantine, or end it: it has other flags, or another text and flags."""
+    """Whether a change can put the entry into quarantine, or end it.
+
+    It can if something that is screened has changed; for a tenant that does not quarantine, the text or the flags.
+    """
     flags = flags_of(entry.metadata)
-    if flags == flags_of(stored.metadata) and not differs(stored, entry):
-        return False
-    return stored.quarantined or (policy == "quarantine" and bool(flags))
+    if policy == "quarantine":
+        changed = content_of(entry) != content_of(stored) or flags != flags_of(stored.metadata)
+        return changed and (stored.quarantined or bool(flags))
+    return stored.quarantined and (differs(stored, entry) or flags != flags_of(stored.metadata))
 
 
 def _brought_back(stored: WrittenEntry, draft: EntryDraft) -> EntryDraft:
@@ -163,3 +174,11 @@ def _brought_back(stored: WrittenEntry, draft: EntryDraft) -> EntryDraft:
 def failed_result(index: int, error: FieldError, entry_id: UUID | None = None) -> BulkResult:
     """The result for a draft that is refused because of `error`."""
     return BulkResult(index, entry_id, "failed", str(error))
+
+
+async def note_writes(session: TenantSession, actor: str, results: Sequence[BulkResult]) -> None:
+    """Record in the audit trail which entries were written."""
+    touched = [r.id for r in results if r.id is not None and r.status in ("created", "updated")]
+    if touched:
+        counts = {s: sum(r.status == s for r in results) for s in ("created", "updated")}
+        await audit.write_audit(session, actor, "entry.write", list(dict.fromkeys(touched)), counts)

@@ -14,6 +14,7 @@ from app.db.queries.tenants.erasures import Dependent, HeldErasure
 from app.db.queries.tenants.removal import VisitedReceipts, Words
 from app.db.queries.work import jobs as queue
 from app.db.session import TenantSession
+from app.knowledge.quarantine.releases import forget_releases
 from app.knowledge.search.journal.continuation import FILTERS
 
 ENTRIES = 200
@@ -86,6 +87,7 @@ async def _remove_entries(session: TenantSession, held: HeldErasure, ids: Sequen
     _name(held, await rows.find_dependents(session, held.id, entries=ids))
     words = await rows.find_words(session, ids)
     add(held.removed, await rows.count_traces(session, entries=ids))
+    add(held.removed, {"released_texts": await forget_releases(session, ids)})
     await rows.delete_entries(session, ids)
     removed = await rows.delete_unused_words(session, words)
     add(held.removed, {"lexeme_statistics": len(removed)})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, get_args
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import replace
+from typing import get_args
 from uuid import UUID
 
 from app.db.database import Database
@@ -15,42 +14,28 @@ from app.db.queries.knowledge.assets import Asset, AssetContent, LockedAsset, Ne
 from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue
 from app.db.session import TenantSession
-from app.documents.formats import detect_format
 from app.errors import (
     AssetNotFound,
     ConcurrentWrites,
-    FieldError,
-    InvalidInput,
     NotFailed,
     TextNotReady,
     TooLarge,
 )
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
+from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.changes import AssetDraft, require_version, write_change
+from app.knowledge.ingestion.uploads import Upload as Upload
+from app.knowledge.ingestion.uploads import check_upload
 from app.knowledge.paging import NEWEST_FIRST, Page, PageRequest
+from app.knowledge.quarantine.service import require_released
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room, refuse_entries
-from app.knowledge.text import STORABLE, is_storable
 from app.knowledge.vocabulary import AssetSort
 
 MAX_UPLOAD = 50 * 1024 * 1024
 PART_BYTES = 1 << 20
 """Most bytes of an original that are read at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A file as a caller sends it. An unset field of an existing asset keeps its value."""
-
-    name: str
-    data: bytes
-    declared_type: str | None = None
-    external_id: str | None = None
-    tags: Sequence[str] | Unset = UNSET
-    roles: Sequence[str] | Unset = UNSET
-    metadata: Mapping[str, Any] | Unset = UNSET
 
 
 class AssetService:
@@ -88,14 +73,19 @@ class AssetService:
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
             for _ in range(5):
+                same_id = await db.find_same_id(session, new.external_id, new.sha256)
+                if same_id is not None:
+                    await queue.hold_subject(session, "ingest_asset", str(same_id))
                 same = await db.find_same_asset(session, new.external_id, new.sha256)
                 asset_id, work = await self.store(session, new, draft, same, room, actor)
                 if asset_id is not None:
                     break
             else:
                 raise ConcurrentWrites("other requests are writing the same file; try again")
+            # Read here: once the transaction has ended, another caller can delete the asset.
+            stored = (await db.fetch_assets(session, [asset_id]))[asset_id]
         self._jobs.wake()
-        return await self.get(tenant_id, asset_id), work
+        return stored, work
 
     async def store(
         self,
@@ -159,8 +149,9 @@ class AssetService:
             changed = await write_change(session, self._jobs, stored, draft.merge(stored), room)
             if changed:
                 await _note_change(session, actor, asset_id, changed)
+            now = (await db.fetch_assets(session, [asset_id]))[asset_id]
         self._jobs.wake()
-        return await self.get(tenant_id, asset_id)
+        return now
 
     async def get(self, tenant_id: UUID, asset_id: UUID) -> Asset:
         """One asset. Raises AssetNotFound."""
@@ -196,23 +187,33 @@ class AssetService:
             found = await db.fetch_assets(session, [place.id for place in page.items])
         return Page([found[place.id] for place in page.items], page.next_cursor)
 
-    async def text(self, tenant_id: UUID, asset_id: UUID) -> str:
+    async def text(self, tenant_id: UUID, asset_id: UUID, *, include_quarantined: bool = False) -> str:
         """The extracted text; `char_start` and `char_end` of chunks are offsets in it.
 
-        Raises AssetNotFound, and Conflict while there is no text yet.
+        Raises AssetNotFound, Conflict while there is no text yet, and Quarantined if a part of it is in quarantine,
+        without `include_quarantined`.
         """
         async with self._database.tenant_session(tenant_id) as session:
             extracted = await db.fetch_text(session, asset_id)
+            if not include_quarantined:
+                await require_released(session, asset_id)
         if extracted is None:
             raise AssetNotFound("there is no asset with this id")
         if extracted.text is None:
             raise TextNotReady("the asset has no text yet: see its status")
         return extracted.text
 
-    async def content(self, tenant_id: UUID, asset_id: UUID) -> AssetContent:
-        """Describe the original bytes, which `read_content` returns. Raises AssetNotFound."""
+    async def content(
+        self, tenant_id: UUID, asset_id: UUID, *, include_quarantined: bool = False
+    ) -> AssetContent:
+        """Describe the original bytes, which `read_content` returns.
+
+        Raises AssetNotFound, and Quarantined if a part of the text is in quarantine, without `include_quarantined`.
+        """
         async with self._database.tenant_session(tenant_id) as session:
             content = await db.fetch_content(session, asset_id)
+            if not include_quarantined:
+                await require_released(session, asset_id)
         if content is None:
             raise AssetNotFound("there is no asset with this id")
         return content
@@ -235,14 +236,16 @@ class AssetService:
             self._trail.attempt(tenant_id, actor, "asset.retry", [asset_id]),
             self._database.tenant_session(tenant_id) as session,
         ):
+            await queue.hold_subject(session, "ingest_asset", str(asset_id))
             if asset_id not in await db.fetch_assets(session, [asset_id]):
                 raise AssetNotFound("there is no asset with this id")
             if not await db.retry_asset(session, asset_id):
                 raise NotFailed("only a failed asset can be retried")
             await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
             await audit.write_audit(session, actor, "asset.retry", [asset_id], {})
+            now = (await db.fetch_assets(session, [asset_id]))[asset_id]
         self._jobs.wake()
-        return await self.get(tenant_id, asset_id)
+        return now
 
     async def delete(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> None:
         """Delete an asset with its chunks, and cancel its job. Raises AssetNotFound."""
@@ -259,26 +262,7 @@ class AssetService:
     def check(self, upload: Upload) -> tuple[NewAsset, AssetDraft]:
         """Check a file, and recognise its format. Raises InvalidInput, TooLarge and UnsupportedMediaType."""
         self.check_size(len(upload.data))
-        # Some clients send a path: only its last part is the name.
-        name = upload.name.replace("\\", "/").rpartition("/")[2].strip()
-        if not 1 <= len(name) <= 512 or not is_storable(name):
-            raise InvalidInput([FieldError("file", f"needs a name of 1 to 512 characters, {STORABLE}")])
-        given = EntryDraft(
-            tags=upload.tags, roles=upload.roles, metadata=upload.metadata, external_id=upload.external_id
-        )
-        valid = check_draft(given)
-        kind = detect_format(upload.data, name, upload.declared_type)
-        new = NewAsset(
-            external_id=upload.external_id,
-            name=name,
-            media_type=kind.media_type,
-            sha256=hashlib.sha256(upload.data).digest(),
-            original=upload.data,
-            tags=() if isinstance(valid.tags, Unset) else valid.tags,
-            roles=("all",) if isinstance(valid.roles, Unset) else valid.roles,
-            metadata={} if isinstance(valid.metadata, Unset) else valid.metadata,
-        )
-        return new, AssetDraft(tags=valid.tags, roles=valid.roles, metadata=valid.metadata)
+        return check_upload(upload)
 
 
 def _inherit(new: NewAsset, merged: LockedAsset) -> NewAsset:

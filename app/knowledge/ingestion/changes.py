@@ -13,13 +13,10 @@ from app.db.queries.knowledge.chunks import ChunkChange, change_chunks
 from app.db.session import TenantSession
 from app.errors import PreconditionFailed
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
-from app.knowledge.entries.entry import FOUND, PLACE, inheritable
+from app.knowledge.entries.entry import PLACE, inheritable
 from app.knowledge.quarantine.flagging import flag_chunks, screen_fields
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.quotas import Room
-
-OWN = FOUND | {"char_start", "char_end"}
-"""The part of `PLACE` that is never inherited; the rest is inherited in documents without pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +74,7 @@ async def write_change(
         tags=wanted.tags if "tags" in changed else None,
         roles=wanted.roles if "roles" in changed else None,
         metadata=inheritable(wanted.metadata) if "metadata" in changed else None,
-        place=_kept_keys(stored),
+        place=sorted(PLACE),
         titles=titles if titles[0] != titles[1] else None,
     )
     if change == ChunkChange(place=change.place):
@@ -93,9 +90,3 @@ async def write_change(
         await vectors.mark_pending(session, touched)
         await jobs.enqueue(session, "embed_entries", "entries")
     return changed
-
-
-def _kept_keys(stored: LockedAsset) -> list[str]:
-    """The keys of a chunk's metadata that hold its position, and not a value of the asset's metadata."""
-    has_pages = stored.total_pages is not None
-    return sorted(k for k in PLACE if k in OWN or has_pages or k not in stored.metadata)

@@ -17,6 +17,7 @@ from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
 from app.db.session import TenantSession
 from app.documents.screening.rules import Flag
 from app.documents.screening.screen import FLAGS, screen
+from app.knowledge.quarantine.releases import find_released
 from app.knowledge.vocabulary import SuspiciousContent
 
 FLAGS_KEY = "flags"
@@ -71,7 +72,7 @@ async def flag_changed(
     A chunk keeps the flags that it has: they are those of its place in the document, and change when it is ingested
     again. What has not changed keeps its flags; with the policy `keep`, a new text has none.
     """
-    touched = [entry for entry in changed if _content(entry) != _content(stored[entry.id])]
+    touched = [entry for entry in changed if content_of(entry) != content_of(stored[entry.id])]
     found = await _screen_all(touched) if policy != "keep" else [[]] * len(touched)
     flags: dict[Any, list[Flag]] = {entry.id: found for entry, found in zip(touched, found, strict=True)}
     for entry in touched:
@@ -95,7 +96,7 @@ def add_inherited(rows: list[ChunkRow], name: str, inherited: Inherited) -> list
 
 
 async def flag_chunks(session: TenantSession, asset_id: UUID, flags: Sequence[Flag]) -> None:
-    """Add flags to the stored chunks of an asset."""
+    """Add the flags of the fields that an asset has now to its stored chunks, and judge these again."""
     if flags and (policy := await quarantine.fetch_policy(session)) != "keep":
         await judge_chunks(
             session, asset_id, await quarantine.add_flags(session, asset_id, flags, FLAGS), policy
@@ -105,16 +106,23 @@ async def flag_chunks(session: TenantSession, asset_id: UUID, flags: Sequence[Fl
 async def judge_chunks(
     session: TenantSession, asset_id: UUID, flagged: Sequence[UUID], policy: SuspiciousContent
 ) -> None:
-    """Quarantine newly flagged chunks of an asset, if the tenant does so, and count its flags."""
+    """Quarantine flagged chunks of an asset that are not released, if the tenant does so, and count its flags."""
     if flagged:
         await apply_policy(session, flagged, policy)
         await quarantine.count_flags(session, asset_id)
 
 
 async def apply_policy(session: TenantSession, ids: Sequence[UUID], policy: SuspiciousContent) -> None:
-    """Quarantine flagged entries that were just written, if the tenant does so."""
+    """Quarantine flagged entries that were just written and are not released, if the tenant does so."""
     if policy == "quarantine" and ids:
-        await quarantine.apply_quarantine(session, ids, quarantines=True)
+        await judge(session, ids, policy)
+
+
+async def judge(session: TenantSession, ids: Sequence[UUID], policy: SuspiciousContent) -> None:
+    """Quarantine entries that were just changed, or end their quarantine, as the tenant's policy wants it."""
+    quarantines = policy == "quarantine"
+    released = await find_released(session, ids) if quarantines else []
+    await quarantine.judge(session, ids, released, quarantines=quarantines)
 
 
 def _flagged(entry: Written, flags: Sequence[Flag]) -> Written:
@@ -122,7 +130,8 @@ def _flagged(entry: Written, flags: Sequence[Flag]) -> Written:
     return entry if metadata is entry.metadata else replace(entry, metadata=metadata)
 
 
-def _content(entry: WrittenEntry) -> tuple[Any, ...]:
+def content_of(entry: WrittenEntry) -> tuple[Any, ...]:
+    """The fields that are screened."""
     return entry.title, entry.content, entry.tags, with_flags(entry.metadata, ())
 
 

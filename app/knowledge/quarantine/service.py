@@ -9,12 +9,23 @@ from app.db.database import Database
 from app.db.queries.knowledge import entries, quarantine
 from app.db.queries.knowledge.entries import Entry
 from app.db.queries.tenants import audit
-from app.errors import InvalidInput
+from app.db.session import TenantSession
+from app.errors import InvalidInput, Quarantined
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
+from app.knowledge.quarantine.releases import find_released, note_releases
 
 MAX_RELEASED = 1_000
 """Most ids in one release."""
+
+HELD_ENTRY = "the entry is in quarantine: this requires the role creator or tenant_admin"
+HELD_ASSET = "a part of the text is in quarantine: this requires the role creator or tenant_admin"
+
+
+async def require_released(session: TenantSession, asset_id: UUID) -> None:
+    """Check, after a text of the asset was read, that none of it is in quarantine. Raises Quarantined."""
+    if await quarantine.is_held(session, asset_id):
+        raise Quarantined(HELD_ASSET)
 
 
 class QuarantineService:
@@ -56,14 +67,18 @@ class QuarantineService:
     ) -> list[UUID]:
         """End the quarantine of these entries and of the chunks of these assets; return the released entries.
 
-        The same text is not quarantined again for the same flags, wherever it is written, and also others that have
-        it are released. Ids that are not in quarantine are skipped. Raises InvalidInput for no ids or too many.
+        Their flagged fields are released: a text, title, tag or metadata is not quarantined again for the flags that
+        it has now, wherever it is written. Others with the same text and nothing else that is flagged are released
+        too. Ids that are not in quarantine are skipped. Raises InvalidInput for no ids or too many.
         """
         if not 1 <= len(entry_ids) + len(asset_ids) <= MAX_RELEASED:
             raise InvalidInput.of("entry_ids", f"must be, with asset_ids, 1 to {MAX_RELEASED} ids")
         async with self._database.tenant_session(tenant_id) as session:
-            released = await quarantine.release(session, entry_ids, asset_ids)
+            named, others = await quarantine.choose(session, entry_ids, asset_ids)
+            await note_releases(session, named)
+            released = sorted([*named, *await find_released(session, others)])
             if released:
+                await quarantine.release(session, released)
                 await audit.write_audit(
                     session, actor, "quarantine.release", released, {"entries": len(released)}
                 )

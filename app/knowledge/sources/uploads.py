@@ -7,8 +7,9 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.knowledge import assets, sources
-from app.db.queries.knowledge.assets import Asset
+from app.db.queries.knowledge.assets import Asset, LockedAsset
 from app.db.queries.knowledge.sources import WantedItem
+from app.db.queries.work import jobs as queue
 from app.db.session import TenantSession
 from app.errors import (
     InvalidInput,
@@ -51,7 +52,7 @@ class SourceUploads:
             raise InvalidInput.of("external_id", "is required with source: an item of its manifest")
         refusal: KnowledgeError | None = None
         tenant = await self._tenants.context(tenant_id)
-        work, asset_id = False, None
+        work, stored = False, None
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
             item = await _find_item(session, source, run, external_id)
@@ -67,20 +68,26 @@ class SourceUploads:
                     raise ItemChanged(
                         "the bytes differ from the digest in the manifest: list the origin again"
                     )
-                same = None if item.asset_id is None else await assets.lock_asset(session, item.asset_id)
+                same = None if item.asset_id is None else await _lock_asset(session, item.asset_id)
                 again = item.stored_digest is None
                 new = replace(new, source=source)
                 asset_id, work = await self._files.store(session, new, draft, same, room, actor, again=again)
                 assert asset_id is not None  # only the index of assets without a source refuses one
                 await sources.store_item(session, source, external_id, asset_id)
+                stored = (await assets.fetch_assets(session, [asset_id]))[asset_id]
         if refusal is not None or not work:
             async with self._database.tenant_session(tenant_id) as session:
                 await sources.agree(session, source)
         if refusal is not None:
             raise refusal
-        assert asset_id is not None
+        assert stored is not None
         self._jobs.wake()
-        return await self._files.get(tenant_id, asset_id), work
+        return stored, work
+
+
+async def _lock_asset(session: TenantSession, asset_id: UUID) -> LockedAsset | None:
+    await queue.hold_subject(session, "ingest_asset", str(asset_id))
+    return await assets.lock_asset(session, asset_id)
 
 
 async def _find_item(session: TenantSession, source: str, run: int, external_id: str) -> WantedItem:

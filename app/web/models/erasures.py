@@ -15,7 +15,13 @@ class NewErasure(RequestBody):
     """What to erase: exactly one of the fields."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"entry_id": "0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33"}]}
+        json_schema_extra={
+            "examples": [{"entry_id": "0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33"}],
+            "oneOf": [
+                {"required": [name], "properties": {name: {"type": "string"}}}
+                for name in ("asset_id", "entry_id", "subject")
+            ],
+        }
     )
 
     asset_id: UUID | None = Field(None, description="An asset, with its chunks.")

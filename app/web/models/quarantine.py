@@ -17,7 +17,13 @@ class Release(RequestBody):
     """Entries to release from quarantine, and assets whose chunks are released; 1 to 1,000 ids together."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"entry_ids": ["0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11"]}]}
+        json_schema_extra={
+            "examples": [{"entry_ids": ["0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11"]}],
+            "anyOf": [
+                {"required": [name], "properties": {name: {"minItems": 1}}}
+                for name in ("entry_ids", "asset_ids")
+            ],
+        }
     )
 
     entry_ids: Ids = Field(default_factory=list)

@@ -204,7 +204,8 @@ class HitModel(BaseModel):
     metadata: dict[str, Any] = Field(
         description="A chunk also has char_start and char_end in the asset's text; headings, those above it from the"
         " topmost; page and total_pages if the asset has pages or slides; page_end if the chunk continues on a later"
-        " page; ocr, if its text was recognised on an image and can contain errors.",
+        " page; ocr, if its text was recognised on an image and can contain errors; header_chars, the length of the"
+        " header of its table, which its content begins with and which stands before char_start.",
         examples=[
             {
                 "char_start": 0,

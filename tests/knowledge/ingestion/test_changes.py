@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
-from app.errors import AssetNotFound, InvalidInput, PreconditionFailed
+from app.errors import AssetNotFound, InvalidInput, PartOfAsset, PreconditionFailed
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import PLACE
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
+from app.mcp.citations import cite
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
@@ -108,6 +110,27 @@ async def test_pages_of_chunks_are_kept(services: Services, tenant: Tenant, run_
     chunks = await chunks_of(services, tenant, asset)
     assert [c.metadata["page"] for c in chunks] == pages
     assert {c.metadata["a"] for c in chunks} == {1}
+
+
+async def test_a_page_in_the_metadata_of_a_file_without_pages_is_not_one_of_its_chunks(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    asset, _ = await services.assets.upload(
+        tenant.id, Upload("a.md", SECTIONS, metadata={"page": 7, "total_pages": 9, "k": 1})
+    )
+    await run_jobs()
+    await services.assets.change(tenant.id, asset.id, AssetDraft(metadata={"page": 8, "k": 2}))
+    stored = await services.assets.get(tenant.id, asset.id)
+    assert stored.metadata == {"page": 8, "k": 2}
+    result = await services.search.search(tenant.id, SearchQuery(query="pilots tugs", mode="keyword"))
+    chunks = await chunks_of(services, tenant, asset)
+    assert {c.metadata["k"] for c in chunks} == {2}
+    assert not any({"page", "total_pages"} & c.metadata.keys() for c in chunks)
+    assert {cite(hit).page for hit in result} == {None}
+    with pytest.raises(PartOfAsset, match="page of its metadata"):
+        await services.entries.change(
+            tenant.id, chunks[0].id, EntryDraft(metadata={**chunks[0].metadata, "page": 7})
+        )
 
 
 async def test_change_while_the_file_is_read_is_inherited(

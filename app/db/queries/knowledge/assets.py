@@ -63,7 +63,6 @@ class LockedAsset:
     name: str
     title: str | None
     own_title: str | None
-    total_pages: int | None
     tags: Sequence[str]
     roles: Sequence[str]
     metadata: Mapping[str, Any]
@@ -169,6 +168,14 @@ async def find_same_asset(
     return await session.fetch_one_as(LockedAsset, SQL["find_same"], external_id=external_id, sha256=sha256)
 
 
+async def find_same_id(session: TenantSession, external_id: str | None, sha256: bytes) -> UUID | None:
+    """The id of that asset, which is not locked."""
+    found: UUID | None = await session.fetch_value(
+        SQL["find_same_id"], external_id=external_id, sha256=sha256
+    )
+    return found
+
+
 async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:
     """Insert an asset; False when another writer has just inserted the same."""
     added = await session.execute(
@@ -253,15 +260,9 @@ async def set_progress(
     session: TenantSession, job: Job, asset_id: UUID, generation: int, progress: float
 ) -> bool:
     """Record progress; False when the asset was deleted or has a newer version, or the claim is lost."""
-    touched = await session.execute(
-        SQL["set_progress"],
-        id=asset_id,
-        generation=generation,
-        progress=progress,
-        job_id=job.id,
-        fence=job.fence,
-    )
-    return touched > 0
+    reached = {"generation": generation, "progress": progress}
+    claim = {"job_id": job.id, "fence": job.fence}
+    return await session.execute(SQL["set_progress"], id=asset_id, **reached, **claim) > 0
 
 
 async def finish_asset(

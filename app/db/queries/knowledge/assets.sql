@@ -1,11 +1,17 @@
 -- Assets.
 
 -- name: find_same
-select id, sha256, byte_size, name, given_title as title, title as own_title, total_pages, tags, roles, metadata, version
+select id, sha256, byte_size, name, given_title as title, title as own_title, tags, roles, metadata, version
   from assets
  where tenant_id = :tenant_id and source is null
    and case when :external_id::text is null then sha256 = :sha256 else external_id = :external_id end
  order by (external_id is null) desc, created_at limit 1 for update;
+
+-- name: find_same_id
+select id from assets
+ where tenant_id = :tenant_id and source is null
+   and case when :external_id::text is null then sha256 = :sha256 else external_id = :external_id end
+ order by (external_id is null) desc, created_at limit 1;
 
 -- name: insert
 insert into assets (tenant_id, id, source, external_id, name, media_type, byte_size, sha256, original, tags, roles, metadata)
@@ -21,7 +27,7 @@ update assets
  where tenant_id = :tenant_id and id = :id;
 
 -- name: lock
-select id, sha256, byte_size, name, given_title as title, title as own_title, total_pages, tags, roles, metadata, version
+select id, sha256, byte_size, name, given_title as title, title as own_title, tags, roles, metadata, version
   from assets
  where tenant_id = :tenant_id and id = :id for update;
 

@@ -87,9 +87,13 @@ async def fetch_vectors(session: TenantSession, entry_id: UUID) -> list[EntryVec
     return await session.fetch_as(EntryVectors, SQL["vectors"], id=entry_id)
 
 
-async def fetch_connections(session: TenantSession, entry_id: UUID, limit: int) -> list[Connection]:
+async def fetch_connections(
+    session: TenantSession, entry_id: UUID, limit: int, include_quarantined: bool
+) -> list[Connection]:
     """Entries linked from or to the entry, each with an excerpt."""
-    return await session.fetch_as(Connection, SQL["connections"], id=entry_id, limit=limit)
+    return await session.fetch_as(
+        Connection, SQL["connections"], id=entry_id, limit=limit, include_quarantined=include_quarantined
+    )
 
 
 async def count_accesses(session: TenantSession, entry_id: UUID) -> int:

@@ -34,6 +34,7 @@ with origin as (
 )
 select f.relation, e.id, e.entry_type, e.title, left(e.content, 160) as excerpt
   from found f join entries e on e.tenant_id = :tenant_id and e.id = f.id
+ where :include_quarantined or not e.quarantined
  order by f.rank, f.place;
 
 -- name: accesses

@@ -3,29 +3,49 @@
 -- name: policy
 select coalesce(settings ->> 'suspicious_content', 'flag') from tenants where id = :tenant_id;
 
--- name: apply
--- Quarantines the flagged entries among these, except those whose text was released with these flags, and ends the
--- quarantine of the others.
+-- name: has_releases
+select exists (select from released_texts where tenant_id = :tenant_id);
+
+-- name: judge
+-- Quarantines the flagged entries among these, except those that are released, and ends the quarantine of the others.
 with judged as (
-  select e.id, :quarantines::boolean and e.metadata ? 'flags'
-               and not exists (
-                 select from released_texts r
-                  where r.tenant_id = :tenant_id and r.text_hash = e.text_hash
-                    and to_jsonb(r.flags) @> (e.metadata -> 'flags')) as wanted
+  select e.id, :quarantines::boolean and e.metadata ? 'flags' and e.id <> all (:released::uuid[]) as wanted
     from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update of e
 )
 update entries e set quarantined = j.wanted
   from judged j where e.tenant_id = :tenant_id and e.id = j.id and e.quarantined <> j.wanted;
 
+-- name: screened
+-- What was screened of these flagged entries.
+select e.id, a.name as asset_name, e.title, e.content, e.tags, e.metadata
+  from entries e left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
+ where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) and e.metadata ? 'flags';
+
+-- name: written
+-- The fields of these entries and of their former versions that can have been released.
+select e.id, a.name as asset_name, e.title, e.content, e.tags, e.metadata
+  from entries e left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
+ where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[])
+union all
+select f.id, null, f.title, f.content, f.tags, f.metadata
+  from former_entries f where f.tenant_id = :tenant_id and f.id = any (:ids::uuid[]);
+
+-- name: released
+select text_hash, flags from released_texts where tenant_id = :tenant_id and text_hash = any (:hashes::bytea[]);
+
+-- name: forget_releases
+delete from released_texts where tenant_id = :tenant_id and text_hash = any (:hashes::bytea[]);
+
 -- name: add_flags
--- Adds flags to the chunks of an asset; returns those that did not have them all.
 update entries e
    set metadata = e.metadata || jsonb_build_object('flags', (
          select jsonb_agg(k.flag order by k.place) from unnest(:known::text[]) with ordinality k (flag, place)
           where k.flag = any (:flags::text[]) or coalesce(e.metadata -> 'flags', '[]') ? k.flag))
  where e.tenant_id = :tenant_id and e.asset_id = :asset_id
-   and not coalesce(e.metadata -> 'flags', '[]') @> to_jsonb(:flags::text[])
-returning e.id;
+   and not coalesce(e.metadata -> 'flags', '[]') @> to_jsonb(:flags::text[]);
+
+-- name: flagged_chunks
+select e.id from entries e where e.tenant_id = :tenant_id and e.asset_id = :asset_id and e.metadata ? 'flags';
 
 -- name: count_flags
 -- What an asset tells of its chunks.
@@ -44,25 +64,24 @@ select e.created_at as key, e.id, octet_length(e.content) + octet_length(e.metad
    and (:after_id::uuid is null or (e.created_at, e.id) < (:after_key, :after_id))
  order by e.created_at desc, e.id desc limit :limit;
 
+-- name: is_held
+select exists (select from entries where tenant_id = :tenant_id and asset_id = :asset_id and quarantined);
+
 -- name: choose
--- The quarantined entries among these, or of these assets, and all others with the same text and no other flag.
-with chosen as materialized (
-  select e.text_hash, e.metadata -> 'flags' as flags from entries e
+-- The quarantined entries among these, or of these assets, and as not named all others with the same content.
+with named as materialized (
+  select e.id, e.content_hash from entries e
    where e.tenant_id = :tenant_id and e.quarantined
      and (e.id = any (:ids::uuid[]) or e.asset_id = any (:asset_ids::uuid[]))
 )
-select e.id from entries e
- where e.tenant_id = :tenant_id and e.quarantined
-   and exists (select from chosen c where c.text_hash = e.text_hash and c.flags @> (e.metadata -> 'flags'))
- order by e.id for update;
+select e.id, exists (select from named n where n.id = e.id) as named from entries e
+ where e.tenant_id = :tenant_id and e.quarantined and e.content_hash in (select content_hash from named)
+ order by e.id for update of e;
 
--- name: note_release
--- The text is not quarantined again for the flags that it has now.
+-- name: note_releases
 insert into released_texts as r (tenant_id, text_hash, flags)
-select :tenant_id, e.text_hash, array_agg(distinct f.flag order by f.flag)
-  from entries e cross join lateral jsonb_array_elements_text(e.metadata -> 'flags') f (flag)
- where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[])
- group by e.text_hash order by e.text_hash
+select :tenant_id, n.text_hash, array(select jsonb_array_elements_text(n.flags))
+  from unnest(:hashes::bytea[], :flags::jsonb[]) n (text_hash, flags) order by n.text_hash
 on conflict (tenant_id, text_hash) do update
    set flags = array(select distinct f from unnest(r.flags || excluded.flags) f order by f), released_at = clock_timestamp();
 

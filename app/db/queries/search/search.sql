@@ -74,7 +74,8 @@ select count(*) from keyword.search(:tenant_id, array['rehearsal'], array['engli
 -- A stop word of a language of the tenant is not completed. An identifier is completed as a whole, before its last part.
 --
 -- The most similar word differs by one letter or by the order of two, if there is one; with :strict, others are not
--- considered, nor words that only have another ending. The vocabulary is lexeme_statistics or, for a small tenant without statistics, its entries. Comparing is the
+-- considered, nor words that only have another ending. The vocabulary is lexeme_statistics or, for a small tenant without statistics, its entries,
+-- without quarantined ones. Comparing is the
 -- main cost: only the five longest words are looked up, each among the 3,000 most used words of similar length. Neither
 -- vocabulary is complete, so the entries are checked at the end, without the search's filter: a word that one of them has
 -- is spelt correctly.
@@ -111,7 +112,7 @@ with languages as materialized (
 ), vocabulary as materialized (
   select s.word as lexeme, s.ndoc as entries
     from ts_stat(case when (select sum(entries) from languages) < 1000 and exists (select from words)
-      then format('select lexemes from public.entries where tenant_id = %L and lexemes @@ %L', :tenant_id::uuid,
+      then format('select lexemes from public.entries where tenant_id = %L and not quarantined and lexemes @@ %L', :tenant_id::uuid,
                   (select string_agg(keyword.word_query(initial) || ':*', ' | ') from words))
       else 'select null::tsvector where false' end) s
 )

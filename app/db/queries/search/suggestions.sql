@@ -45,8 +45,8 @@ with corpus as (
   select s.word as lexeme, s.ndoc as entries
     from ts_stat(case when exists (select from lexeme_statistics where tenant_id = :tenant_id)
       then 'select null::tsvector where false'
-      else format('select lexemes from public.entries where tenant_id = %L order by created_at desc, id desc limit 200',
-                  :tenant_id::uuid) end) s
+      else format('select lexemes from public.entries where tenant_id = %L and not quarantined
+                    order by created_at desc, id desc limit 200', :tenant_id::uuid) end) s
 ), words as materialized (
   select u.lexeme collate "C" as lexeme, min(u.positions[1]) as place
     from corpus_statistics l cross join lateral unnest(text_lexemes(l.language, :query)) u

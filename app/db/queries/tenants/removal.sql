@@ -63,10 +63,6 @@ select place, rows
         union all
         select 'access_counts', count(*) from access_counts where tenant_id = :tenant_id and entry_id = any (:entries::uuid[])
         union all
-        select 'released_texts', count(*) from released_texts
-         where tenant_id = :tenant_id
-           and text_hash in (select e.text_hash from entries e where e.tenant_id = :tenant_id and e.id = any (:entries::uuid[]))
-        union all
         select 'feedback', count(*) from feedback where tenant_id = :tenant_id and entry_id = any (:entries::uuid[])
         union all
         select 'deliveries', count(*) from deliveries where tenant_id = :tenant_id and entry_id = any (:entries::uuid[])
@@ -81,11 +77,6 @@ select place, rows
 delete from deliveries where tenant_id = :tenant_id and entry_id = any (:ids::uuid[]);
 
 -- name: delete_entries
-with released as (
-  delete from released_texts r
-   where r.tenant_id = :tenant_id
-     and r.text_hash in (select e.text_hash from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]))
-)
 delete from entries where tenant_id = :tenant_id and id = any (:ids::uuid[]);
 
 -- name: delete_tags

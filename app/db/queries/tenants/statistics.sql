@@ -1,10 +1,11 @@
 -- Statistics of a tenant's entries and searches, for ranking, upkeep and admins.
 
 -- name: refresh_lexemes
--- Document frequencies of lexemes in at least :least entries; ts_stat reads each tsvector of the tenant once.
+-- Document frequencies of lexemes in at least :least entries; ts_stat reads each tsvector of the tenant once. The words of
+-- quarantined entries do not count: corrections and suggestions would show them.
 with counted as (
   select word, ndoc from ts_stat(format(
-    'select lexemes from public.entries where tenant_id = %L', :tenant_id::uuid))
+    'select lexemes from public.entries where tenant_id = %L and not quarantined', :tenant_id::uuid))
    where ndoc >= :least
 ), gone as (
   delete from lexeme_statistics l where l.tenant_id = :tenant_id and l.lexeme not in (select word from counted)

@@ -210,6 +210,16 @@ async def count_jobs(database: Database) -> list[QueueFigures]:
     return list(found.values())
 
 
+async def hold_subject(session: TenantSession, kind: JobKind, subject: str) -> None:
+    """Wait for others that hold or cancel jobs of this subject, and make later ones wait.
+
+    A deletion locks the job first and then the asset, as the worker does. A caller that locks the asset first and then
+    queues a job must call this before, or the two could deadlock.
+    """
+    await session.fetch(SQL["hold_subject"], kind=kind, subject=subject)
+
+
 async def cancel_jobs(session: TenantSession, kind: JobKind, subject: str) -> None:
     """Remove a job, queued or running; a worker that runs it finds that its claim is lost."""
+    await hold_subject(session, kind, subject)
     await session.execute(SQL["cancel"], kind=kind, subject=subject)

@@ -54,6 +54,10 @@ select model_id from tenants where id = :tenant_id;
 select coalesce((select m.paused_until > clock_timestamp() - :within::interval
                    from embedding_models m join tenants t on t.model_id = m.id where t.id = :tenant_id), false);
 
+-- name: hold_subject
+-- Until the transaction ends, others that cancel or hold jobs of this subject wait.
+select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' ' || :kind || ' ' || :subject, 0));
+
 -- name: cancel
 delete from jobs where tenant_id = :tenant_id and kind = :kind and subject = :subject;
 

@@ -23,6 +23,7 @@ RENDERED = {
     "numbers": ("2024. was good\n3) next", "2024. was good · 3) next"),
     "quote": ("> said\n> so", "said so"),
     "table": ("| a | b |\n|---|---|\n| 1 | `2` |", "a · b · 1 · 2"),
+    "rest of a table": ("--- | :-: |\n| 1 | 2 |", "| 1 | 2 |"),
     "comment": ("a <!-- hidden\nb --> c\n\n<!-- block\n\n -->\nd", "a c d"),
     "unclosed comment": ("a <!-- b", "a <!-- b"),
     "html": ('<p class="x>y">One<br>two</p>\n<ul><li>a<li>b</ul>', "One two · a · b"),

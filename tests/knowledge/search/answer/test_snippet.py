@@ -18,6 +18,16 @@ def snippet(content: str, query: str, lexemes: list[str], **given: object) -> Sn
     return SnippetMaker(query).make(content=content, lexemes=lexemes, **values)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("is_markdown", [False, True])
+def test_the_line_below_the_header_of_a_table_is_not_shown(is_markdown: bool) -> None:
+    content = "Prices:\n\n| berth | fee |\n| --- | ---: |\n| A-1 | 30 - 40 |\n"
+    made = SnippetMaker("fee").make(None, content, "english", ["fee"], None, is_markdown=is_markdown)
+    assert "---" not in made.text
+    assert all(cell in made.text for cell in ("berth", "fee", "A-1", "30 - 40"))
+    assert content[made.start : made.end].startswith("Prices")
+    assert "30 - 40" in content[made.start : made.end]
+
+
 def test_short_content_is_shown_completely_with_white_space_folded() -> None:
     shown = snippet("A  boat\n\nin the\tharbour.", "boats", ["boat"])
     assert shown == Snippet("A boat in the harbour.", ("boats",), 0, 24)

@@ -9,7 +9,15 @@ from typing import Any, Final, TypeAlias
 import pyromark
 
 from app.knowledge.search.answer.plain_text.html import write_html
-from app.knowledge.search.answer.plain_text.text import BREAK, SPACE, PlainText, Writer, fold, unify_spaces
+from app.knowledge.search.answer.plain_text.text import (
+    BREAK,
+    DELIMITER,
+    SPACE,
+    PlainText,
+    Writer,
+    fold,
+    unify_spaces,
+)
 
 _OPTIONS: Final = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH
 MOST_EVENTS = 4_000
@@ -80,7 +88,9 @@ class _Renderer:
         value = event[kind]
         if kind == "Text":
             # A character reference has another length than its text; all other text is as in the source.
-            self.writer.write(self._source[start:end] if len(value) == end - start else value, start)
+            # Below a header that is not in the source, a delimiter is text.
+            if not (value.endswith("|") and DELIMITER.fullmatch(value)):
+                self.writer.write(self._source[start:end] if len(value) == end - start else value, start)
         elif kind == "Start":
             self._open(value if value.__class__ is str else next(iter(value)), start, end)
             end = start + 1

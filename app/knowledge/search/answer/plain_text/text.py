@@ -18,6 +18,9 @@ _STOPS = frozenset(".:;,!?…–—·。、，；：！？")
 _ODD_SPACE = re.compile(r"[^\S \n]")
 _RUN = re.compile(r"\S+(?: \S+)*")
 
+DELIMITER = re.compile(r"^[ \t]*\|?(?:[ \t:]*-+[ \t:]*\|)+[ \t:-]*$", re.MULTILINE)
+"""The line below the header of a table of Markdown rows, also without its beginning."""
+
 
 Piece: TypeAlias = tuple[int, int, int]
 """A piece of a text: where it starts in the text, where it starts in the source, and its length."""
@@ -111,7 +114,12 @@ def unify_spaces(source: str) -> str:
 
 
 def fold(source: str) -> PlainText:
-    """The source itself as one line."""
+    """The source itself as one line, without the lines below the headers of tables."""
     writer = Writer()
-    writer.write(unify_spaces(source).replace("\n", " "), 0)
+    end = 0
+    for line in DELIMITER.finditer(source) if "-" in source else ():
+        writer.write(unify_spaces(source[end : line.start()]).replace("\n", " "), end)
+        writer.separate(SPACE)
+        end = line.end()
+    writer.write(unify_spaces(source[end:]).replace("\n", " "), end)
     return writer.finish()
