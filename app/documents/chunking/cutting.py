@@ -16,8 +16,13 @@ from app.documents.parsed import PartSpan
 # window holds about 20 chunks, so that the cuts between windows hardly matter.
 _WINDOW = 16_000
 _WINDOW_CUTS = ("\n\n\n", "\n\n", "\n", ". ", " ")
-# A line break inside a sentence, as in emails and PDF files: a long line without a full stop, then a word.
-_WRAPPED = re.compile(r"^(?![#|>])(\S.{38,}[^\s.!?:|])\n(?=[^\W\d_]|[(\"'„“»])", re.M)
+# A line break inside a sentence, as in emails and PDF files: a long line without a full stop, then a word. The pattern
+# begins with the break, since one that begins with the line would read each line twice.
+_WRAPPED = re.compile(r"\n(?<=[^\s.!?:|]\n)(?=[^\W\d_]|[(\"'„“»])")
+_WRAPPED_LINE = 40
+"""Least characters of a line that goes on in the next."""
+_UNWRAPPED = "#|>"
+"""Characters that begin a heading, a row of a table and a quotation, whose lines end where they end."""
 # Formats in which line breaks are significant.
 _LINE_FORMATS = frozenset({"code", "csv", "json", "jsonl", "lockfile", "sourcemap", "xlsx"})
 # Formats whose blocks must not be cut in the middle.
@@ -159,7 +164,7 @@ class Cutter:
     def _show(self, span: Span, section: PartSpan) -> str:
         """The text as the splitter sees it, of the same length, so that offsets stay valid."""
         shown = self.text[span.start : span.end]
-        return shown if section.format in _LINE_FORMATS else _WRAPPED.sub(r"\1 ", shown)
+        return shown if section.format in _LINE_FORMATS else unwrap(shown)
 
     def _opens(self, span: Span) -> bool:
         return self.find_body(span) == span.end
@@ -167,6 +172,18 @@ class Cutter:
     def _is_heading(self, start: int) -> bool:
         at = bisect_left(self._starts, start)
         return at < len(self._starts) and self._starts[at] == start
+
+
+def unwrap(text: str) -> str:
+    """The text with spaces in place of line breaks inside sentences, in linear time."""
+
+    def replace(found: re.Match[str]) -> str:
+        start = text.rfind("\n", 0, found.start()) + 1
+        if found.start() - start < _WRAPPED_LINE or text[start].isspace() or text[start] in _UNWRAPPED:
+            return "\n"
+        return " "
+
+    return _WRAPPED.sub(replace, text)
 
 
 def _split(splitter: TextSplitter | MarkdownSplitter, start: int, shown: str) -> list[Span]:
