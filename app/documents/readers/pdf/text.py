@@ -11,7 +11,7 @@ from app.documents.readers.builder import TextBuilder
 from app.documents.readers.pdf.blocks import Block, ends_sentence
 from app.documents.readers.pdf.hyphenation import join_lines
 from app.documents.readers.pdf.lines import HIDDEN_MARKS, REASONS
-from app.documents.readers.pdf.structure.headings import Candidate, Style, find_levels
+from app.documents.readers.pdf.structure.headings import Candidate, Style, find_levels, find_title
 from app.documents.readers.pdf.structure.outline import OutlineItem
 from app.documents.readers.text import clean_text, collapse_spaces
 
@@ -33,6 +33,8 @@ class PdfText:
         self._gap = "\n\n"
         self._written = False
         self._pages = 0
+        self._first_end = 0
+        self._title: str | None = None
 
     def add_page(
         self, number: int, blocks: list[Block], items: Sequence[OutlineItem], recognised: bool
@@ -57,6 +59,7 @@ class PdfText:
         if self._waiting is not None:
             self._write(*self._waiting)
             self._waiting = None
+        self._title = find_title(self._candidates, lengths, self._first_end)
         for candidate, level in find_levels(self._candidates, lengths, self._pages):
             self._builder.mark_heading(candidate.start, candidate.title, level)
         return self._written
@@ -64,9 +67,9 @@ class PdfText:
     def finish(
         self, title: str | None, total_pages: int, pages_without_text: Sequence[int]
     ) -> ParsedDocument:
-        """The document."""
+        """The document; without a title that the file states, with the one that its first page shows."""
         return self._builder.finish(
-            "pdf", title=title, total_pages=total_pages, pages_without_text=pages_without_text
+            "pdf", title=title or self._title, total_pages=total_pages, pages_without_text=pages_without_text
         )
 
     def _write(
@@ -99,6 +102,7 @@ class PdfText:
             before = block
         page = "".join(parts)
         span = self._builder.add_page(number, page, self._gap)
+        self._first_end = self._first_end or span.end
         self._written = self._written or span.start < span.end
         if recognised:
             self._builder.mark_recognised(span.start, span.end)

@@ -23,6 +23,8 @@ _BOLD = re.compile(r"bold|black|heavy|demi|semib|-bd|^(?:[A-Z]{6}\+)?(?:cmbx|sfb
 _FIXED = re.compile(r"mono|courier|consol|menlo|typewriter|^(?:[A-Z]{6}\+)?(?:cmtt|sftt|cmsltt|ectt)", re.I)
 _FIXED_FLAG = 1
 _RAISED = 0.85
+_SPACE = 0.15
+"""Of the font size: a wider gap within a word is a space, of which 0.25 is usual."""
 _MARKER = re.compile(r"\d{1,3}|[*†‡§¶]{1,3}")
 
 
@@ -92,9 +94,9 @@ def read_words(text_page: int) -> list[Word]:
     handles = list(map(pdfium.get_text_object, repeat(text_page, count), range(count)))
     styles = _Styles(text_page)
     spans = [
-        (start, end, start > match.start())
+        span
         for match in _WORD.finditer(text)
-        for start, end in _cut(match.start(), match.end(), handles, styles)
+        for span in _cut(text_page, match.start(), match.end(), handles, styles)
     ]
     if not spans:
         return []
@@ -206,19 +208,38 @@ def _valid(code: int) -> int:
     return code if code < 0x110000 else 0xFFFD
 
 
-def _cut(start: int, end: int, handles: Sequence[int], styles: _Styles) -> list[tuple[int, int]]:
-    """Cut a word where the size of its font changes: at a mark of a footnote, or at an index."""
+def _cut(
+    page: int, start: int, end: int, handles: Sequence[int], styles: _Styles
+) -> list[tuple[int, int, bool]]:
+    """Cut a word, as (start, end, glued), where the size of its font changes, at a mark of a footnote or an index, and
+    at spaces that PDFium does not see: it expects wide ones after wide letters."""
     if handles[start] == handles[end - 1]:
-        return [(start, end)]
+        return [(start, end, False)]
+    style = styles.find(handles[start], start)
+    spaces = _find_spaces(page, start, end, style.size) if style.turns == 0 else frozenset()
     spans = []
-    first, size = start, styles.find(handles[start], start).size
+    first, size = start, style.size
     for index in range(start + 1, end):
+        new = size
         if handles[index] != handles[index - 1] and handles[index]:
             new = styles.find(handles[index], index).size
-            if new != size:
-                spans.append((first, index))
-                first, size = index, new
-    return [*spans, (first, end)]
+        if new != size or index in spaces:
+            spans.append((first, index, first > start and first not in spaces))
+            first, size = index, new
+    return [*spans, (first, end, first > start and first not in spaces)]
+
+
+def _find_spaces(page: int, start: int, end: int, size: float) -> frozenset[int]:
+    """The characters of a word before which is a gap, if it is not set with wide gaps throughout."""
+    boxes = pdfium.floats(4 * (end - start))
+    pages = repeat(page, end - start)
+    pdfium.run_calls(map(pdfium.get_loose_box, pages, range(start, end), boxes.at[::4]))
+    values = list(boxes.values)
+    gaps = [right - left for left, right in zip(values[2::4], values[4::4], strict=False)]
+    wide = frozenset(
+        index for index, gap in enumerate(gaps, start + 1) if gap > _SPACE * size
+    )
+    return wide if len(gaps) > 2 * len(wide) else frozenset()
 
 
 def _rotate(

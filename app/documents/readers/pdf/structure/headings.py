@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 _MAX_LEVEL = 6
 _MOST_SHARE = 0.25
@@ -12,6 +13,17 @@ _MOST_SHARE = 0.25
 
 _MOST_PAGES = 20
 """For each tagged heading; a document with fewer has others without a tag."""
+
+_TITLE_SIZE = 1.2
+"""Of the body's size; a first line that is hardly larger begins a letter or a section."""
+
+_BEFORE_TITLE = 200
+"""Characters: the name of a series, a date or an address above a title."""
+
+_MOST_TITLE = 200
+
+_LINE_GAP = 3
+"""Line breaks between the lines of a title."""
 
 Style = tuple[float, bool]
 
@@ -58,6 +70,24 @@ def find_levels(
             level = max(level, above.level + 1)
         found.append((item, min(level, _MAX_LEVEL)))
     return found
+
+
+def find_title(candidates: Sequence[Candidate], lengths: Counter[Style], page_end: int) -> str | None:
+    """The title that the first page shows: its first heading in its largest type, with the lines in the same type below
+    it. None if headings further down have this type too, or if it is numbered; `page_end` is where the page's text ends.
+    """
+    shown = [item for item in candidates if item.start < page_end and item.likely]
+    if not shown or not lengths:
+        return None
+    body, _ = max(lengths, key=lambda style: lengths[style])
+    size = max(item.style[0] for item in shown)
+    lines = [item for item in shown if item.style[0] == size]
+    if size < _TITLE_SIZE * body or lines[0].numbers or lines[0].start > _BEFORE_TITLE:
+        return None
+    if any(late.start - early.start - len(early.title) > _LINE_GAP for early, late in pairwise(lines)):
+        return None
+    title = " ".join(item.title for item in lines)
+    return title if len(title) <= _MOST_TITLE else None
 
 
 def _are_tagged(candidates: Sequence[Candidate], whole: int, pages: int) -> bool:
