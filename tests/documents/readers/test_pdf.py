@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.documents.parsed import ParseLimits
+from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.pdf import join_hyphenation, parse
 from app.errors import UnreadableDocument
+from tests.documents.drawn_pdf import PROSE, write_drawn_pdf, write_lines, write_text
 from tests.fixtures.documents import write_pdf, write_pdf_with
 
 LIMITS = ParseLimits()
@@ -95,3 +96,25 @@ def test_pdf_with_a_looping_page_tree_ends(kids: str) -> None:
 def test_pdf_that_claims_endless_pages_is_refused() -> None:
     with pytest.raises(UnreadableDocument):
         parse(write_pdf([["x"]], kids="2 0 R", count=1_000_000_000), LIMITS)
+
+
+def test_title_is_the_largest_heading_at_the_beginning_if_the_file_states_none() -> None:
+    section = write_text("Opening hours", 60, 700, size=14, font="F2") + write_lines(PROSE, 60, 670)
+    title = write_text("Handbook of the harbour", 60, 800, size=22)
+    second = write_text("for its guests", 60, 774, size=22)
+    assert _read_drawn(title + section, section).title == "Handbook of the harbour"
+    assert _read_drawn(title + second + section).title == "Handbook of the harbour for its guests"
+
+
+def test_section_numbered_or_repeated_on_the_first_page_is_not_the_title() -> None:
+    section = write_text("Opening hours", 60, 800, size=14, font="F2") + write_lines(PROSE, 60, 770)
+    other = write_text("Keys", 60, 600, size=14, font="F2") + write_lines(PROSE, 60, 570)
+    assert _read_drawn(section + other).title is None
+    assert _read_drawn(section.replace("Opening", "1 Opening")).title is None
+    hardly = write_text("Dear guests", 60, 800, size=11, font="F2") + write_lines(PROSE, 60, 770)
+    assert _read_drawn(hardly).title is None
+    assert _read_drawn(write_lines(PROSE * 2, 60, 800) + write_text("Late", 60, 500, size=18)).title is None
+
+
+def _read_drawn(*pages: str) -> ParsedDocument:
+    return parse(write_drawn_pdf(pages), LIMITS)

@@ -254,35 +254,19 @@ def test_code_keeps_its_lines_and_indentation() -> None:
     assert "\n".join(code) in read(page).text
 
 
-def test_space_after_a_wide_letter_is_read_where_it_is_only_a_gap() -> None:
-    # As groff draws it: the first letters of a word are in the text object of the last ones of the word before.
-    below = "BT /F4 10 Tf 60 780 Td (belo) Tj ET BT /F4 10 Tf 77.22 780 Td [(w) -250 (f)] TJ ET"
+def test_space_between_letters_of_one_text_object_is_read() -> None:
+    # As in files of groff: the end of a word and the beginning of the next are one text object with spaced letters.
+    below = "BT /F4 10 Tf 60 780 Td (belo) Tj ET BT /F4 10 Tf 77.22 780 Td 2.5 Tc (wf) Tj 0 Tc ET"
     page = f"{below} BT /F4 10 Tf 90.27 780 Td (or a key) Tj ET " + write_lines(PROSE, 60, 740, font="F4")
     assert read(page).text.startswith("below for a key\n")
 
 
 def test_letters_set_apart_stay_one_word() -> None:
-    letters = "".join(f"BT /F1 10 Tf {60 + 10 * place} 780 Td ({letter}) Tj ET " for place, letter in enumerate("GATE"))
+    letters = "".join(
+        f"BT /F1 10 Tf {60 + 10 * place} 780 Td ({letter}) Tj ET " for place, letter in enumerate("GATE")
+    )
     kerned = "BT /F1 10 Tf 60 760 Td (ponto) Tj ET BT /F1 10 Tf 86.4 760 Td (on) Tj ET "
     assert "pontoon" in read(letters + kerned + write_lines(PROSE, 60, 720)).text
-
-
-def test_title_is_the_largest_heading_at_the_beginning_if_the_file_states_none() -> None:
-    section = write_text("Opening hours", 60, 700, size=14, font="F2") + write_lines(PROSE, 60, 670)
-    title = write_text("Handbook of the harbour", 60, 800, size=22)
-    second = write_text("for its guests", 60, 774, size=22)
-    assert read(title + section, section).title == "Handbook of the harbour"
-    assert read(title + second + section).title == "Handbook of the harbour for its guests"
-
-
-def test_section_numbered_or_repeated_on_the_first_page_is_not_the_title() -> None:
-    section = write_text("Opening hours", 60, 800, size=14, font="F2") + write_lines(PROSE, 60, 770)
-    other = write_text("Keys", 60, 600, size=14, font="F2") + write_lines(PROSE, 60, 570)
-    assert read(section + other).title is None
-    assert read(section.replace("Opening", "1 Opening")).title is None
-    hardly = write_text("Dear guests", 60, 800, size=11, font="F2") + write_lines(PROSE, 60, 770)
-    assert read(hardly).title is None
-    assert read(write_lines(PROSE * 2, 60, 800) + write_text("Late", 60, 500, size=18)).title is None
 
 
 def test_pages_that_show_something_without_text_are_listed() -> None:

@@ -236,9 +236,7 @@ def _find_spaces(page: int, start: int, end: int, size: float) -> frozenset[int]
     pdfium.run_calls(map(pdfium.get_loose_box, pages, range(start, end), boxes.at[::4]))
     values = list(boxes.values)
     gaps = [right - left for left, right in zip(values[2::4], values[4::4], strict=False)]
-    wide = frozenset(
-        index for index, gap in enumerate(gaps, start + 1) if gap > _SPACE * size
-    )
+    wide = frozenset(index for index, gap in enumerate(gaps, start + 1) if gap > _SPACE * size)
     return wide if len(gaps) > 2 * len(wide) else frozenset()
 
 

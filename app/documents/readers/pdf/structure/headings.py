@@ -18,7 +18,7 @@ _TITLE_SIZE = 1.2
 """Of the body's size; a first line that is hardly larger begins a letter or a section."""
 
 _BEFORE_TITLE = 200
-"""Characters: the name of a series, a date or an address above a title."""
+"""Characters; the name of a series, a date or an address may be above a title."""
 
 _MOST_TITLE = 200
 
@@ -73,8 +73,10 @@ def find_levels(
 
 
 def find_title(candidates: Sequence[Candidate], lengths: Counter[Style], page_end: int) -> str | None:
-    """The title that the first page shows: its first heading in its largest type, with the lines in the same type below
-    it. None if headings further down have this type too, or if it is numbered; `page_end` is where the page's text ends.
+    """The title that the first page shows: its first heading in its largest type, with the lines of this type below it.
+
+    None if it is numbered, or if headings further down the page have this type too; `page_end` is where the page's
+    text ends.
     """
     shown = [item for item in candidates if item.start < page_end and item.likely]
     if not shown or not lengths:
