@@ -40,8 +40,9 @@ revoke all on function keyword.sum_words(tsvector, text, text[], text[], double 
 -- most lexemes are known: a query in English is not misspelt because the tenant also has German entries. `best` is the score
 -- of an entry that covers the query: each of its lexemes twice in an entry of mean length. `complete`: every entry with one
 -- of the lexemes was scored. Entries that have a lexeme in another language are read without a score, and count for the
--- limits. With `as_of` in the filter, former versions of that time are scored too, at most two budgets of them in each step,
--- and the frequency of a word that no entry has any more is theirs. `alternatives` are those that an entry matches. If none
+-- limits. With `as_of` in the filter, former versions of that time are scored too, and the frequency of a word that no entry
+-- has any more is theirs. If indexes find at most five budgets of them that the filter may leave, those are looked at;
+-- otherwise at most four budgets in each step, two of which are scored. `alternatives` are those that an entry matches. If none
 -- was found and not every one was scored, one row has no entry.
 create or replace function keyword.search(
   p_tenant uuid, p_lexemes text[], p_languages text[], p_frequencies integer[], p_entries bigint,
@@ -82,6 +83,8 @@ declare
   searched tsquery;
   admitted uuid[];
   then_all entry_filter;
+  former uuid[];
+  former_are_cut boolean;
   ids uuid[] := '{}';
   times timestamptz[] := '{}';
   scores double precision[] := '{}';
@@ -106,8 +109,12 @@ begin
   if p_filter.as_of is not null then
     then_all.include_superseded := true; then_all.as_of := p_filter.as_of;
     frequencies := array(select case when w.frequency > 0 then w.frequency else (
-        select count(*) from keyword.former_words(then_all, keyword.word_query(w.lexeme)::tsquery, p_budget + 1)) end
+        select count(o.id) from keyword.former_words(then_all, keyword.word_query(w.lexeme)::tsquery, null, p_budget + 1) o) end
       from unnest(p_lexemes, frequencies) with ordinality w (lexeme, frequency, position) order by w.position);
+    then_all.include_superseded := p_filter.include_superseded;
+    if p_filter::text <> then_all::text then
+      former := keyword.former_ids(p_filter, 5 * p_budget);
+    end if;
   end if;
   if p_phrases is not null then
     select array_agg(c.frequency order by c.position),
@@ -208,8 +215,7 @@ begin
                 and p_filter.condition is null and p_filter.created is null and p_filter.updated is null;
       admitted := keyword.filtered_ids(p_filter, p_budget);
       continue when cardinality(admitted) >= p_budget;
-      is_complete := p_filter.as_of is null
-        or (select count(*) from keyword.former_words(p_filter, null, 2 * p_budget)) < 2 * p_budget;
+      is_complete := p_filter.as_of is null or former is not null;
     else
       select string_agg(r.word, ' | ') filter (where r.place = 1 or r.total <= p_budget)::tsquery into wanted
         from (select word, row_number() over rarity as place, sum(frequency) over rarity as total
@@ -222,10 +228,11 @@ begin
     select coalesce(array_agg(b.id order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
            coalesce(array_agg(b.updated_at order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
            coalesce(array_agg(b.score order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
-           greatest(scored, max(b.number)), max(b.read)
-      into ids, times, scores, scored, read
+           greatest(scored, max(b.number)), max(b.read), coalesce(bool_or(b.is_cut), false)
+      into ids, times, scores, scored, read, former_are_cut
       from (
-        select a.id, a.updated_at, a.score, count(*) filter (where a.score > 0) over () as number, count(*) over () as read
+        select a.id, a.updated_at, a.score, count(*) filter (where a.score > 0) over () as number, count(a.id) over () as read,
+               bool_or(a.id is null) over () as is_cut
           from (
             select k.id, k.updated_at, k.score from unnest(ids, times, scores) k (id, updated_at, score)
             union all
@@ -253,8 +260,9 @@ begin
                       order by n.id desc limit 4 * p_budget)
                     union all
                     select o.id, o.updated_at, o.word_weights, o.lexemes, o.language, o.text_length
-                      from keyword.former_words(p_filter, case when step <> 4 then wanted end, 2 * p_budget) o
-                     where p_filter.as_of is not null and o.id <> all (ids)) x
+                      from keyword.former_words(p_filter, case when step <> 4 then wanted end, former, 2 * p_budget) o
+                     where p_filter.as_of is not null and (step <> 4 or former is not null)
+                       and (o.id is null or o.id <> all (ids))) x
                 offset 0) e
              cross join lateral (
                select case when e.word_weights is null
@@ -276,7 +284,7 @@ begin
                       t.phrase) s) a
          order by a.score desc, a.updated_at desc, a.id limit p_limit) b;
     -- More entries than the frequencies promised are not all read.
-    is_complete := is_complete and (step > 1 or coalesce(read, 0) < 2 * p_budget);
+    is_complete := is_complete and (step > 1 or coalesce(read, 0) < 2 * p_budget) and not former_are_cut;
     exit when is_complete or step = 1 and scored between enough and 2 * p_budget - 1;
   end loop;
   if scored = 0 and not is_complete then

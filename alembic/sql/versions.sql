@@ -16,10 +16,14 @@ create table former_entries (
 comment on column former_entries.withheld is
   'The entry is quarantined, or was when it was deleted, or a chunk of the same asset with this text is';
 comment on column former_entries.embedded is 'The models of the vectors that former_embeddings has for the text';
-create index former_entries_by_end on former_entries (tenant_id, valid_until) include (valid_from, embedded);
+create index former_entries_by_end on former_entries (tenant_id, valid_until);
+create index former_entries_by_time on former_entries (tenant_id, valid_until) include (id, valid_from, embedded)
+  where not absent;
 create index former_entries_by_asset on former_entries (tenant_id, asset_id, valid_until) where asset_id is not null;
 create index former_entries_by_repeated on former_entries (tenant_id, repeats) where repeats is not null;
 create index former_entries_by_lexeme on former_entries using gin (tenant_id, lexemes);
+create index former_entries_by_tag on former_entries using gin (tenant_id, tags);
+create index former_entries_by_metadata on former_entries using gin (tenant_id, metadata jsonb_path_ops);
 
 -- The vectors of former texts, one set for each text that an entry had.
 create table former_embeddings (
@@ -102,11 +106,15 @@ declare
   counted bigint;
   looked_at bigint;
 begin
-  select count(*) filter (where w.passes), count(*) into counted, looked_at
-    from (select entry_passes(former_entry(v), p_filter) as passes from former_entries v
-           where v.tenant_id = p_tenant and v.valid_until > p_filter.as_of and v.valid_from <= p_filter.as_of
-             and not v.absent and p_model <> all (v.embedded)
-           limit p_limit) w;
+  select count(*) filter (where v.passes), count(*) into counted, looked_at
+    from (select w.id, w.valid_until from former_entries w
+           where w.tenant_id = p_tenant and w.valid_until > p_filter.as_of and w.valid_from <= p_filter.as_of
+             and not w.absent and p_model <> all (w.embedded)
+           limit p_limit) o
+   cross join lateral (
+     select entry_passes(former_entry(v), p_filter) as passes from former_entries v
+      where v.tenant_id = p_tenant and v.id = o.id and v.valid_until = o.valid_until
+    offset 0) v;
   return case when looked_at >= p_limit then greatest(counted, 1) else counted end;
 end $$;
 revoke all on function pending_versions(uuid, integer, entry_filter, integer) from public;
@@ -230,36 +238,103 @@ create policy keyword_search on former_entries for select to kb_keyword using (t
 grant create on schema keyword to kb_keyword;
 set local role kb_keyword;
 
--- The former versions that were valid at the time of the filter, pass it, and match a query, with what their scores need; at
--- most p_limit. Without a query, the newest entries. Only keyword.search() may call this, since it returns words.
-create or replace function keyword.former_words(p_filter entry_filter, p_query tsquery, p_limit integer)
-returns table (id uuid, updated_at timestamptz, word_weights sparsevec, lexemes tsvector, language text, text_length integer)
-language plpgsql stable
+-- The ids of all former versions that were valid at the time of the filter and pass it. Null if more than p_limit of that time
+-- fulfil the conditions that have an index, or ten times as many of any later time: then not all are looked at.
+create or replace function keyword.former_ids(p_filter entry_filter, p_limit integer) returns uuid[]
+language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
 as $$
-#variable_conflict use_column
-declare tenant constant uuid := keyword.required_tenant();
+declare
+  tenant constant uuid := keyword.required_tenant();
+  conditions text := '';
+  candidates uuid[];
+  ends timestamptz[];
+  looked_at bigint;
 begin
-  if p_query is null then
-    return query
-      select v.id, v.updated_at, v.word_weights, v.lexemes, v.language, v.text_length
-        from former_entries v
-       where v.tenant_id = tenant and v.valid_until > p_filter.as_of and v.valid_from <= p_filter.as_of and not v.absent
-         and entry_passes(former_entry(v), p_filter)
-         and (v.repeats is null or not repeats_another(v.id, v.repeats, v.text_hash, p_filter))
-       order by v.id desc limit p_limit;
-  else
-    return query
-      select v.id, v.updated_at, v.word_weights, v.lexemes, v.language, v.text_length
-        from former_entries v
-       where v.tenant_id = tenant and v.lexemes @@ p_query
-         and v.valid_until > p_filter.as_of and v.valid_from <= p_filter.as_of and not v.absent
-         and entry_passes(former_entry(v), p_filter)
-         and (v.repeats is null or not repeats_another(v.id, v.repeats, v.text_hash, p_filter))
-       limit p_limit;
+  if p_filter.tags is not null then
+    conditions := conditions || case when p_filter.all_tags then ' and v.tags @> ($2).tags' else ' and v.tags && ($2).tags' end;
   end if;
+  if p_filter.metadata is not null then
+    conditions := conditions || ' and v.metadata @> ($2).metadata';
+  end if;
+  if p_filter.asset_ids is not null then
+    conditions := conditions || ' and v.asset_id = any (($2).asset_ids)';
+  end if;
+  if p_filter.indexed is not null then
+    conditions := conditions || ' and v.metadata @@ ($2).indexed';
+  end if;
+  execute 'with later as materialized (
+             select v.id, v.valid_until, v.valid_from from former_entries v
+              where v.tenant_id = $1 and v.valid_until > $3 and not v.absent' || conditions || ' limit 10 * $4 + 1),
+           candidates as materialized (select l.id, l.valid_until from later l where l.valid_from <= $3 limit $4 + 1)
+           select (select count(*) from later), array_agg(c.id), array_agg(c.valid_until) from candidates c'
+    into looked_at, candidates, ends using tenant, p_filter, p_filter.as_of, p_limit;
+  if looked_at > 10 * p_limit or cardinality(candidates) > p_limit then
+    return null;
+  end if;
+  return array(
+    select p.id
+      from unnest(candidates, ends) c (id, valid_until)
+     cross join lateral (
+       select v.id from former_entries v
+        where v.tenant_id = tenant and v.id = c.id and v.valid_until = c.valid_until
+          and entry_passes(former_entry(v), p_filter)
+          and (v.repeats is null or not repeats_another(v.id, v.repeats, v.text_hash, p_filter))
+      offset 0) p);
 end $$;
-revoke all on function keyword.former_words(entry_filter, tsquery, integer) from public;
+revoke all on function keyword.former_ids(entry_filter, integer) from public;
+grant execute on function keyword.former_ids(entry_filter, integer) to kb_app;
+
+-- The former versions that were valid at the time of the filter, pass it, and match a query, with what their scores need; at
+-- most p_limit. With p_ids, those that pass, only these are looked at, and without a query all of them are returned. Otherwise
+-- at most twice p_limit that match are looked at, without a query those that ended first after the time; if there are more, a
+-- row without an id is added. Only keyword.search() may call this, since it returns words. The plan depends on the time, of
+-- which a generic one knows nothing.
+create or replace function keyword.former_words(p_filter entry_filter, p_query tsquery, p_ids uuid[], p_limit integer)
+returns table (id uuid, updated_at timestamptz, word_weights sparsevec, lexemes tsvector, language text, text_length integer)
+language plpgsql stable
+set search_path = pg_catalog, public, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  tenant constant uuid := keyword.required_tenant();
+  candidates uuid[];
+  ends timestamptz[];
+begin
+  if p_ids is not null then
+    return query
+      select v.id, v.updated_at, v.word_weights, v.lexemes, v.language, v.text_length
+        from unnest(p_ids) c (id)
+       cross join lateral (
+         select f.* from former_entries f
+          where f.tenant_id = tenant and f.id = c.id and f.valid_until > p_filter.as_of and f.valid_from <= p_filter.as_of
+            and not f.absent and (p_query is null or f.lexemes @@ p_query)
+        offset 0) v
+       limit case when p_query is not null then p_limit end;
+    return;
+  end if;
+  execute 'select array_agg(w.id), array_agg(w.valid_until)
+             from (select v.id, v.valid_until from former_entries v
+                    where v.tenant_id = $1 and v.valid_until > $3 and v.valid_from <= $3 and not v.absent'
+          || case when p_query is null then ' and $2 is null order by v.valid_until' else ' and v.lexemes @@ $2' end
+          || ' limit 2 * $4 + 1) w'
+    into candidates, ends using tenant, p_query, p_filter.as_of, p_limit;
+  if cardinality(candidates) > 2 * p_limit then
+    id := null;
+    return next;
+  end if;
+  return query
+    select v.id, v.updated_at, v.word_weights, v.lexemes, v.language, v.text_length
+      from unnest(candidates, ends) c (id, valid_until)
+     cross join lateral (
+       select v.* from former_entries v
+        where v.tenant_id = tenant and v.id = c.id and v.valid_until = c.valid_until
+          and entry_passes(former_entry(v), p_filter)
+          and (v.repeats is null or not repeats_another(v.id, v.repeats, v.text_hash, p_filter))
+      offset 0) v
+     limit p_limit;
+end $$;
+revoke all on function keyword.former_words(entry_filter, tsquery, uuid[], integer) from public;
 
 reset role;
 revoke create on schema keyword from kb_keyword;

@@ -24,7 +24,8 @@ FUNCTIONS = {
 TABLES = ("former_entries", "former_embeddings", "kept_versions")
 TRIGGERS = ("note_keeping", "keep_changed", "keep_removed", "note_arrival")
 OWN_FUNCTIONS = (
-    "keyword.former_words(entry_filter, tsquery, integer)",
+    "keyword.former_words(entry_filter, tsquery, uuid[], integer)",
+    "keyword.former_ids(entry_filter, integer)",
     "embeddings_at(uuid[], timestamptz, integer)",
     "entries_at(uuid[], timestamptz)",
     "pending_versions(uuid, integer, entry_filter, integer)",

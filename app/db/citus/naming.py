@@ -20,6 +20,7 @@ SHARD_FUNCTIONS = (
     "pending_entries",
     "keyword.filtered_ids",
     "keyword.matching_entries",
+    "keyword.former_ids",
     "keyword.former_words",
     "keyword.search",
     "keyword.matched_queries",

@@ -29,6 +29,7 @@ DEFINER_FUNCTIONS = {
     "keyword.tag_overlaps": "kb_keyword",
     "keyword.derived_entries": "kb_keyword",
     "keyword.matching_entries": "kb_keyword",
+    "keyword.former_ids": "kb_keyword",
     "queue.claim_job": "kb_queue",
     "queue.count_jobs": "kb_queue",
 }

@@ -22,6 +22,7 @@ select keyword.filtered_ids(jsonb_populate_record(null::entry_filter, jsonb_buil
 CALLS = [
     "select * from keyword.search(current_tenant(), '{harbour}', '{english}', '{null}', 10, 40, null, 10, 100)",
     "select keyword.filtered_ids(null, 10)",
+    "select keyword.former_ids(null, 10)",
     "select keyword.matched_queries(current_tenant(), null, '{harbour}')",
     "select * from keyword.tag_overlaps('{sea,night}', gen_random_uuid(), 10)",
     "select * from keyword.derived_entries(gen_random_uuid(), 10)",

@@ -26,16 +26,25 @@ class VectorMatches:
         matches: number of entries within the distance, estimated where not all of them were checked.
         pending: number of entries that pass the filter and have no vector yet, at the moment of the search.
         enough: False if the index ended early; there may be more entries than it returned.
+        complete: False if a bound was reached before all former versions were compared that pass the filter.
     """
 
     hits: Sequence[LegHit]
     matches: int
     pending: int
     enough: bool = True
+    complete: bool = True
 
 
 MOST_PENDING = 2_000
 """Entries without a vector that are looked at to count those that pass a filter; more of them cost more time."""
+
+MOST_COMPARED = 200_000
+"""Passages of former texts that a search of a past time compares."""
+
+MOST_CHECKED = 5_000
+"""Former versions, or their nearest passages, of which a search of a past time checks whether they pass the filter."""
+
 
 
 async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
@@ -161,7 +170,7 @@ async def has_vectors(session: TenantSession, space: VectorSpace, entry_filter: 
     if entry_filter.as_of is None:
         return False
     statement = SQL["has_former_vectors"].literal(model_id=space.model_id)
-    values = {"filter": entry_filter.as_row(), "as_of": entry_filter.as_of}
+    values = {"filter": entry_filter.as_row(), "as_of": entry_filter.as_of, "most_checked": MOST_CHECKED}
     return bool(await session.fetch_value(statement, **values))
 
 
@@ -173,17 +182,27 @@ async def former_nearest(
     entry_filter: EntryFilter,
     limit: int,
 ) -> VectorMatches:
-    """Nearest former versions of the filter's time, by comparing all vectors of former texts."""
+    """Nearest former versions of the filter's time: of all that pass it, if they can be found among MOST_CHECKED.
+
+    Otherwise MOST_COMPARED passages are compared, and the versions of the nearest MOST_CHECKED are checked.
+    """
+    ids = await session.fetch_value(SQL["former_ids"], filter=entry_filter.as_row(), limit=MOST_CHECKED)
+    bounds = (
+        {"most_compared": MOST_COMPARED, "most_checked": MOST_CHECKED} if ids is None else {"ids": list(ids)}
+    )
     rows = await session.fetch(
-        SQL["former_nearest"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        SQL["former_nearest" if ids is None else "former_of_ids"].literal(
+            model_id=space.model_id, dimensions=space.dimensions
+        ),
         vector=vector,
         max_distance=max_distance,
         filter=entry_filter.as_row(),
         as_of=entry_filter.as_of,
         limit=limit,
         most_pending=MOST_PENDING,
+        **bounds,
     )
-    return _vector_matches(rows)
+    return replace(_vector_matches(rows), complete=rows[0]["complete"])
 
 
 async def cosines(

@@ -103,17 +103,20 @@ select entry_id, embedding from {embeddings} p
  where tenant_id = :tenant_id and model_id = {model_id} and passage = 0 and entry_id = any (:ids::uuid[]);
 
 -- name: former_nearest
--- The former versions that were valid at a time and are nearest then. As in `exact_all`, every vector of the tenant's former
--- texts is compared, and versions are checked until enough have passed; `matches` extrapolates.
-with near as materialized (
-  select p.entry_id, p.text_hash, min(p.distance) as distance
+-- The former versions that were valid at a time and are nearest then. At most :most_compared vectors of the tenant's former
+-- texts are compared, and the versions of the nearest :most_checked passages are checked until enough have passed; `matches`
+-- extrapolates. `complete`: no other version that passes the filter is nearer than those found, or near enough.
+with passages as materialized (
+  select p.entry_id, p.text_hash, p.distance
     from (
       select entry_id, text_hash, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
         from former_embeddings
        where tenant_id = :tenant_id and model_id = {model_id}
-      offset 0) p
+       limit :most_compared) p
    where p.distance <= :max_distance
-   group by p.entry_id, p.text_hash
+   order by p.distance limit :most_checked
+), near as materialized (
+  select entry_id, text_hash, min(distance) as distance from passages group by entry_id, text_hash
 ), nearest as (
   select n.entry_id, n.distance, n.place, v.updated_at
     from (select entry_id, text_hash, distance, row_number() over (order by distance) as place from near) n
@@ -129,14 +132,56 @@ with near as materialized (
 select n.entry_id, n.updated_at, 1 - n.distance as similarity,
        case when count(*) over () <= :limit then count(n.entry_id) over ()
             else greatest(count(*) over (), (select count(*) from near) * count(*) over () / max(n.place) over ()) end as matches,
-       (select pending_versions(:tenant_id, {model_id}, :filter, :most_pending)) as pending
+       (select pending_versions(:tenant_id, {model_id}, :filter, :most_pending)) as pending,
+       (count(n.entry_id) over () > :limit or (select count(*) from passages) < :most_checked)
+         and not exists (select from former_embeddings k where k.tenant_id = :tenant_id and k.model_id = {model_id}
+                         offset :most_compared) as complete
+  from (values (true)) always (row)
+  left join nearest n on true
+ order by n.distance, n.updated_at desc, n.entry_id
+ limit :limit;
+
+-- name: former_ids
+select keyword.former_ids(:filter, :limit);
+
+-- name: former_of_ids
+-- Only the passages of versions that passed the filter are compared. Ties and rows are as in `exact_all`.
+with near as materialized (
+  select p.entry_id, p.updated_at, min(p.distance) as distance
+    from (
+      select v.id as entry_id, v.updated_at, k.distance
+        from unnest(:ids::uuid[]) c (id)
+       cross join lateral (
+         select f.id, f.updated_at, f.text_hash from former_entries f
+          where f.tenant_id = :tenant_id and f.id = c.id and f.valid_until > :as_of and f.valid_from <= :as_of and not f.absent
+         offset 0) v
+       cross join lateral (
+         select m.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
+           from former_embeddings m
+          where m.tenant_id = :tenant_id and m.entry_id = v.id and m.text_hash = v.text_hash and m.model_id = {model_id}
+         offset 0) k) p
+   where p.distance <= :max_distance
+   group by p.entry_id, p.updated_at
+), nearest as (
+  select n.entry_id, n.updated_at, n.distance from near n order by n.distance fetch first :limit rows with ties
+)
+select n.entry_id, n.updated_at, 1 - n.distance as similarity, (select count(*) from near) as matches,
+       (select pending_versions(:tenant_id, {model_id}, :filter, :most_pending)) as pending, true as complete
   from (values (true)) always (row)
   left join nearest n on true
  order by n.distance, n.updated_at desc, n.entry_id
  limit :limit;
 
 -- name: has_former_vectors
+-- At most :most_checked versions are looked at.
 select exists (
-  select from former_entries v
-   where v.tenant_id = :tenant_id and v.valid_until > :as_of and v.valid_from <= :as_of and not v.absent
-     and {model_id} = any (v.embedded) and entry_passes(former_entry(v), :filter));
+  select from (
+    select v.id, v.valid_until from former_entries v
+     where v.tenant_id = :tenant_id and v.valid_until > :as_of and v.valid_from <= :as_of and not v.absent
+       and {model_id} = any (v.embedded)
+     limit :most_checked) o
+   cross join lateral (
+     select from former_entries v
+      where v.tenant_id = :tenant_id and v.id = o.id and v.valid_until = o.valid_until
+        and entry_passes(former_entry(v), :filter)
+     offset 0) p);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.db.queries.search import search as words
@@ -35,6 +35,7 @@ class SemanticHits:
         matches: number of entries that reach the threshold; a lower bound in an approximate scan.
         pending: number of entries that pass the filter and have no vector yet.
         compared: False if all entries that pass the filter are pending, so that no vector was compared.
+        complete: False if a bound was reached before all former versions were compared that pass the filter.
     """
 
     hits: Sequence[LegHit]
@@ -42,16 +43,21 @@ class SemanticHits:
     matches: int
     pending: int
     compared: bool
+    complete: bool
     seconds: float
 
     @property
     def exact(self) -> bool:
         """Whether every entry that passes the filter was compared, so that there can be no nearer one."""
-        return self.strategy != "indexed" and not self.pending
+        return self.strategy != "indexed" and self.complete and not self.pending
 
     def is_cut(self, wanted: int) -> bool:
         """Whether entries may reach the threshold that are not among the hits."""
-        return self.matches > len(self.hits) or (self.strategy == "indexed" and len(self.hits) >= wanted)
+        return (
+            self.matches > len(self.hits)
+            or not self.complete
+            or (self.strategy == "indexed" and len(self.hits) >= wanted)
+        )
 
 
 def session_setup(ef_search: int | None, passages: int = 0) -> str:
@@ -93,7 +99,9 @@ async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> 
         compared = await db.has_vectors(session, plan.tenant.space, plan.entry_filter)
     log.debug("semantic leg: %d entries, %s, %d pending", len(found.hits), strategy, found.pending)
     seconds = time.perf_counter() - started
-    return SemanticHits(found.hits, strategy, found.matches, found.pending, compared, seconds)
+    return SemanticHits(
+        found.hits, strategy, found.matches, found.pending, compared, found.complete, seconds
+    )
 
 
 async def _find_nearest(
@@ -133,4 +141,9 @@ async def _add_former(
         (*found.hits, *former.hits),
         key=lambda hit: (-hit.value, -hit.updated_at.timestamp(), hit.entry_id.bytes),
     )
-    return VectorMatches(hits[: plan.wanted], found.matches + former.matches, found.pending + former.pending)
+    return replace(
+        former,
+        hits=hits[: plan.wanted],
+        matches=found.matches + former.matches,
+        pending=found.pending + former.pending,
+    )

@@ -37,7 +37,7 @@ def judge(
     """Whether one hit with these scores is a strong match when these legs ran."""
     hit = LegHit(UUID(int=1), NOW, 1.0)
     legs = Legs(
-        semantic=SemanticHits([hit], "exact", 1, 0, True, 0.0) if semantic else None,
+        semantic=SemanticHits([hit], "exact", 1, 0, True, True, 0.0) if semantic else None,
         keyword=KeywordHits([hit], 1, True, FULL, 1000, whole, Replacements(), (), 0.0) if keyword else None,
     )
     one = Candidate(
