@@ -111,7 +111,7 @@ begin
     frequencies := array(select case when w.frequency > 0 then w.frequency else (
         select count(o.id) from keyword.former_words(then_all, keyword.word_query(w.lexeme)::tsquery, null, p_budget + 1) o) end
       from unnest(p_lexemes, frequencies) with ordinality w (lexeme, frequency, position) order by w.position);
-    then_all.include_superseded := p_filter.include_superseded;
+    then_all.include_superseded := p_filter.include_superseded; then_all.all_tags := p_filter.all_tags;
     if p_filter::text <> then_all::text then
       former := keyword.former_ids(p_filter, 5 * p_budget);
     end if;

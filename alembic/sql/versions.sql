@@ -121,17 +121,18 @@ revoke all on function pending_versions(uuid, integer, entry_filter, integer) fr
 grant execute on function pending_versions(uuid, integer, entry_filter, integer) to kb_app;
 
 -- Each statement that writes entries notes in its transaction whether the tenant keeps former versions, once. The triggers
--- for rows compare two settings, which costs a write of a tenant that keeps none almost nothing.
+-- for rows compare two settings, which costs a write of a tenant that keeps none almost nothing. In a cluster of Citus they
+-- run on the tenant's node, where each of their statements must be about one tenant, given as a value, and have columns.
 create or replace function note_keeping() returns trigger language plpgsql
 as $$
 declare
   writer constant text := coalesce(pg_catalog.current_setting('app.current_tenant', true), '');
+  tenant constant uuid := public.current_tenant();
+  days integer;
 begin
   if coalesce(pg_catalog.current_setting('app.keeps_versions', true), '') not in (writer, 'not ' || writer) then
-    perform pg_catalog.set_config('app.keeps_versions', case when exists (
-      select from public.tenants t
-       where t.id = public.current_tenant() and (t.settings ->> 'keep_versions_days')::integer > 0)
-      then writer else 'not ' || writer end, true);
+    select (t.settings ->> 'keep_versions_days')::integer into days from public.tenants t where t.id = tenant;
+    perform pg_catalog.set_config('app.keeps_versions', case when days > 0 then writer else 'not ' || writer end, true);
   end if;
   return null;
 end $$;
@@ -162,8 +163,8 @@ begin
   select max(v.valid_until) into started from former_entries v where v.tenant_id = old.tenant_id and v.id = old.id;
   started := greatest(started, old.updated_at);
   if started < ended then
-    models := array(select distinct k.model_id from embeddings k
-                     where k.tenant_id = old.tenant_id and k.entry_id = old.id and k.text_hash = old.text_hash);
+    select coalesce(array_agg(distinct k.model_id), '{}') into models from embeddings k
+     where k.tenant_id = old.tenant_id and k.entry_id = old.id and k.text_hash = old.text_hash;
     insert into former_entries (
       tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
       superseded_by_id, is_verified, asset_id, chunk_index, metadata, language, expires_at, external_id,
@@ -217,7 +218,6 @@ begin
 end $$;
 revoke all on function note_arrival() from public;
 
-/* one server */
 create trigger note_keeping before insert or update or delete on entries
   for each statement execute function note_keeping();
 create trigger keep_changed before update on entries for each row
@@ -230,7 +230,6 @@ create trigger note_arrival before insert on entries for each row
   when (current_setting('app.keeps_versions', true) = nullif(current_setting('app.current_tenant', true), '')
         and new.updated_at < now())
   execute function note_arrival();
-/* Citus: */
 
 grant select on former_entries to kb_keyword;
 create policy keyword_search on former_entries for select to kb_keyword using (true);

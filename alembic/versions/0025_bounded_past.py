@@ -1,4 +1,4 @@
-"""A search of a past time looks at a bounded number of former versions; filters have indexes there."""
+"""A search of a past time looks at a bounded number of former versions; a cluster of Citus keeps versions too."""
 
 from __future__ import annotations
 
@@ -15,8 +15,34 @@ create index if not exists former_entries_by_time on former_entries (tenant_id, 
 create index if not exists former_entries_by_tag on former_entries using gin (tenant_id, tags);
 create index if not exists former_entries_by_metadata on former_entries using gin (tenant_id, metadata jsonb_path_ops);
 """
+# A cluster did not have these triggers.
+TRIGGERS = """
+do $$ begin
+  if exists (select from pg_trigger where tgrelid = 'entries'::regclass and tgname = 'keep_changed') then
+    return;
+  end if;
+  create trigger note_keeping before insert or update or delete on entries
+    for each statement execute function note_keeping();
+  create trigger keep_changed before update on entries for each row
+    when (current_setting('app.keeps_versions', true) = nullif(current_setting('app.current_tenant', true), ''))
+    execute function keep_version();
+  create trigger keep_removed before delete on entries for each row
+    when (current_setting('app.keeps_versions', true) = nullif(current_setting('app.current_tenant', true), ''))
+    execute function keep_version();
+  create trigger note_arrival before insert on entries for each row
+    when (current_setting('app.keeps_versions', true) = nullif(current_setting('app.current_tenant', true), '')
+          and new.updated_at < now())
+    execute function note_arrival();
+end $$
+"""
 FUNCTIONS = {
-    "versions": ("pending_versions", "keyword.former_ids", "keyword.former_words"),
+    "versions": (
+        "note_keeping",
+        "keep_version",
+        "pending_versions",
+        "keyword.former_ids",
+        "keyword.former_words",
+    ),
     "keyword_search": ("keyword.search",),
 }
 
@@ -27,7 +53,8 @@ def upgrade() -> None:
     for file, functions in FUNCTIONS.items():
         for function in functions:
             load_function(file, function)
+    execute_script(TRIGGERS)
 
 
 def downgrade() -> None:
-    """Leave the indexes and functions: those that a downgrade leaves call them."""
+    """Leave the indexes, triggers and functions: those that a downgrade leaves call them."""

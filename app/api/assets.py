@@ -23,6 +23,7 @@ from app.web.attachment import attachment
 from app.web.bodies.json_body import read_metadata
 from app.web.headers import ETAG, LOCATION
 from app.web.models.assets import AssetList, AssetModel, AssetPatch
+from app.web.models.entries import VersionList
 from app.web.models.requests import WHITE
 from app.web.pages import PAGE_SIZE, SORT_TEXT, PageCursor, PageSize, page_response
 from app.web.preconditions import IfMatch, etag, read_versions
@@ -229,6 +230,29 @@ async def get_asset_content(asset_id: UUID, caller: CurrentCaller, services: Cur
         caller.tenant_id, asset_id, include_quarantined=caller.sees_quarantined
     )
     return attachment(content, services.assets.read_content(caller.tenant_id, content))
+
+
+@readers.get("/{asset_id}/versions", response_model=VersionList, responses=problems(404))
+async def list_asset_versions(
+    asset_id: UUID,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
+) -> Response:
+    """List the former versions of the chunks of an asset, the latest first, with the times between which they were
+    valid; `id` is that of the chunk. The asset may be deleted. Chunks that ended together, as those of a replaced file
+    do, have the same `valid_until`. A search with `as_of` and `asset_id` finds those of one time. Only a tenant admin
+    sees versions in quarantine, and those of chunks that are quarantined now. A page has fewer than `limit` when its
+    text reaches 2 MiB."""
+    page = await services.versions.list_of_asset(
+        caller.tenant_id,
+        asset_id,
+        limit=limit,
+        cursor=cursor,
+        include_quarantined=caller.principal.has(Role.TENANT_ADMIN),
+    )
+    return page_response(page)
 
 
 @writers.post("/{asset_id}/retry", status_code=202, response_model=AssetModel, responses=problems(404, 409))

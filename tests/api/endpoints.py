@@ -30,6 +30,7 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "DELETE /knowledge/entries/{entry_id}": (WRITE, {}, 204),
     "GET /knowledge/entries/{entry_id}/related": (READ, {}, 200),
     "GET /knowledge/entries/{entry_id}/versions": (READ, {}, 200),
+    "GET /knowledge/assets/{asset_id}/versions": (READ, {}, 200),
     "GET /knowledge/tags": (READ, {}, 200),
     "POST /knowledge/assets": (WRITE, {"files": {"file": ("a.txt", b"the asset", "text/plain")}}, 200),
     "GET /knowledge/assets": (READ, {}, 200),

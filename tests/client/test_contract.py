@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from app.main import create_app
 from app.settings import Settings
-from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, fields, models, parts
+from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, fields, models, parts, records
 
 SCHEMAS: dict[str, Any] = create_app(Settings()).openapi()["components"]["schemas"]
 
@@ -52,6 +52,16 @@ ANSWERS: dict[str, type[BaseModel]] = {
     "Tag": models.TagCount,
     "AssetList": models.AssetPage,
     "SavedSearchList": models.SavedSearchPage,
+    "Version": records.Version,
+    "VersionList": records.VersionPage,
+    "Place": records.ErasedPlace,
+    "Dependent": records.Dependent,
+    "Remainder": records.Remainder,
+    "Erasure": records.Erasure,
+    "ErasureList": records.ErasurePage,
+    "RankedEntry": records.RankedEntry,
+    "Difference": records.Difference,
+    "Replay": records.Replay,
 }
 REQUESTS: dict[str, type] = {
     "SearchRequest": fields.SearchRequest,

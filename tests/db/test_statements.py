@@ -74,7 +74,7 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
     """The policy is the last line of defence: the planner needs the condition to choose partition and index."""
     exempt = {
         "search.filtered_ids",
-        "versions.can_keep",
+        "vectors.former_ids",
         "search.rehearse_keyword_leg",
         "jobs.claim",
         "jobs.figures",

@@ -13,7 +13,7 @@ from app.db.queries.search import feedback
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import tenants as db
 from app.db.session import TenantSession
-from app.errors import InvalidInput, TenantNotFound
+from app.errors import TenantNotFound
 from app.knowledge.tenants.settings import TenantSettings, TunedWeights
 
 TUNER = "tuning"
@@ -40,8 +40,6 @@ async def store_settings(
     if changed:
         await db.update_settings(session, orjson.dumps(stored).decode())
     if "keep_versions_days" in changed:
-        if settings.keep_versions_days and not await versions.can_keep(session):
-            raise InvalidInput.of("keep_versions_days", "must be 0: a cluster of Citus cannot keep versions")
         former = row.settings.get("keep_versions_days", 0)
         await versions.keep(session, former, settings.keep_versions_days)
     if row.settings.get("keep_query_text"):

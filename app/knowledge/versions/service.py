@@ -10,7 +10,7 @@ from app.db.database import Database
 from app.db.queries.knowledge import versions as db
 from app.db.queries.knowledge.versions import FormerVersion
 from app.db.rows import Position
-from app.errors import EntryNotFound, InvalidInput
+from app.errors import AssetNotFound, EntryNotFound, InvalidInput
 from app.knowledge.paging import PAGE_BYTES, Page, PageRequest
 
 log = logging.getLogger("app.knowledge.versions")
@@ -48,15 +48,48 @@ class VersionService:
         Raises EntryNotFound if there is neither the entry nor a version of it, InvalidInput and DatabaseUnavailable.
         """
         request = PageRequest.read(limit, cursor, LATEST_FIRST, (LATEST_FIRST,))
-        before = request.after.key if request.after is not None else None
-        assert before is None or isinstance(before, datetime)
         async with self._database.tenant_session(tenant_id) as session:
             found, has_more = await db.list_versions(
-                session, entry_id, before, limit, PAGE_BYTES, include_quarantined=include_quarantined
+                session,
+                request.after,
+                limit,
+                PAGE_BYTES,
+                entry_id=entry_id,
+                include_quarantined=include_quarantined,
             )
             if not found and cursor is None and not await db.is_known(session, entry_id):
                 raise EntryNotFound("the entry does not exist")
-        return request.page(found, has_more, lambda version: Position(version.valid_until, entry_id))
+        return request.page(found, has_more, _position)
+
+    async def list_of_asset(
+        self,
+        tenant_id: UUID,
+        asset_id: UUID,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        include_quarantined: bool = False,
+    ) -> Page[FormerVersion]:
+        """List the kept versions of the chunks of an asset, which may be deleted; the latest first.
+
+        Versions in quarantine, and those to which one reaches back, are listed only with `include_quarantined`.
+
+        Raises AssetNotFound if there is neither the asset nor a version of a chunk, InvalidInput and
+        DatabaseUnavailable.
+        """
+        request = PageRequest.read(limit, cursor, LATEST_FIRST, (LATEST_FIRST,))
+        async with self._database.tenant_session(tenant_id) as session:
+            found, has_more = await db.list_versions(
+                session,
+                request.after,
+                limit,
+                PAGE_BYTES,
+                asset_id=asset_id,
+                include_quarantined=include_quarantined,
+            )
+            if not found and cursor is None and not await db.is_known_asset(session, asset_id):
+                raise AssetNotFound("the asset does not exist")
+        return request.page(found, has_more, _position)
 
     async def require_kept(self, tenant_id: UUID, as_of: datetime) -> None:
         """Check that a search can name this time. Raises InvalidInput, which names the earliest one."""
@@ -83,3 +116,7 @@ class VersionService:
         if pruned:
             log.info("former versions removed", extra={"tenant_id": str(tenant_id), "versions": pruned})
         return pruned
+
+
+def _position(version: FormerVersion) -> Position:
+    return Position(version.valid_until, version.id)

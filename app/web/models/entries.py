@@ -199,6 +199,7 @@ class EntryList(BaseModel):
 class VersionModel(BaseModel):
     """An entry as it was from `valid_from` until just before `valid_until`."""
 
+    id: UUID
     version: int
     valid_from: datetime
     valid_until: datetime
@@ -224,7 +225,7 @@ class VersionModel(BaseModel):
 
 
 class VersionList(BaseModel):
-    """A page of the former versions of an entry, the latest first."""
+    """A page of the former versions of an entry, or of the chunks of an asset, the latest first."""
 
     items: list[VersionModel]
     next_cursor: str | None

@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from knowledge_client import assets, entries, searches, sources
+from knowledge_client import assets, entries, history, oversight, searches, sources
 from knowledge_client.exchange import Attempt, Exchange, Outcome, Pause, perform
 from knowledge_client.pages import Pages
 from knowledge_client.retries import Retries
@@ -114,6 +114,20 @@ class KnowledgeClient:
     list_source_items = _call(sources.list_source_items)
     iterate_source_items = _walk(sources.iterate_source_items)
     delete_source = _call(sources.delete_source)
+
+    list_entry_versions = _call(history.list_entry_versions)
+    iterate_entry_versions = _walk(history.iterate_entry_versions)
+    list_asset_versions = _call(history.list_asset_versions)
+    iterate_asset_versions = _walk(history.iterate_asset_versions)
+    replay_search = _call(history.replay_search)
+
+    erase = _call(oversight.erase)
+    get_erasure = _call(oversight.get_erasure)
+    list_erasures = _call(oversight.list_erasures)
+    iterate_erasures = _walk(oversight.iterate_erasures)
+    list_quarantined = _call(oversight.list_quarantined)
+    iterate_quarantined = _walk(oversight.iterate_quarantined)
+    release = _call(oversight.release)
 
     def run(self, exchange: Exchange[T]) -> T:
         """Run a call defined elsewhere. Raises KnowledgeError."""

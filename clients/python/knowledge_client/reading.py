@@ -36,10 +36,10 @@ def post(path: str, body: Mapping[str, Any], model: type[M]) -> Exchange[M]:
     return ask(Request("POST", path, json=body), model)
 
 
-def path_of(collection: str, item: Id, *more: str) -> str:
-    """A path below /knowledge. Raises MalformedId."""
+def path_of(collection: str, item: Id, *more: str, root: str = "/knowledge") -> str:
+    """A path below the root. Raises MalformedId."""
     try:
         item_id = str(UUID(str(item)))
     except ValueError:
         raise MalformedId(f"{str(item)[:100]!r} is not an id: ids are UUIDs") from None
-    return "/".join(("/knowledge", collection, item_id, *more))
+    return "/".join((root, collection, item_id, *more))

@@ -25,7 +25,10 @@ async def age(services: Services, superuser_dsn: str, tenant: Tenant, days: floa
             ("former_entries", ("valid_from", "valid_until", "updated_at")),
             ("kept_versions", ("since",)),
         ):
-            moved = ", ".join(f"{c} = {c} - make_interval(days => {days})" for c in columns)
+            # Immutable functions: a cluster of Citus accepts no others here.
+            moved = ", ".join(
+                f"{c} = ({c} at time zone 'UTC' - interval '{days} days') at time zone 'UTC'" for c in columns
+            )
             await superuser.execute(f"update {table} set {moved} where tenant_id = $1", tenant.id)
 
 

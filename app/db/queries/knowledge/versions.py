@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.db.rows import Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -21,6 +22,7 @@ BATCH = 2_000
 class FormerVersion:
     """An entry as it was from `valid_from` until just before `valid_until`."""
 
+    id: UUID
     version: int
     valid_from: datetime
     valid_until: datetime
@@ -53,11 +55,6 @@ async def keep(session: TenantSession, former: int, days: int) -> None:
     await session.execute(SQL["keep"], former=former, days=days)
 
 
-async def can_keep(session: TenantSession) -> bool:
-    """Whether the database can keep versions; a cluster of Citus cannot."""
-    return bool(await session.fetch_value(SQL["can_keep"]))
-
-
 async def find_earliest(session: TenantSession) -> datetime | None:
     """The earliest time of which all versions are kept; None if the tenant keeps none."""
     earliest: datetime | None = await session.fetch_value(SQL["earliest"])
@@ -66,18 +63,21 @@ async def find_earliest(session: TenantSession) -> datetime | None:
 
 async def list_versions(
     session: TenantSession,
-    entry_id: UUID,
-    before: datetime | None,
+    after: Position | None,
     limit: int,
     most_bytes: int,
     *,
+    entry_id: UUID | None = None,
+    asset_id: UUID | None = None,
     include_quarantined: bool,
 ) -> tuple[list[FormerVersion], bool]:
-    """The versions of an entry that ended before a time, newest first, and whether there are more."""
+    """The versions of an entry, or of the chunks of an asset, newest first, and whether there are more."""
     rows = await session.fetch(
         SQL["list"],
         id=entry_id,
-        before=before,
+        asset_id=asset_id,
+        before=None if after is None else after.key,
+        before_id=None if after is None else after.id,
         limit=limit,
         most_bytes=most_bytes,
         include_quarantined=include_quarantined,
@@ -88,6 +88,11 @@ async def list_versions(
 async def is_known(session: TenantSession, entry_id: UUID) -> bool:
     """Whether the entry exists, or a former version of it."""
     return bool(await session.fetch_value(SQL["is_known"], id=entry_id))
+
+
+async def is_known_asset(session: TenantSession, asset_id: UUID) -> bool:
+    """Whether the asset exists, or a former version of one of its chunks."""
+    return bool(await session.fetch_value(SQL["is_known_asset"], id=asset_id))
 
 
 async def prune(session: TenantSession, most: int) -> int:

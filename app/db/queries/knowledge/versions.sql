@@ -11,10 +11,6 @@ select :tenant_id, clock_timestamp() where :days::integer > 0
 on conflict (tenant_id) do update
    set since = greatest(k.since, clock_timestamp() - make_interval(days => least(:former::integer, :days::integer)));
 
--- name: can_keep
--- Whether the triggers are there that keep versions; in a cluster of Citus they are not.
-select exists (select from pg_trigger t where t.tgrelid = to_regclass('public.entries') and t.tgname = 'keep_changed');
-
 -- name: earliest
 -- The earliest time of which all versions are kept; null if none are.
 select greatest(k.since, clock_timestamp() - make_interval(days => (t.settings ->> 'keep_versions_days')::integer))
@@ -22,28 +18,34 @@ select greatest(k.since, clock_timestamp() - make_interval(days => (t.settings -
  where k.tenant_id = :tenant_id;
 
 -- name: list
--- The versions of an entry that ended before :before, the newest first. The page ends after the version with which it has
--- :most_bytes; `found` counts those of the whole page, and the first of the next. Those in quarantine, or to which one of
--- today reaches back, only with :include_quarantined.
-select version, valid_from, valid_until, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
+-- The versions of an entry, or of the chunks of an asset, that follow those that ended at :before (null: from the start), the
+-- newest first. The page ends after the version with which it has :most_bytes; `found` counts those of the whole page, and
+-- the first of the next. Those in quarantine, or to which one of today reaches back, only with :include_quarantined.
+select id, version, valid_from, valid_until, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
        superseded_by_id, is_verified, asset_id, chunk_index, metadata, language, expires_at, external_id, created_at,
        updated_at, found
   from (
     select v.*, count(*) over () as found, row_number() over newest as place,
            sum(octet_length(v.content) + octet_length(v.metadata::text)) over newest
              - octet_length(v.content) - octet_length(v.metadata::text) as preceding
-      from (select * from former_entries
-             where tenant_id = :tenant_id and id = :id and not absent
-               and (:include_quarantined or not (quarantined or withheld))
-               and (:before::timestamptz is null or valid_until < :before)
-             order by valid_until desc limit :limit + 1) v
-    window newest as (order by v.valid_until desc)) page
+      from (select *
+              from (select * from former_entries where tenant_id = :tenant_id and id = :id
+                    union all
+                    select * from former_entries where tenant_id = :tenant_id and asset_id = :asset_id) o
+             where not absent and (:include_quarantined or not (quarantined or withheld))
+               and (:before::timestamptz is null or (valid_until, id) < (:before, :before_id::uuid))
+             order by valid_until desc, id desc limit :limit + 1) v
+    window newest as (order by v.valid_until desc, v.id desc)) page
  where preceding < :most_bytes and place <= :limit
- order by valid_until desc;
+ order by valid_until desc, id desc;
 
 -- name: is_known
 select exists (select from entries where tenant_id = :tenant_id and id = :id)
     or exists (select from former_entries where tenant_id = :tenant_id and id = :id and not absent);
+
+-- name: is_known_asset
+select exists (select from assets where tenant_id = :tenant_id and id = :id)
+    or exists (select from former_entries where tenant_id = :tenant_id and asset_id = :id and not absent);
 
 -- name: prune
 -- Removes versions that ended before the period that the tenant has set, and the oldest over :most; :batch at a time. Vectors

@@ -46,7 +46,6 @@ MOST_CHECKED = 5_000
 """Former versions, or their nearest passages, of which a search of a past time checks whether they pass the filter."""
 
 
-
 async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
     """Run the exact scan and the cosines once and discard the results, so that the connection has their plans."""
     nothing = EntryFilter()

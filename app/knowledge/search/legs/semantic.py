@@ -99,9 +99,7 @@ async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> 
         compared = await db.has_vectors(session, plan.tenant.space, plan.entry_filter)
     log.debug("semantic leg: %d entries, %s, %d pending", len(found.hits), strategy, found.pending)
     seconds = time.perf_counter() - started
-    return SemanticHits(
-        found.hits, strategy, found.matches, found.pending, compared, found.complete, seconds
-    )
+    return SemanticHits(found.hits, strategy, found.matches, found.pending, compared, found.complete, seconds)
 
 
 async def _find_nearest(
