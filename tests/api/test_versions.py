@@ -75,6 +75,36 @@ async def test_readers_are_listed_no_versions_of_a_quarantined_entry(admin: Call
     assert (await reader.search(**SEARCH, as_of=before))["results"] == []
 
 
+async def test_versions_of_an_asset_are_listed_page_by_page(
+    services: Services, admin: Caller, reader: Caller
+) -> None:
+    await keep_versions(admin)
+    text = "# One\n\nThe old harbour.\n\n# Two\n\nThe old quay.\n"
+    asset = (await admin.upload("a.md", text.encode(), "text/markdown", external_id="a")).json()
+    while await services.worker.run_once():
+        pass
+    path = f"/knowledge/assets/{asset['id']}/versions"
+    assert (await reader.get(path)).json() == {"items": [], "next_cursor": None}
+    await admin.upload("a.md", b"The new harbour.", "text/markdown", external_id="a")
+    while await services.worker.run_once():
+        pass
+    await admin.delete(f"/knowledge/assets/{asset['id']}")
+    whole = (await reader.get(path)).json()["items"]
+    assert whole[0]["content"] == "The new harbour."
+    assert {v["asset_id"] for v in whole} == {asset["id"]}
+    assert len({v["valid_until"] for v in whole[1:]}) == 1
+    assert "".join(sorted(v["content"] for v in whole[1:])).count("old") == 2
+    paged: list[Any] = []
+    cursor = None
+    while cursor is not None or not paged:
+        query = f"?limit=1&cursor={cursor}" if cursor else "?limit=1"
+        page = (await reader.get(path + query)).json()
+        paged, cursor = [*paged, *page["items"]], page["next_cursor"]
+    assert paged == whole
+    unknown = await reader.get("/knowledge/assets/00000000-0000-7000-8000-000000000000/versions")
+    assert unknown.status_code == 404
+
+
 async def test_a_replay_finds_the_ranking_of_then(services: Services, admin: Caller, reader: Caller) -> None:
     await keep_versions(admin)
     entry = await admin.add("the old harbour")

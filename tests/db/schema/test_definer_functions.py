@@ -168,6 +168,19 @@ async def test_matching_entries_ignores_another_tenants_entries(seeded: Seeded, 
         assert await service.fetch(call, list(foreign)) == []
 
 
+async def test_former_ids_ignores_another_tenants_versions(seeded: Seeded, service: Connection) -> None:
+    await set_tenant(service, seeded.first)
+    own, foreign = [await ids_of(seeded, "former_entries", t) for t in (seeded.first, seeded.second)]
+    moments = """
+        select keyword.former_ids(jsonb_populate_record(
+          null::entry_filter, jsonb_build_object('as_of', v.valid_from, 'include_superseded', true)), 1000)
+          from former_entries v where not absent"""
+    found = {i for row in await service.fetch(moments) for i in row[0]}
+    assert found
+    assert found <= own
+    assert not found & foreign
+
+
 async def test_derived_entries_ignores_another_tenants_entries(seeded: Seeded, service: Connection) -> None:
     sources = {}
     async with connected(seeded.database.superuser_dsn) as superuser:
