@@ -1,14 +1,10 @@
-"""What an import and a database that cannot keep versions mean for searches of the past."""
+"""What an import means for searches of the past."""
 
 from __future__ import annotations
 
-import pytest
-
 from app.composition.services import Services
-from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
-from tests.fixtures.database.cluster import connected
 from tests.knowledge.transfer.packing import export, restore
 from tests.knowledge.versions.keeping import found, keep, now, texts
 from tests.knowledge.writing import write
@@ -40,15 +36,3 @@ async def test_imported_entries_were_not_here_before(
         ["the new harbour"],
         ["the harbour"],
     ]
-
-
-async def test_versions_cannot_be_kept_without_the_triggers(
-    services: Services, tenant: Tenant, superuser_dsn: str
-) -> None:
-    """As in a cluster of Citus."""
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute("drop trigger keep_changed on entries")
-    with pytest.raises(InvalidInput, match="Citus"):
-        await keep(services, tenant, 30)
-    await keep(services, tenant, 0)
-    assert not (await services.tenants.context(tenant.id)).settings.keep_versions_days
