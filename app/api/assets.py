@@ -242,15 +242,15 @@ async def list_asset_versions(
 ) -> Response:
     """List the former versions of the chunks of an asset, the latest first, with the times between which they were
     valid; `id` is that of the chunk. The asset may be deleted. Chunks that ended together, as those of a replaced file
-    do, have the same `valid_until`. A search with `as_of` and `asset_id` finds those of one time. Only a tenant admin
-    sees versions in quarantine, and those of chunks that are quarantined now. A page has fewer than `limit` when its
-    text reaches 2 MiB."""
+    do, have the same `valid_until`. A search with `as_of` and `asset_id` finds those of one time. A reader does not see
+    versions in quarantine, nor those of chunks that are quarantined now. A page has fewer than `limit` when its text
+    reaches 2 MiB."""
     page = await services.versions.list_of_asset(
         caller.tenant_id,
         asset_id,
         limit=limit,
         cursor=cursor,
-        include_quarantined=caller.principal.has(Role.TENANT_ADMIN),
+        include_quarantined=caller.sees_quarantined,
     )
     return page_response(page)
 
