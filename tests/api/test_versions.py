@@ -76,17 +76,17 @@ async def test_readers_are_listed_no_versions_of_a_quarantined_entry(admin: Call
 
 
 async def test_versions_of_an_asset_are_listed_page_by_page(
-    services: Services, admin: Caller, reader: Caller
+    api_services: Services, admin: Caller, reader: Caller
 ) -> None:
     await keep_versions(admin)
     text = "# One\n\nThe old harbour.\n\n# Two\n\nThe old quay.\n"
     asset = (await admin.upload("a.md", text.encode(), "text/markdown", external_id="a")).json()
-    while await services.worker.run_once():
+    while await api_services.worker.run_once():
         pass
     path = f"/knowledge/assets/{asset['id']}/versions"
     assert (await reader.get(path)).json() == {"items": [], "next_cursor": None}
     await admin.upload("a.md", b"The new harbour.", "text/markdown", external_id="a")
-    while await services.worker.run_once():
+    while await api_services.worker.run_once():
         pass
     await admin.delete(f"/knowledge/assets/{asset['id']}")
     whole = (await reader.get(path)).json()["items"]
