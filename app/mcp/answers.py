@@ -208,6 +208,8 @@ def _write_hit(number: int, shown: Shown, marker: Marker) -> str:
     facts.append(f"id {hit.id}")
     if flags := flags_of(hit.metadata):
         facts.append(mark_flags(flags))
+    if hit.asset_id is not None and hit.metadata.get("ocr") is True and not shown.brief:
+        facts.append("recognised on an image, may contain errors")
     lines = [f"source: {cite(hit).text}"] if hit.asset_id is not None and not shown.brief else []
     if hit.origin is not None and not shown.brief:
         lines.append(f"from: {hit.origin.text}")

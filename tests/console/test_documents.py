@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from uuid import UUID
 
 from app.composition.services import Services
+from app.console.parts.inline_marks import read_marks
 from app.knowledge.entries.inspection import DOCUMENT_PART, DocumentPart
 from tests.console.asset_pages import Work, upload
 from tests.console.browser import Browser
@@ -80,3 +82,63 @@ async def test_the_parts_of_a_document_together_are_the_whole(
 
 def page_of(address: str, number: int) -> str:
     return f"{address}?start={number * DOCUMENT_PART}"
+
+
+MARKED = """---
+title: Harbour **rules**
+tags:
+  - sea
+  - night
+---
+# The *long* pier
+
+Boats **wait _here_** and `run **now**`, not at <b>six</b>: see [the plan](javascript:alert(1)) of 2 * 3 * 4,
+snake_case_name, \\*plain\\* and an open ** mark.
+
+- ~~old~~ ropes
+
+| place | **depth** |
+| --- | --- |
+| `north` | 4 m |
+"""
+
+
+async def test_marks_within_lines_of_markdown_are_styles_and_the_front_matter_is_a_table(
+    browser: Browser, work: Work
+) -> None:
+    address = (await upload(browser, "a.md", MARKED.encode())).answer.headers["location"]
+    await work()
+    page = await browser.get(address)
+    facts, depths = page.all(".document table")
+    rows = [[cell.text_content() for cell in row.cssselect("td")] for row in facts.cssselect("tr")]
+    assert rows == [["title", "Harbour **rules**"], ["tags", "- sea - night"]]
+    assert page.texts(".document h3") == ["The long pier"]
+    assert page.texts(".document h3 em") == ["long"]
+    assert page.texts(".document p")[0] == (
+        "Boats wait here and run **now**, not at <b>six</b>: see the plan of 2 * 3 * 4, snake_case_name, *plain* and an"
+        " open ** mark."
+    )
+    assert page.texts(".document p strong") == ["wait"]
+    assert page.texts(".document p em") == ["here"]
+    assert page.texts(".document code") == ["run **now**"]
+    assert page.texts(".document li del") == ["old"]
+    assert not page.all(".document b, .document a, .document p strong *")
+    assert [cell.text_content() for cell in depths.cssselect("th, td")] == ["place", "depth", "north", "4 m"]
+
+
+async def test_marks_of_other_files_stay(browser: Browser, work: Work) -> None:
+    address = (await upload(browser, "a.txt", b"---\na: 1\n---\nTwo **stars** stay.")).answer.headers[
+        "location"
+    ]
+    await work()
+    page = await browser.get(address)
+    assert "Two **stars** stay." in page.text
+    assert not page.all(".document strong, .document table")
+
+
+def test_marks_without_an_end_take_linear_time() -> None:
+    for text in ("**a " * 20_000, "[" * 50_000, "`" * 50_000, "*a" * 30_000, "~~x" * 20_000, "_a " * 20_000):
+        began = time.perf_counter()
+        shown = "".join(text[span.start : span.end] for span in read_marks(text))
+        assert time.perf_counter() - began < 5
+        assert len(shown) <= len(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -80,3 +81,16 @@ def test_hits_that_are_left_out_are_listed_as_far_as_they_fit() -> None:
     left_out = answer.structured["budget"]["left_out"]
     listed = answer.text.rpartition("Omitted: ")[2].split() if "Omitted: " in answer.text else []
     assert listed == left_out[: len(listed)]
+
+
+@pytest.mark.parametrize("budget", [None, 2_000])
+def test_a_text_that_was_recognised_on_an_image_is_named_so(budget: int | None) -> None:
+    for asset_id, metadata, named in (
+        (UUID(int=1), {"ocr": True}, True),
+        (UUID(int=1), {}, False),
+        (None, {"ocr": True}, False),
+    ):
+        result = make_result(1, 1)
+        hit = replace(result[0], asset_id=asset_id, metadata=metadata)
+        answer = answer_search(replace(result, results=[hit]), budget)
+        assert ("recognised on an image" in answer.text) == named

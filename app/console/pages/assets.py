@@ -127,7 +127,11 @@ async def show_asset(
         asset=asset,
         part=part,
         held=held,
-        blocks=make_blocks(part, is_code=asset.media_type in CODE) if part else [],
+        blocks=make_blocks(
+            part, is_code=asset.media_type in CODE, is_markdown=asset.media_type == "text/markdown"
+        )
+        if part
+        else [],
         size=DOCUMENT_PART,
         top=min((heading.level for heading in part.contents), default=1) if part else 1,
         done=DONE.get(done),

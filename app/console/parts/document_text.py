@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
+from app.console.parts.inline_marks import Style, read_marks
 from app.knowledge.entries.inspection import DocumentPart
 
 _ITEM = re.compile(r"\s{0,6}(?:[-*•‣◦]|\d{1,3}[.)])\s+(?=\S)")
@@ -15,6 +16,10 @@ _NUMBER = re.compile(r"\s*\d")
 _FENCE = re.compile(r"\s{0,3}(?:`{3,}|~{3,})")
 _MARKS_OF_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+|\s+#+\s*$")
 _CELL = re.compile(r"(?<!\\)\|")
+_FRONT_MATTER = re.compile(
+    r"---[ \t]*\n(?P<lines>(?:(?!---|\.\.\.)[^\n]*\n){1,200})(?:---|\.\.\.)[ \t]*(?:\n|$)"
+)
+_FACT = re.compile(r"(?P<name>[\w][\w .-]{0,80}):(?P<value>(?:\s.*)?)$", re.DOTALL)
 _UNDERLINE = re.compile(r"\s{0,3}(?:=+|-+)\s*")
 TOP = 3
 """The page's own headings have levels 1 and 2."""
@@ -28,6 +33,7 @@ class Piece:
 
     text: str
     marked: bool
+    style: Style = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +68,23 @@ class Block:
     number: int = 0
 
 
-def make_blocks(part: DocumentPart, *, is_code: bool = False) -> list[Block]:
-    """Cut a part of a text into blocks; `is_code` if its line breaks and spaces mean something."""
+def make_blocks(part: DocumentPart, *, is_code: bool = False, is_markdown: bool = False) -> list[Block]:
+    """Cut a part of a text into blocks; `is_code` if its line breaks and spaces mean something.
+
+    With `is_markdown`, marks within lines become styles, and the front matter is a table.
+    """
     if is_code:
         end = part.start + len(part.text)
         return [Block("code", part.start, pieces=_cut(part, part.start, end))] if part.text.strip() else []
-    return list(_Reader(part).read())
+    return list(_Reader(part, is_markdown=is_markdown).read())
 
 
 class _Reader:
     """Reads the lines of a part one after another."""
 
-    def __init__(self, part: DocumentPart) -> None:
+    def __init__(self, part: DocumentPart, *, is_markdown: bool) -> None:
         self._part = part
+        self._is_markdown = is_markdown
         self._pages = list(reversed(part.pages))
         self._headings = list(reversed(part.headings))
         self._tables = list(reversed(part.tables))
@@ -83,6 +93,11 @@ class _Reader:
 
     def read(self) -> Iterator[Block]:
         end_of_table = -1
+        front = _FRONT_MATTER.match(self._part.text) if self._is_markdown and not self._part.start else None
+        if front is not None:
+            end_of_table = front.end()
+            self._headings = [heading for heading in self._headings if heading.start >= end_of_table]
+            yield self._make_facts(*front.span("lines"))
         for start, end in self._list_lines():
             if start < end_of_table:
                 continue
@@ -129,7 +144,7 @@ class _Reader:
         text = _MARKS_OF_HEADING.sub("", line.rstrip("\n")).strip()
         first = start + max(0, line.find(text))
         level = min(LOWEST, TOP + heading.level - 1)
-        yield Block("heading", heading.start, pieces=_cut(self._part, first, first + len(text)), level=level)
+        yield Block("heading", heading.start, pieces=self._cut(first, first + len(text)), level=level)
 
     def _make_table(self, start: int, end: int, header: str | None) -> Block:
         lines: list[tuple[int, str]] = []
@@ -142,11 +157,32 @@ class _Reader:
         body = lines[2:] if header is None else lines
         passage = self._part.passage
         rows = [
-            Row(_split_cells(line), passage is not None and at < passage[1] and at + len(line) > passage[0])
+            Row(self._split(line), passage is not None and at < passage[1] and at + len(line) > passage[0])
             for at, line in body
             if line.strip()
         ]
-        return Block("table", start, header=_split_cells(head), rows=rows)
+        return Block("table", start, header=self._split(head), rows=rows)
+
+    def _split(self, line: str) -> list[str]:
+        cells = _split_cells(line)
+        if not self._is_markdown:
+            return cells
+        return ["".join(cell[s.start : s.end] for s in read_marks(cell)) for cell in cells]
+
+    def _make_facts(self, start: int, end: int) -> Block:
+        """The front matter as a table: a line without a name of its own continues the one before."""
+        rows: list[Row] = []
+        passage = self._part.passage
+        for line in self._text(start, end).splitlines(keepends=True):
+            marked = passage is not None and start < passage[1] and start + len(line) > passage[0]
+            start += len(line)
+            fact = _FACT.match(line)
+            if fact is not None:
+                rows.append(Row([fact["name"], fact["value"].strip()], marked))
+            elif rows and line.strip():
+                name, value = rows[-1].cells
+                rows[-1] = Row([name, f"{value} {line.strip()}".strip()], rows[-1].marked or marked)
+        return Block("table", 0, rows=rows)
 
     def _flush(self) -> Iterator[Block]:
         lines, self._lines = self._lines, []
@@ -170,16 +206,27 @@ class _Reader:
             else:
                 text = (start if text is None else text[0], end)
         if text is not None:
-            yield Block("paragraph", text[0], pieces=_cut(self._part, *text))
+            yield Block("paragraph", text[0], pieces=self._cut(*text))
         if items:
             numbered = bool(_NUMBER.match(self._text(*items[0])))
             shown = [self._cut_item(*item, numbered=numbered) for item in items]
             yield Block("numbered" if numbered else "items", items[0][0], items=shown)
 
+    def _cut(self, start: int, end: int) -> Sequence[Piece]:
+        """Text in pieces: where the passage begins and ends and, in Markdown, where a style does."""
+        if not self._is_markdown:
+            return _cut(self._part, start, end)
+        text = self._text(start, end).rstrip("\n")
+        return [
+            replace(piece, style=span.style)
+            for span in read_marks(text)
+            for piece in _cut(self._part, start + span.start, start + span.end)
+        ]
+
     def _cut_item(self, start: int, end: int, *, numbered: bool) -> Sequence[Piece]:
         """The text of an item; a number stays, since lists may begin with any."""
         mark = _ITEM.match(self._text(start, end))
-        return _cut(self._part, start if numbered or mark is None else start + mark.end(), end)
+        return self._cut(start if numbered or mark is None else start + mark.end(), end)
 
 
 def _cut(part: DocumentPart, start: int, end: int) -> Sequence[Piece]:

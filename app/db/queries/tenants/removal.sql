@@ -110,13 +110,19 @@ select place, rows
  where rows > 0;
 
 -- name: strip_receipts
--- Removes the ranks of erased entries from receipts, and the text and the filters of these searches.
+-- Removes the ranks of erased entries from receipts, and the text and the filters of these searches. Of few entries, only
+-- the receipts that contain one are read rank by rank.
 with part as materialized (
-  select s.id, s.receipt from searches s where s.tenant_id = :tenant_id and s.id > :after order by s.id limit :limit
+  select s.id, s.receipt -> 'ranking' as ranking
+    from searches s where s.tenant_id = :tenant_id and s.id > :after order by s.id limit :limit
+), few as materialized (
+  select array_agg(jsonb_build_array(jsonb_build_array(i.item))) as wanted
+    from (select item from erasure_items where tenant_id = :tenant_id and erasure_id = :id limit 21) i having count(*) <= 20
 ), named as materialized (
   select p.id, coalesce(jsonb_agg(r.item order by r.place) filter (where i.item is null), '[]') as ranking
-    from part p cross join jsonb_array_elements(p.receipt -> 'ranking') with ordinality r (item, place)
+    from part p cross join jsonb_array_elements(p.ranking) with ordinality r (item, place)
     left join erasure_items i on i.tenant_id = :tenant_id and i.erasure_id = :id and i.item = (r.item ->> 0)::uuid
+   where not exists (select from few) or p.ranking @> any ((select wanted from few)::jsonb[])
    group by p.id having count(i.item) > 0
 ), stripped as (
   update searches s
@@ -129,11 +135,16 @@ select (select p.id from part p order by p.id desc limit 1) as last, (select cou
 
 -- name: look_at_receipts
 with part as materialized (
-  select s.id, s.receipt from searches s where s.tenant_id = :tenant_id and s.id > :after order by s.id limit :limit
+  select s.id, s.receipt -> 'ranking' as ranking
+    from searches s where s.tenant_id = :tenant_id and s.id > :after order by s.id limit :limit
+), few as materialized (
+  select array_agg(jsonb_build_array(jsonb_build_array(i.item))) as wanted
+    from (select item from erasure_items where tenant_id = :tenant_id and erasure_id = :id limit 21) i having count(*) <= 20
 )
 select (select p.id from part p order by p.id desc limit 1) as last,
        (select count(*) from part p
-         where exists (select from jsonb_array_elements(p.receipt -> 'ranking') r (item)
+         where (not exists (select from few) or p.ranking @> any ((select wanted from few)::jsonb[]))
+           and exists (select from jsonb_array_elements(p.ranking) r (item)
                          join erasure_items i on i.tenant_id = :tenant_id and i.erasure_id = :id
                                              and i.item = (r.item ->> 0)::uuid)) as rows;
 
