@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 Style = Literal["plain", "code", "strong", "em", "del"]
 
@@ -28,7 +28,10 @@ _MARKS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_STYLES: dict[str, Style] = {"strong2": "strong", "em2": "em", "link": "plain", "escaped": "plain"}
+_STYLES: dict[str, Style] = {
+    "code": "code", "strong": "strong", "strong2": "strong", "em": "em", "em2": "em", "del": "del",
+    "link": "plain", "escaped": "plain",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ def read_marks(text: str, start: int = 0, end: int | None = None, style: Style =
         if match.start() > start:
             yield Span(start, match.start(), style)
         name = next(name for name, value in match.groupdict().items() if value and name != "fence")
-        inner = _STYLES.get(name, name if name in get_args(Style) else "plain")
+        inner = _STYLES[name]
         first, last = match.span(name)
         if name in ("code", "escaped"):
             yield Span(first, last, "code" if name == "code" else style)
