@@ -43,8 +43,11 @@ class TableSpan:
     end: int
 
 
-HiddenReason = Literal["same_colour", "tiny", "off_page", "transparent", "hidden_run", "hidden_element"]
-"""Why a reader of the original does not see a text: its colour, size, place or opacity, or a mark of DOCX or HTML."""
+HiddenReason = Literal[
+    "same_colour", "tiny", "off_page", "transparent", "hidden_run", "hidden_element", "covered", "clipped"
+]
+"""Why a reader of the original does not see a text: its colour, size, place or opacity, a mark of DOCX or HTML, what
+is drawn over it, or the area outside of which nothing is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,7 @@ class ParseLimits:
         max_headings: of a file; all members of an archive together.
         max_tables: of a file; all members of an archive together.
         max_hidden: hidden spans of a file; all members of an archive together.
+        structure_seconds: of CPU time, for the structure trees of a PDF; without them if 0.
         ocr_seconds: for recognising text, in addition to `seconds`.
         ocr_page_seconds: for recognising one page.
         ocr_pages: recognised of one file; all members of an archive together.
@@ -135,6 +139,7 @@ class ParseLimits:
     max_headings: int = 100_000
     max_tables: int = 20_000
     max_hidden: int = 20_000
+    structure_seconds: float = 4.0
     ocr_seconds: float = 300.0
     ocr_page_seconds: float = 60.0
     ocr_pages: int = 1_000

@@ -61,10 +61,10 @@ def write_text_bomb() -> bytes:
     return write_pdf_object(write_stream(4, zlib.compress(shown, 9), b"/Filter /FlateDecode"))
 
 
-def write_heavy_pages() -> bytes:
-    """The same page, a hundred times; its long content draws nothing."""
-    content = write_stream(4, zlib.compress(b"q Q " * 3_000_000, 9), b"/Filter /FlateDecode")
-    return write_pdf_object(content, pages=b"[" + b"3 0 R " * 100 + b"]", count=100)
+def write_heavy_pages(pages: int = 100, operators: int = 3_000_000) -> bytes:
+    """The same page many times; its long content draws nothing."""
+    content = write_stream(4, zlib.compress(b"q Q " * operators, 9), b"/Filter /FlateDecode")
+    return write_pdf_object(content, pages=b"[" + b"3 0 R " * pages + b"]", count=pages)
 
 
 def write_form_fan() -> bytes:
@@ -88,3 +88,26 @@ def write_wide_csv() -> bytes:
     """A CSV file with 500 long headers; each of its few rows repeats them."""
     header = ",".join(f"{'h' * 150}{column}" for column in range(500))
     return (header + "\n" + ("," * 499 + "x\n") + ("x" + ",x" * 499 + "\n") * 20).encode()
+
+
+def write_self_drawing_form() -> bytes:
+    """A form that draws itself twice."""
+    below = b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 5 0 R >> >>"
+    return write_pdf_object(write_stream(4, b"/X Do") + write_stream(5, b"/X Do /X Do", below))
+
+
+def write_wide_structure(elements: int) -> bytes:
+    """A PDF page whose structure tree has so many elements in one other, all of them for this page."""
+    names = b" ".join(b"%d 0 R" % number for number in range(10, 10 + elements))
+    leaf = b"%d 0 obj\n<< /S /P /P 7 0 R /Pg 3 0 R /K %d >>\nendobj\n"
+    return (
+        b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R /StructTreeRoot 6 0 R >>\nendobj\n"
+        b"2 0 obj\n<< /Type /Pages /Kids [3 0 R] /Count 1 >>\nendobj\n"
+        b"3 0 obj\n<< /Type /Page /Parent 2 0 R /StructParents 0 /MediaBox [0 0 612 792] /Contents 4 0 R "
+        b"/Resources << /Font << /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>\nendobj\n"
+        + write_stream(4, b"/P << /MCID 0 >> BDC BT /F 9 Tf 9 9 Td (tagged words) Tj ET EMC")
+        + b"6 0 obj\n<< /Type /StructTreeRoot /K 7 0 R /ParentTree << /Nums [0 8 0 R] >> >>\nendobj\n"
+        + b"7 0 obj\n<< /S /Document /P 6 0 R /K [%s] >>\nendobj\n8 0 obj\n[%s]\nendobj\n" % (names, names)
+        + b"".join(leaf % (10 + number, number) for number in range(elements))
+        + b"trailer\n<< /Root 1 0 R >>\n%%EOF\n"
+    )

@@ -28,6 +28,9 @@ _IMAGE = (
     b"/Length 1 >>\nstream\n\x80\nendstream"
 )
 
+_MASKED = 900_000
+"""The number of an object, which no other has."""
+
 
 def write_text(text: str, x: float, y: float, *, size: float = 10, font: str = "F1", before: str = "") -> str:
     """The operators of one piece of text; `before` are operators of its state."""
@@ -48,7 +51,9 @@ def write_rule(x0: float, y0: float, x1: float, y1: float) -> str:
 
 
 def write_drawn_pdf(pages: Sequence[str], structure: str = "") -> bytes:
-    """A PDF of A4 pages, each with these operators; `/I Do` draws an image of one unit.
+    """A PDF of A4 pages, each with these operators; `/I Do` draws an image of one unit, `/M Do` a transparent one.
+
+    `/G gs` makes what follows half transparent, `/H gs` multiplies it with what is below.
 
     `structure` is the tree of its tags as in `Document(H1(0.0) P(0.1 1.0))`: types, and contents as page.identifier.
     """
@@ -56,7 +61,10 @@ def write_drawn_pdf(pages: Sequence[str], structure: str = "") -> bytes:
         f"/{name} << /Type /Font /Subtype /Type1 {described} /Encoding /WinAnsiEncoding >>"
         for name, described in FONTS.items()
     )
-    resources = f"<< /Font << {fonts} >> /XObject << /I 3 0 R >> >>"
+    resources = (
+        f"<< /Font << {fonts} >> /XObject << /I 3 0 R /M {_MASKED} 0 R >> "
+        "/ExtGState << /G << /ca 0.5 >> /H << /BM /Multiply >> >> >>"
+    )
     kids = " ".join(f"{4 + 2 * place} 0 R" for place in range(len(pages)))
     root = 4 + 2 * len(pages)
     tree = f"/MarkInfo << /Marked true >> /StructTreeRoot {root} 0 R" if structure else ""
@@ -74,7 +82,8 @@ def write_drawn_pdf(pages: Sequence[str], structure: str = "") -> bytes:
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(raw), raw))
     if structure:
         objects.extend(map(str.encode, _write_tree(structure, root, len(pages))))
-    body = b"".join(b"%d 0 obj\n%s\nendobj\n" % item for item in enumerate(objects, start=1))
+    numbered = [*enumerate(objects, start=1), (_MASKED, _IMAGE.replace(b"/Length", b"/SMask 3 0 R /Length"))]
+    body = b"".join(b"%d 0 obj\n%s\nendobj\n" % item for item in numbered)
     return b"%PDF-1.4\n" + body + b"trailer\n<< /Root 1 0 R >>\n%%EOF\n"
 
 

@@ -14,6 +14,7 @@ from tests.documents.bombs import (
     write_heavy_pages,
     write_lying_zip,
     write_pdf_object,
+    write_self_drawing_form,
     write_stream,
     write_text_bomb,
     write_wide_csv,
@@ -90,6 +91,7 @@ ATTACKS = (
     Attack("PDF with endless text", "a.pdf", write_text_bomb, f"{TOO_MUCH_MEMORY}|{TOO_LONG}"),
     Attack("PDF of pages that take long", "a.pdf", write_heavy_pages, TOO_SLOW),
     Attack("PDF that draws a form ten thousand million times", "a.pdf", write_form_fan, TOO_MUCH_MEMORY),
+    Attack("PDF form that draws itself twice", "a.pdf", write_self_drawing_form, TOO_MUCH_MEMORY),
     Attack(
         "PDF of 10,000 pages",
         "a.pdf",
@@ -268,7 +270,7 @@ HARMLESS = (
     Attack("brackets in a heading", "a.md", lambda: b"# " + b"[" * 200_000 + b"\n\nx", "x"),
     Attack("spaces in a heading", "a.md", lambda: b"# " + b" " * 200_000 + b"x", "x"),
     Attack(
-        "HTML nested deeply", "a.html", lambda: b"<html><p>first</p>" + b"<div>" * 100_000 + b"deep", "first"
+        "HTML nested deeply", "a.html", lambda: b"<html><p>first</p>" + b"<div>" * 100_000 + b"deep", "deep"
     ),
     Attack("HTML of a billion laughs", "a.html", lambda: f"<!doctype html>{LAUGHS}<p>x &l9;".encode(), "x"),
     Attack(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from app.documents.formats import DocumentFormat, find_format
 from app.documents.ocr.access import provide
 from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.patience import allow_ending
 from app.documents.process.answer import Answer, write_answer
 from app.documents.process.confinement import confine
 from app.errors import UnreadableDocument
@@ -43,6 +44,7 @@ def main() -> None:
     os.dup2(silence, 2)
     os.close(silence)
     missing = confine(limits)
+    allow_ending()
     answer_request(sys.stdin.buffer, answer_pipe, kind, limits, missing)
     # Skips the clean-up of the libraries, which is not needed.
     os._exit(0)

@@ -37,13 +37,16 @@ _VARIABLES = {
     "ORT_DISABLE_TELEMETRY": "1",
 }
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-_CRASHES = frozenset(
-    {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP}
-)
+_CRASHES = frozenset({signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP})
+"""Ends that a file causes, with which the same file would end again. A bus error is one of the disk."""
 
 
 class ParserDied(UnreadableDocument):
-    """The parsing process crashed, was killed, or exceeded the time limit: a retry may succeed."""
+    """The parsing process was killed, or exceeded the time limit: a retry may succeed."""
+
+
+class ParserCrashed(UnreadableDocument):
+    """Reading the file made the parsing process crash, as it would again."""
 
 
 class ParserExhausted(UnreadableDocument):
@@ -93,7 +96,7 @@ async def _parse(data: bytes, kind: DocumentFormat, limits: ParseLimits) -> Pars
     )
     try:
         return await _parse_once(data, kind, more, readers, "here")
-    except (ParserDied, ParserExhausted) as error:
+    except (ParserDied, ParserCrashed, ParserExhausted) as error:
         if kind.image:
             raise
         logger.warning("text recognition failed", extra={"format": kind.name, "reason": str(error)})
@@ -109,15 +112,30 @@ async def _parse_once(
 ) -> ParsedDocument:
     try:
         async with asyncio.timeout(limits.seconds):
-            answer, status = await _run_child(data, kind, limits, readers, ocr)
-            if _find_failure(answer, limits) == ReaderMissing.__name__:
-                # A member of an archive has another format than its name indicates.
-                answer, status = await _run_child(data, kind, limits, FORMATS, ocr)
+            answer, status = await _run_adapted(data, kind, limits, readers, ocr)
     except TimeoutError:
         raise ParserDied(str(_too_slow(limits))) from None
     if ocr == "elsewhere" and _find_failure(answer, limits) == RecognitionNeeded.__name__:
         raise RecognitionNeeded
     return await asyncio.to_thread(_read_document, answer, status, kind, limits)
+
+
+async def _run_adapted(
+    data: bytes,
+    kind: DocumentFormat,
+    limits: ParseLimits,
+    readers: Sequence[DocumentFormat],
+    ocr: Availability,
+) -> tuple[bytearray, int]:
+    """Run the process, and again with what the first run showed to be needed."""
+    answer, status = await _run_child(data, kind, limits, readers, ocr)
+    if _find_failure(answer, limits) == ReaderMissing.__name__ and readers is not FORMATS:
+        # A member of an archive has another format than its name indicates.
+        return await _run_adapted(data, kind, limits, FORMATS, ocr)
+    if status == -signal.SIGPROF and limits.structure_seconds:
+        without = replace(limits, structure_seconds=0.0)
+        return await _run_adapted(data, kind, without, readers, ocr)
+    return answer, status
 
 
 async def find_missing_protections() -> tuple[str, ...]:
@@ -231,7 +249,7 @@ def _explain_death(status: int, kind: DocumentFormat, limits: ParseLimits) -> Un
         # Only the system kills it, when memory is short.
         return ParserDied(str(_too_much_memory(limits)))
     if -status in _CRASHES:
-        return ParserDied(
+        return ParserCrashed(
             f"the {kind.label} file cannot be read: it is damaged, "
             f"or needs more than {_mebibytes(limits)} of memory"
         )

@@ -23,6 +23,7 @@ _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 _X32_CALLS = 0x40000000
 _PROT_EXEC = 4
 _AT_EMPTY_PATH = 0x1000
+_ITIMER_PROF = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class _Architecture:
     mapping: tuple[int, ...]
     newfstatat: int
     tgkill: int
+    setitimer: int
 
 
 # In this order: read, write, readv, writev, pread64, close, lseek, fstat; munmap, mremap, brk, madvise, membarrier;
@@ -55,6 +57,7 @@ _ARCHITECTURES = {
         mapping=(9, 10),
         newfstatat=262,
         tgkill=234,
+        setitimer=38,
     ),
     "aarch64": _Architecture(
         audit=0xC00000B7,
@@ -68,6 +71,7 @@ _ARCHITECTURES = {
         mapping=(222, 226),
         newfstatat=79,
         tgkill=131,
+        setitimer=103,
     ),
 }
 
@@ -112,6 +116,9 @@ def _write_filter(machine: _Architecture) -> Iterator[bytes]:
     # Its own end, by abort().
     yield _step(_EQUAL, machine.tgkill, otherwise=4) + _argument(0)
     yield _step(_EQUAL, os.getpid(), otherwise=1) + allow + refuse
+    # A limit of processor time, which ends the process; not the timer that limits the whole.
+    yield _step(_EQUAL, machine.setitimer, otherwise=4) + _argument(0)
+    yield _step(_EQUAL, _ITIMER_PROF, otherwise=1) + allow + refuse
     # The C library falls back to an older call after this error.
     yield _step(_RETURN, _ERROR | errno.ENOSYS)
 

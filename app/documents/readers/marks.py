@@ -19,12 +19,14 @@ OPEN: Mapping[HiddenReason, str] = {
     "transparent": "\ufdd4",
     "off_page": "\ufdd5",
     "same_colour": "\ufdd6",
+    "covered": "\ufdd7",
+    "clipped": "\ufdd8",
 }
 """Noncharacters of Unicode: reserved for use inside a program."""
 
 _REASONS = {mark: reason for reason, mark in OPEN.items()}
 _MARK = re.compile(f"([{CLOSE}{''.join(_REASONS)}])")
-_REFERENCE = re.compile(r"&#(?:x0{0,9}fdd[0-6]|0{0,9}(?:6497[6-9]|6498[0-2]));?", re.I)
+_REFERENCE = re.compile(r"&#(?:x0{0,9}fdd[0-8]|0{0,9}(?:6497[6-9]|6498[0-4]));?", re.I)
 
 
 def remove_marks(text: str) -> str:

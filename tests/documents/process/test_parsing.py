@@ -17,8 +17,9 @@ import psutil
 import pytest
 
 from app.documents.parsed import ParseLimits, PartSpan
-from app.documents.process.parsing import parse_document
+from app.documents.process.parsing import ParserCrashed, ParserDied, ParserExhausted, parse_document
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
+from tests.documents.bombs import write_heavy_pages, write_wide_structure
 from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_zip
 from tests.fixtures.documents import (
     paragraph,
@@ -184,7 +185,7 @@ async def test_zip_bomb_and_page_bomb_are_refused() -> None:
 
 async def test_page_nested_a_hundred_thousand_deep_is_harmless() -> None:
     data = b"<html><p>first</p>" + b"<div>" * 100_000 + b"deep"
-    assert (await parse_document(data)).text.startswith("first")
+    assert (await parse_document(data)).text == "first\n\ndeep"
 
 
 async def test_cancelled_call_kills_the_process() -> None:
@@ -201,8 +202,32 @@ async def test_killed_process_is_explained() -> None:
     call = asyncio.create_task(parse_document(SLOW))
     await wait_for(lambda: bool(find_children()))
     find_children()[0].send_signal(signal.SIGSEGV)
-    with pytest.raises(UnreadableDocument, match="the HTML file cannot be read: it is damaged, or needs"):
+    with pytest.raises(
+        UnreadableDocument, match="the HTML file cannot be read: it is damaged, or needs"
+    ) as raised:
         await call
+    assert isinstance(raised.value, ParserCrashed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGBUS, signal.SIGTERM, signal.SIGKILL])
+async def test_a_process_that_the_system_ends_may_read_the_file_later(number: signal.Signals) -> None:
+    call = asyncio.create_task(parse_document(SLOW))
+    await wait_for(lambda: bool(find_children()))
+    find_children()[0].send_signal(number)
+    with pytest.raises(ParserDied):
+        await call
+
+
+async def test_a_structure_that_takes_too_long_is_left_out() -> None:
+    limits = ParseLimits(structure_seconds=0.2)
+    assert (await parse_document(write_wide_structure(40_000), "a.pdf", limits)).text == "tagged words"
+
+
+async def test_pages_that_cannot_be_read_in_time_are_refused_early() -> None:
+    data = write_heavy_pages(5_000, 400_000)
+    with pytest.raises(UnreadableDocument, match="its 5,000 pages draw too much") as raised:
+        await parse_document(data, "a.pdf", ParseLimits(seconds=50))
+    assert not isinstance(raised.value, ParserDied | ParserExhausted)
 
 
 async def test_current_directory_cannot_replace_modules(

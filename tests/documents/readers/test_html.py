@@ -216,6 +216,15 @@ def test_html_control_characters_in_entities_are_dropped() -> None:
     assert parse(b"<html><p>a&#0;&#7;&#xD800;b&#x200B;c", LIMITS).text.replace("\ufffd", "") == "abc"
 
 
+def test_html_nested_deeper_than_a_tree_is_read_in_order() -> None:
+    inside = "<b>bold</b><p hidden>not <i>seen</i></p><script>var x</script><p>seen <img alt=picture></p>"
+    page = f"<html><title>T</title><p>first</p>{'<div>' * 20_000}deep {inside}{'</div>' * 20_000}<p>last</p>"
+    document = parse(page.encode(), LIMITS)
+    assert document.text.split() == ["first", "deep", "bold", "not", "seen", "seen", "picture", "last"]
+    assert [document.text[span.start : span.end] for span in document.hidden] == ["not", "seen"]
+    assert document.title == "T"
+
+
 def test_deeply_nested_html_does_not_fail() -> None:
     text = parse(b"<html>" + b"<div>" * 1_000 + b"deep" + b"</div>" * 1_000 + b"end", LIMITS).text
     assert text == "deep\n\nend"

@@ -25,6 +25,11 @@ def read(*pages: str) -> ParsedDocument:
         ("off_page", write_text("unseen words", 60, -300)),
         ("off_page", write_text("unseen words", 900, 500)),
         ("transparent", write_text("unseen words", 60, 500, before="3 Tr")),
+        ("covered", write_text("unseen words", 60, 500) + "q 0 0 1 rg 50 490 200 30 re f Q "),
+        ("covered", write_text("unseen words", 60, 500) + "q 1 1 1 rg 1 0 0 1 40 480 cm 0 0 300 60 re f* Q "),
+        ("covered", write_text("unseen words", 60, 500) + "q 200 0 0 40 50 480 cm /I Do Q "),
+        ("clipped", write_text("unseen words", 60, 500, before="0 0 100 100 re W n")),
+        ("clipped", write_text("unseen words", 60, 500, before="50 490 200 30 re W n 0 0 0 0 re W n")),
     ],
 )
 def test_text_that_a_person_does_not_see_is_marked(reason: str, drawn: str) -> None:
@@ -41,6 +46,15 @@ def test_text_that_a_person_does_not_see_is_marked(reason: str, drawn: str) -> N
         "q 0 0 0 rg 50 490 200 30 re f Q " + write_text("seen words", 60, 500, before="1 1 1 rg"),
         "q 595 0 0 842 0 0 cm /I Do Q " + write_text("seen words", 60, 500, before="3 Tr"),
         "q 200 0 0 200 0 400 cm /I Do Q " + write_text("seen words", 60, 500, before="1 1 1 rg"),
+        write_text("seen words", 60, 500) + "q 0 0 1 rg 50 490 m 250 490 l 150 700 l f Q ",
+        write_text("seen words", 60, 500) + "q 0 0 1 rg 50 490 20 30 re f Q ",
+        write_text("seen words", 60, 500) + "q 0 0 9 9 re W n 0 0 1 rg 50 490 200 30 re f Q ",
+        write_text("seen words", 60, 500) + "q 50 490 200 30 re S Q ",
+        write_text("seen words", 60, 500) + "q 595 0 0 842 0 0 cm /I Do Q ",
+        write_text("seen words", 60, 500) + "q /G gs 1 1 0 rg 50 490 200 30 re f Q ",
+        write_text("seen words", 60, 500) + "q /H gs 1 1 0 rg 50 490 200 30 re f Q ",
+        write_text("seen words", 60, 500) + "q 200 0 0 40 50 480 cm /M Do Q ",
+        write_text("seen words", 60, 500, before="50 490 200 30 re W n"),
     ],
 )
 def test_text_that_a_person_sees_or_that_was_recognised_is_not_hidden(drawn: str) -> None:

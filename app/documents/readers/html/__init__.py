@@ -7,11 +7,13 @@ from lxml import etree
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.html.charset import find_charset
 from app.documents.readers.html.furniture import Furniture
+from app.documents.readers.html.nesting import FlatTree, is_cut
 from app.documents.readers.html.page import PageReader
 from app.documents.readers.marks import remove_references
 from app.documents.readers.markup import build_tree
 from app.documents.readers.text import clean_text, decode_text
 
+_REFUSAL = "the HTML has no content that can be read"
 # A page with less text without its menus and banners is read with them, if that gives several times as much.
 _SHORT = 200
 _TIMES = 5
@@ -23,12 +25,15 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     Nothing is fetched and no custom entity is expanded.
     """
     source = remove_references(clean_text(decode_text(data, find_charset(data))))
+    encoded = source.encode("utf-8", errors="replace")
     parser = etree.HTMLParser(
         encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True
     )
-    root = build_tree(
-        source.encode("utf-8", errors="replace"), parser, "the HTML has no content that can be read"
-    )
+    root = build_tree(encoded, parser, _REFUSAL)
+    if is_cut(parser):
+        root = build_tree(
+            encoded, etree.HTMLParser(encoding="utf-8", target=FlatTree(), huge_tree=True), _REFUSAL
+        )
     furniture = Furniture()
     main = furniture.find_main(root)
     document = PageReader(root, limits, furniture).read(main if main is not None else root)

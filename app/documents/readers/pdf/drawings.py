@@ -1,4 +1,4 @@
-"""What a page shows except text: rules of tables, filled areas and images; and text that a person does not see."""
+"""What a page shows except text: rules of tables, filled areas and images."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from app.documents.parsed import HiddenReason
 from app.documents.readers.pdf import pdfium
+from app.documents.readers.pdf.hiding.clips import Area, Clips, intersect
+from app.documents.readers.pdf.hiding.covers import Cover
 from app.documents.readers.pdf.pdfium import Matrix
-from app.documents.readers.pdf.words import Box, Style, Word, rotate_box
+from app.documents.readers.pdf.words import Box, rotate_box
 
 _MOST_OBJECTS = 20_000
 """Of a page that are looked at."""
@@ -18,11 +19,9 @@ _MOST_FILLS = 2_000
 _MAX_DEPTH = 6
 _THIN = 2.5
 _MIN_RULE = 6.0
-# Differences that the eye does not see, of 255.
-_SAME = 12
-_FAINT = 12
-_TINY = 2.0
-_INVISIBLE_MODES = frozenset({3, 7})
+_OPAQUE = 250
+"""Of 255; a fill with less alpha lets text be seen."""
+_SAME_PLACE = 0.5
 _IDENTITY: Matrix = (1, 0, 0, 1, 0, 0)
 
 
@@ -37,13 +36,22 @@ class Fill:
 
 @dataclass(slots=True)
 class Drawings:
-    """The rules, horizontal and vertical, and the areas of a page; `orders` are those of its text objects."""
+    """The rules, horizontal and vertical, and the areas of a page.
+
+    Attributes:
+        fills: areas that can be the background of text.
+        covers: areas and images that hide what they are drawn over.
+        orders: when each text object is drawn.
+        clips: the area in which a text object is drawn, for those that have one.
+    """
 
     horizontal: list[Box] = field(default_factory=list)
     vertical: list[Box] = field(default_factory=list)
     fills: list[Fill] = field(default_factory=list)
     images: list[Box] = field(default_factory=list)
+    covers: list[Cover] = field(default_factory=list)
     orders: dict[int, int] = field(default_factory=dict)
+    clips: dict[int, Box] = field(default_factory=dict)
 
 
 def read_drawings(page: int) -> Drawings:
@@ -61,63 +69,12 @@ def turn_rules(drawings: Drawings, turns: int) -> None:
         drawings.vertical = [box for box in rules if box.x1 - box.x0 < box.y1 - box.y0]
 
 
-def mark_hidden(words: Sequence[Word], drawings: Drawings, page: Box) -> None:
-    """Mark words that a reader does not see. Text over an image may be invisible: it is the text of a scan."""
-    doubtful: dict[Style, bool] = {}
-    for word in words:
-        style = word.style
-        if style not in doubtful:
-            doubtful[style] = _is_doubtful(style, drawings)
-        box = rotate_box(Box(word.x0, word.y, word.x1, word.y + 0.7 * style.size), (4 - style.turns) % 4)
-        if box.x1 < page.x0 or box.x0 > page.x1 or box.y1 < page.y0 or box.y0 > page.y1:
-            word.hidden = "off_page"
-        elif doubtful[style]:
-            word.hidden = _find_reason(word, drawings, box)
-
-
-def _is_doubtful(style: Style, drawings: Drawings) -> bool:
-    if style.size < _TINY or style.mode in _INVISIBLE_MODES or style.colour is None:
-        return True
-    *colour, alpha = style.colour
-    if alpha <= _FAINT or _are_same(colour, (255, 255, 255)):
-        return True
-    return any(fill.colour is not None and _are_same(colour, fill.colour) for fill in drawings.fills)
-
-
-def _find_reason(word: Word, drawings: Drawings, box: Box) -> HiddenReason | None:
-    style = word.style
-    x, y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-    if style.size < _TINY:
-        return "tiny"
-    if style.mode in _INVISIBLE_MODES or (style.colour is not None and style.colour[3] <= _FAINT):
-        return None if any(_contains(image, x, y) for image in drawings.images) else "transparent"
-    if style.colour is None:
-        return None
-    order = drawings.orders.get(word.handle)
-    if order is None:
-        return None
-    below: tuple[int, int, int] | None = (255, 255, 255)
-    for fill in drawings.fills:
-        if fill.order >= order:
-            break
-        if _contains(fill.box, x, y):
-            below = fill.colour
-    return "same_colour" if below is not None and _are_same(style.colour[:3], below) else None
-
-
-def _contains(box: Box, x: float, y: float) -> bool:
-    return box.x0 <= x <= box.x1 and box.y0 <= y <= box.y1
-
-
-def _are_same(one: Sequence[int], other: Sequence[int]) -> bool:
-    return all(abs(a - b) <= _SAME for a, b in zip(one, other, strict=False))
-
-
 class _Reader:
     def __init__(self, drawings: Drawings) -> None:
         self._drawings = drawings
         self._order = 0
         self._segments = 0
+        self._clips = Clips()
         self._box = pdfium.floats(4)
         self._matrix = pdfium.floats(6)
         self._colour = pdfium.integers(4)
@@ -126,9 +83,11 @@ class _Reader:
 
     def read(self, page: int) -> None:
         count = min(pdfium.count_objects(page), _MOST_OBJECTS)
-        self._walk(list(map(pdfium.get_object, repeat(page, count), range(count))), _IDENTITY, 0)
+        self._walk(list(map(pdfium.get_object, repeat(page, count), range(count))), _IDENTITY, 0, None)
 
-    def _walk(self, handles: Sequence[int], matrix: Matrix, depth: int) -> None:
+    def _walk(
+        self, handles: Sequence[int], matrix: Matrix, depth: int, around: Area, *, solid: bool = True
+    ) -> None:
         drawings = self._drawings
         for handle, kind in zip(handles, map(pdfium.get_type, handles), strict=True):
             self._order += 1
@@ -136,19 +95,36 @@ class _Reader:
                 return
             if kind == pdfium.TEXT:
                 drawings.orders[handle] = self._order
+                area = self._clips.find(handle, matrix, around)
+                if area is not None:
+                    drawings.clips[handle] = area
             elif kind == pdfium.PATH:
-                self._read_path(handle, matrix)
+                self._read_path(handle, matrix, around, solid=solid)
             elif kind in (pdfium.IMAGE, pdfium.SHADING):
                 if box := self._find_box(handle, matrix):
                     self._fill(box, None)
                     drawings.images.append(box)
+                    if kind == pdfium.IMAGE and solid:
+                        self._cover(handle, box, matrix, around, image=handle)
             elif kind == pdfium.FORM and depth < _MAX_DEPTH:
-                pdfium.get_object_matrix(handle, self._matrix.at[0])
-                inner = _multiply(tuple(self._matrix.values), matrix)
-                count = min(pdfium.count_form_objects(handle), _MOST_OBJECTS - self._order)
-                self._walk(
-                    list(map(pdfium.get_form_object, repeat(handle, count), range(count))), inner, depth + 1
-                )
+                self._walk_form(handle, matrix, depth, around, solid=solid)
+
+    def _walk_form(self, handle: int, matrix: Matrix, depth: int, around: Area, *, solid: bool) -> None:
+        pdfium.get_object_matrix(handle, self._matrix.at[0])
+        inner = _multiply(tuple(self._matrix.values), matrix)
+        area = self._clips.find(handle, matrix, around)
+        solid = solid and not pdfium.has_transparency(handle)
+        count = min(pdfium.count_form_objects(handle), _MOST_OBJECTS - self._order)
+        handles = list(map(pdfium.get_form_object, repeat(handle, count), range(count)))
+        self._walk(handles, inner, depth + 1, area, solid=solid)
+
+    def _cover(self, handle: int, box: Box, matrix: Matrix, around: Area, image: int = 0) -> None:
+        """Record what hides text, unless no text was drawn before, or text can be seen through it."""
+        if not self._drawings.orders or len(self._drawings.covers) >= _MOST_FILLS:
+            return
+        if not pdfium.has_transparency(handle):
+            shown = intersect(self._clips.find(handle, matrix, around), box)
+            self._drawings.covers.append(Cover(shown, self._order, image))
 
     def _find_box(self, handle: int, matrix: Matrix) -> Box | None:
         if not pdfium.get_bounds(handle, *self._box.at):
@@ -160,7 +136,7 @@ class _Reader:
         xs, ys = [x for x, _ in corners], [y for _, y in corners]
         return Box(min(xs), min(ys), max(xs), max(ys))
 
-    def _read_path(self, handle: int, matrix: Matrix) -> None:
+    def _read_path(self, handle: int, matrix: Matrix, around: Area, *, solid: bool) -> None:
         box = self._find_box(handle, matrix)
         if box is None or not pdfium.get_draw_mode(handle, *self._mode.at):
             return
@@ -179,7 +155,24 @@ class _Reader:
                 if alpha < 128:
                     return
                 colour = (red, green, blue)
+                if solid and alpha >= _OPAQUE and self._is_rectangle(handle, count, box, matrix):
+                    self._cover(handle, box, matrix, around)
             self._fill(box, colour)
+
+    def _is_rectangle(self, handle: int, count: int, box: Box, matrix: Matrix) -> bool:
+        """Whether all corners of a path are those of its box; a diagonal has a box, too."""
+        pdfium.get_object_matrix(handle, self._matrix.at[0])
+        whole = _multiply(tuple(self._matrix.values), matrix)
+        corners = set()
+        for index in range(count):
+            pdfium.get_point(pdfium.get_segment(handle, index), *self._point.at)
+            x, y = _apply(whole, *self._point.values)
+            if min(abs(x - box.x0), abs(x - box.x1)) > _SAME_PLACE:
+                return False
+            if min(abs(y - box.y0), abs(y - box.y1)) > _SAME_PLACE:
+                return False
+            corners.add((abs(x - box.x0) <= _SAME_PLACE, abs(y - box.y0) <= _SAME_PLACE))
+        return len(corners) == 4
 
     def _fill(self, box: Box, colour: tuple[int, int, int] | None) -> None:
         if len(self._drawings.fills) < _MOST_FILLS:

@@ -16,9 +16,11 @@ _MARKS: dict[str | None, str] = {
     "tiny": "\x11",
     "off_page": "\x12",
     "transparent": "\x13",
+    "covered": "\x15",
+    "clipped": "\x16",
 }
 _END_MARK = "\x14"
-HIDDEN_MARKS = re.compile("[\x10-\x14]")
+HIDDEN_MARKS = re.compile("[\x10-\x16]")
 REASONS = {mark: reason for reason, mark in _MARKS.items()}
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Chinese and Japanese are written without spaces.

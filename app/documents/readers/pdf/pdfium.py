@@ -60,6 +60,20 @@ get_segment = _declare(raw.FPDFPath_GetPathSegment, _POINTER, _POINTER, _INT)
 get_segment_type = _declare(raw.FPDFPathSegment_GetType, _INT, _POINTER)
 get_point = _declare(raw.FPDFPathSegment_GetPoint, _INT, _POINTER, _POINTER, _POINTER)
 
+has_transparency = _declare(raw.FPDFPageObj_HasTransparency, _INT, _POINTER)
+get_clip_path = _declare(raw.FPDFPageObj_GetClipPath, _POINTER, _POINTER)
+count_clip_paths = _declare(raw.FPDFClipPath_CountPaths, _INT, _POINTER)
+count_clip_segments = _declare(raw.FPDFClipPath_CountPathSegments, _INT, _POINTER, _INT)
+get_clip_segment = _declare(raw.FPDFClipPath_GetPathSegment, _POINTER, _POINTER, _INT, _INT)
+get_pixel_size = _declare(raw.FPDFImageObj_GetImagePixelSize, _INT, _POINTER, _POINTER, _POINTER)
+draw_image = _declare(raw.FPDFImageObj_GetRenderedBitmap, _POINTER, _POINTER, _POINTER, _POINTER)
+destroy_bitmap = _declare(raw.FPDFBitmap_Destroy, None, _POINTER)
+get_bitmap_format = _declare(raw.FPDFBitmap_GetFormat, _INT, _POINTER)
+get_bitmap_width = _declare(raw.FPDFBitmap_GetWidth, _INT, _POINTER)
+get_bitmap_height = _declare(raw.FPDFBitmap_GetHeight, _INT, _POINTER)
+get_bitmap_stride = _declare(raw.FPDFBitmap_GetStride, _INT, _POINTER)
+get_bitmap_buffer = _declare(raw.FPDFBitmap_GetBuffer, _POINTER, _POINTER)
+
 TEXT, PATH, IMAGE, SHADING, FORM = (
     raw.FPDF_PAGEOBJ_TEXT,
     raw.FPDF_PAGEOBJ_PATH,

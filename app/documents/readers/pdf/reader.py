@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +12,15 @@ import pypdfium2
 
 from app.documents.ocr.access import explain_missing_text
 from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.patience import Pace
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.pdf import pdfium
 from app.documents.readers.pdf.blocks import Block, build_blocks
 from app.documents.readers.pdf.cells import Table
 from app.documents.readers.pdf.columns import join_regions, order_items
-from app.documents.readers.pdf.drawings import mark_hidden, read_drawings, turn_rules
+from app.documents.readers.pdf.drawings import read_drawings, turn_rules
 from app.documents.readers.pdf.furniture import Furniture
+from app.documents.readers.pdf.hiding.marking import mark_hidden
 from app.documents.readers.pdf.hyphenation import clean_plain, join_hyphenation
 from app.documents.readers.pdf.lines import Piece, find_pieces
 from app.documents.readers.pdf.structure.headings import Style
@@ -37,8 +38,6 @@ _PROGRAM_TITLE = re.compile(
 )
 _BATCH = 50
 """Pages whose lines are in memory together."""
-_LAYOUT_SHARE = 0.6
-"""Of the time for a file; what remains of a longer one is read without its layout, which takes a tenth of the time."""
 _SAMPLE = 500
 """Words of a page that show whether it is a scan."""
 _MOST_WORDS = 20_000
@@ -75,15 +74,15 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     furniture = Furniture(total)
     sizes: Counter[float] = Counter()
     lengths: Counter[Style] = Counter()
-    deadline = time.process_time() + _LAYOUT_SHARE * limits.seconds
-    tags = Tags(limits.seconds)
+    pace = Pace(total, limits.seconds)
+    tags = Tags(limits.structure_seconds)
     without: list[int] = []
     opened = 0
     characters = 0
     for start in range(0, total, _BATCH):
         pages: list[_Page] = []
         for index in range(start, min(start + _BATCH, total)):
-            page = _read_page(document, index, limits, tags, time.process_time() < deadline)
+            page = _read_page(document, index, limits, tags, pace)
             opened += page is not None
             page = page or _Page(index, 0, 0, [], [], [])
             characters += sum(len(word.text) for piece in page.pieces for word in piece.words)
@@ -132,10 +131,12 @@ def _order_blocks(
     return blocks
 
 
-def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, with_layout: bool) -> _Page | None:
+def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, pace: Pace) -> _Page | None:
+    with_layout = pace.allows_layout(index)
     try:
-        page = document[index]
-        text_page = page.get_textpage()
+        with pace.opening(index):
+            page = document[index]
+            text_page = page.get_textpage()
     except pypdfium2.PdfiumError:
         return None
     try:
@@ -151,7 +152,7 @@ def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, with_
             return _Page(index, 0, 0, [], [], [], plain, read.recognised, read.complete)
         if not words:
             return _Page(index, 0, 0, [], [], [], complete=read.complete)
-        found = _lay_out(index, words, handle, Box(*page.get_bbox()), tags)
+        found = _lay_out(index, words, handle, Box(*page.get_bbox()), tags, pdfium.find_address(document.raw))
         found.complete = read.complete
         return found
     finally:
@@ -159,9 +160,9 @@ def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, with_
         page.close()
 
 
-def _lay_out(index: int, words: Sequence[Word], page: int, box: Box, tags: Tags) -> _Page:
+def _lay_out(index: int, words: Sequence[Word], page: int, box: Box, tags: Tags, document: int) -> _Page:
     drawings = read_drawings(page)
-    mark_hidden(words, drawings, box)
+    mark_hidden(words, drawings, box, page, document)
     tags.mark(page, words)
     turns = find_turns(words)
     turn_rules(drawings, turns)

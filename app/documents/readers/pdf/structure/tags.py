@@ -7,14 +7,13 @@ import time
 from collections.abc import Sequence
 from itertools import repeat
 
+from app.documents.patience import limited_to
 from app.documents.readers.pdf import pdfium
 from app.documents.readers.pdf.words import Tag, Word
 
 _MAX_DEPTH = 40
 _MAX_CHILDREN = 100_000
 """Of the elements of a page together; further ones are not read."""
-_SHARE = 0.1
-"""Of the time for a file; when the trees of its pages took more, those of further pages are not read."""
 _HEADING = re.compile(r"H([1-9]\d?)?")
 _SECTIONS = frozenset({"Sect", "Art", "Part"})
 _WITHOUT_HEADINGS = frozenset({"Artifact", "TOC", "Table", "Figure", "Formula", "Code", "Form"})
@@ -24,17 +23,18 @@ _MOST_OF_LINE = 0.6
 
 
 class Tags:
-    """Reads the tags of the pages of a file that has `seconds` in all."""
+    """Reads the tags of the pages of a file in `seconds` of processor time; further ones are not read."""
 
     def __init__(self, seconds: float) -> None:
-        self._left = _SHARE * seconds
+        self._left = seconds
 
     def mark(self, page: int, words: Sequence[Word]) -> None:
         """Set the tag of the words that are part of a heading."""
         if self._left <= 0:
             return
         start = time.process_time()
-        found = _read_page(page)
+        with limited_to(self._left):
+            found = _read_page(page)
         self._left -= time.process_time() - start
         if not found:
             return
