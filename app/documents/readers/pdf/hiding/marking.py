@@ -15,7 +15,7 @@ _SAME = 12
 _FAINT = 12
 _TINY = 2.0
 _CLIPPED = 0.1
-"""Share of a word; with less of it in the clip path, nobody can read it."""
+"""Share of a word; with less of it in the clip path it cannot be read."""
 _INVISIBLE_MODES = frozenset({3, 7})
 
 
