@@ -19,14 +19,7 @@ from tests.documents.bombs import (
     write_text_bomb,
     write_wide_csv,
 )
-from tests.documents.office import (
-    text_box,
-    text_cell,
-    write_raw_pptx,
-    write_raw_xlsx,
-    write_xlsx,
-    write_zip,
-)
+from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_xlsx, write_zip
 from tests.fixtures.documents import paragraph, write_pdf, write_raw_docx
 
 LIMITS = ParseLimits(
