@@ -34,6 +34,7 @@ from app.knowledge.entries.accesses import AccessCounter
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.entries.inspection import InspectionService
 from app.knowledge.entries.related import RelatedService
+from app.knowledge.entries.sections import SectionReader
 from app.knowledge.entries.service import EntryService
 from app.knowledge.entries.tags import TagService
 from app.knowledge.erasure.service import ErasureService
@@ -105,6 +106,7 @@ class Services:
     administration: AdministrationService
     replays: ReplayService
     inspection: InspectionService
+    sections: SectionReader
     platform: PlatformService
     ranker: Ranker
     reembedding: ReembeddingService
@@ -223,6 +225,7 @@ async def build_services(
         administration=administration,
         replays=ReplayService(database, administration, search, versions),
         inspection=InspectionService(database),
+        sections=SectionReader(database),
         platform=PlatformService(database, tenants),
         ranker=ranker,
         reembedding=ReembeddingService(database, trail, machine, embedder),

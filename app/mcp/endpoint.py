@@ -23,6 +23,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.auth.principal import Principal, Role
 from app.errors import InvalidInput, RateLimited, UnsupportedMediaType
 from app.knowledge.tenants.directory import TenantContext
+from app.mcp.links import Links
 from app.mcp.server import Context, build_server
 from app.web.access import Caller, Parts, authenticate
 from app.web.bodies.bounded import BoundedBody, Patience
@@ -164,7 +165,7 @@ async def open_endpoint(app: FastAPI) -> AsyncIterator[None]:
     """Run the session manager of /mcp while the app runs; `app.state.parts` must be set."""
     parts: Parts = app.state.parts
     manager = StreamableHTTPSessionManager(
-        build_server(parts.services, _find_caller),
+        build_server(parts.services, _find_caller, Links()),
         json_response=True,
         stateless=True,
         max_request_body_size=sys.maxsize,  # HttpLayer limits it, as for every other path

@@ -15,12 +15,13 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from app.auth.principal import Role
 from app.composition.services import Services
 from app.concurrency.stopwatch import run_stopwatch
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
-from app.mcp.answers import ToolAnswer
-from app.mcp.tools import TOOLS, Call, Tool
+from app.mcp.answers.tool_answer import ToolAnswer
+from app.mcp.links import Links
+from app.mcp.tools import TOOLS
+from app.mcp.tools.tool import Call, Tool
 from app.web.access import Caller
 from app.web.metrics import TOOL_CALLS
 from app.web.problems import invalid_input, problem_of, tenant_gone, unexpected_error
@@ -41,7 +42,7 @@ FindCaller = Callable[[Context], Awaitable[Caller]]
 """Identifies the sender of a message. Raises Unauthenticated and RateLimited."""
 
 
-def build_server(services: Services, find_caller: FindCaller) -> Server[Any]:
+def build_server(services: Services, find_caller: FindCaller, links: Links) -> Server[Any]:
     """Build a stateless server for any transport."""
 
     async def list_tools(
@@ -62,7 +63,7 @@ def build_server(services: Services, find_caller: FindCaller) -> Server[Any]:
         try:
             with run_stopwatch():
                 caller = await find_caller(context)
-                answer = await _run(tool, params.arguments or {}, Call(caller, services))
+                answer = await _run(tool, params.arguments or {}, Call(caller, services, links))
         except KnowledgeError as error:
             return _refuse(tool, problem_of(error))
         except Exception:
@@ -98,8 +99,7 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> ToolAnswer:
         checked = tool.arguments.model_validate(arguments)
     except ValidationError as error:
         raise invalid_input(error) from None
-    reads = tool.role is Role.READER
-    turn = call.services.admission.reading(caller.tenant) if reads else contextlib.nullcontext()
+    turn = call.services.admission.reading(caller.tenant) if tool.reads else contextlib.nullcontext()
     try:
         async with turn:
             return await tool.run(checked, call)

@@ -14,6 +14,7 @@ from mcp.server.stdio import stdio_server
 from app.auth.principal import Principal, Role
 from app.composition.services import Services
 from app.errors import TenantNotFound, Unauthenticated
+from app.mcp.links import Links
 from app.mcp.server import Context, build_server
 from app.telemetry.logs import request_id
 from app.web.access import Caller
@@ -33,7 +34,7 @@ async def serve_stdio(services: Services, tenant_id: UUID, role: Role, subject: 
         except TenantNotFound:
             raise Unauthenticated("the tenant does not exist") from None
 
-    server = build_server(services, find_caller)
+    server = build_server(services, find_caller, Links())
     lines: Any = await _open_input()
     async with stdio_server(stdin=lines) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())

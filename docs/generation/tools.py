@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from app.mcp.tools import TOOLS, Tool
+from app.mcp.tools import TOOLS
+from app.mcp.tools.tool import Tool
 from docs.generation.schemas import describe_fields
 from docs.generation.tables import render_table
 

@@ -36,8 +36,18 @@ TABLE: dict[str, tuple[Role, dict[str, Any], int | None]] = {
     "kb_search": (Role.READER, {"query": "word"}, None),
     "kb_get_related": (Role.READER, {"entry_id": UNKNOWN}, None),
     "hybrid_search": (Role.READER, {"query_text": "word"}, None),
+    "kb_why_not": (Role.READER, {"query": "word", "entry_id": UNKNOWN}, None),
+    "kb_saved_searches": (Role.READER, {}, None),
+    "kb_feedback": (Role.READER, {"search_id": UNKNOWN, "entry_id": UNKNOWN, "relevant": True}, 404),
+    "kb_get": (Role.READER, {"entry_id": UNKNOWN}, 404),
+    "kb_read_document": (Role.READER, {"asset_id": UNKNOWN}, 404),
+    "kb_list_tags": (Role.READER, {}, None),
+    "search": (Role.READER, {"query": "word"}, None),
+    "fetch": (Role.READER, {"id": UNKNOWN}, 404),
     "kb_add": (Role.CREATOR, {"content": "the entry"}, None),
     "kb_bulk_import": (Role.CREATOR, {"entries": [{"content": "the entry"}]}, None),
+    "kb_update": (Role.CREATOR, {"entry_id": UNKNOWN, "tags": []}, 404),
+    "kb_delete": (Role.CREATOR, {"entry_id": UNKNOWN}, 404),
     "kb_stats": (Role.TENANT_ADMIN, {}, None),
     "kb_rebuild_embeddings": (Role.TENANT_ADMIN, {"model": "unheard-of"}, 422),
 }
@@ -51,6 +61,18 @@ LISTED = {
 def test_every_tool_has_a_row_in_the_table() -> None:
     assert set(TABLE) == set(TOOLS)
     assert {name: tool.role for name, tool in TOOLS.items()} == {n: row[0] for n, row in TABLE.items()}
+
+
+def test_annotations_say_what_a_tool_does_to_stored_knowledge() -> None:
+    said = {
+        name: (a.read_only_hint, a.destructive_hint, a.idempotent_hint, a.open_world_hint)
+        for name, a in ((name, tool.annotations) for name, tool in TOOLS.items())
+    }
+    reads, changes = (True, False, True, False), (False, True, True, False)
+    expected = dict.fromkeys([*READING, "kb_stats"], reads) | dict.fromkeys(WRITING, changes)
+    expected["kb_feedback"] = (False, False, True, False)
+    expected["kb_rebuild_embeddings"] = (False, True, False, False)
+    assert said == expected
 
 
 def test_no_tool_takes_a_tenant() -> None:
@@ -200,6 +222,23 @@ BAD_ARGUMENTS: list[tuple[str, str, dict[str, Any]]] = [
     ("kb_add", "parent_id", {"content": "orphan", "parent_id": UNKNOWN}),
     ("kb_bulk_import", "entries", {"entries": []}),
     ("kb_stats", "x", {"x": 1}),
+    ("kb_why_not", "entry_id", {"query": "word"}),
+    ("kb_why_not", "limit", {"query": "word", "entry_id": UNKNOWN, "limit": 51}),
+    ("kb_why_not", "as_of", {"query": "word", "entry_id": UNKNOWN, "as_of": "2026-01-01T00:00:00Z"}),
+    ("kb_saved_searches", "cursor", {"cursor": "x"}),
+    ("kb_saved_searches", "limit", {"limit": 201}),
+    ("kb_feedback", "relevant", {"search_id": UNKNOWN, "entry_id": UNKNOWN, "relevant": "yes"}),
+    ("kb_get", "start", {"entry_id": UNKNOWN, "start": -1}),
+    ("kb_read_document", "page", {"asset_id": UNKNOWN, "page": 0}),
+    ("kb_read_document", "heading", {"asset_id": UNKNOWN, "heading": ""}),
+    ("kb_list_tags", "sort", {"sort": "age"}),
+    ("kb_list_tags", "prefix", {"prefix": "nul \x00"}),
+    ("kb_list_tags", "cursor", {"cursor": "x"}),
+    ("search", "query", {"query": " "}),
+    ("fetch", "id", {"id": "asset-1"}),
+    ("kb_update", "content", {"entry_id": UNKNOWN, "content": ""}),
+    ("kb_update", "version", {"entry_id": UNKNOWN, "version": 0}),
+    ("kb_delete", "version", {"entry_id": UNKNOWN, "version": "1"}),
 ]
 
 

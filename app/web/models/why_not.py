@@ -22,10 +22,15 @@ class WhyNotRequest(RequestBody):
 
     def entry(self) -> UUID | str:
         """The id, or else the external_id."""
-        try:
-            return UUID(self.entry_id)
-        except ValueError:
-            return self.entry_id
+        return read_entry(self.entry_id)
+
+
+def read_entry(given: str) -> UUID | str:
+    """The id of an entry, or else its external_id."""
+    try:
+        return UUID(given)
+    except ValueError:
+        return given
 
 
 class ReasonModel(BaseModel):

@@ -71,6 +71,24 @@ class StoredDocumentPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Section:
+    """A heading of an asset's text, and where its section ends; None: at the end of the text."""
+
+    start: int
+    level: int
+    title: str
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PageSpan:
+    """Where a page of an asset's text starts and ends; None: there is no such page."""
+
+    start: int | None
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkSpan:
     """A chunk's place in its asset's text, in characters; `number` counts the chunks from 1."""
 
@@ -129,3 +147,18 @@ async def list_chunks(session: TenantSession, asset_id: UUID, start: int, end: i
         )
         for c in await session.fetch(SQL["chunks"], id=asset_id, start=start, end=end)
     ]
+
+
+async def find_page(session: TenantSession, asset_id: UUID, number: int) -> PageSpan | None:
+    """Where a page of an asset's text starts and ends; None if there is no such asset."""
+    return await session.fetch_one_as(PageSpan, SQL["page"], id=asset_id, number=number)
+
+
+async def find_sections(session: TenantSession, asset_id: UUID, heading: str, limit: int) -> list[Section]:
+    """Sections whose headings contain a text, in any case, those that are equal to it first."""
+    return await session.fetch_as(Section, SQL["sections"], id=asset_id, heading=heading, limit=limit)
+
+
+async def list_contents(session: TenantSession, asset_id: UUID, limit: int) -> list[Section]:
+    """The first headings of the three upper levels, without the ends of their sections."""
+    return await session.fetch_as(Section, SQL["contents"], id=asset_id, limit=limit)

@@ -79,3 +79,31 @@ select substring(a.extracted_text from :start::integer + 1 for :size) as text, l
 select case when jsonb_typeof(metadata -> 'char_start') = 'number' then (metadata ->> 'char_start')::numeric end as first,
        case when jsonb_typeof(metadata -> 'char_end') = 'number' then (metadata ->> 'char_end')::numeric end as last
   from entries where tenant_id = :tenant_id and asset_id = :id and chunk_index = :index;
+
+-- name: page
+-- Where a page of an asset's text starts and ends; both null if it has no such page.
+select (a.outline #>> array['pages', (:number::integer - 1)::text, '0'])::integer as start,
+       (a.outline #>> array['pages', (:number::integer - 1)::text, '1'])::integer as end
+  from assets a where a.tenant_id = :tenant_id and a.id = :id;
+
+-- name: sections
+-- Headings that contain a text, in any case, the equal ones first; `end` is where the next heading of the same or a
+-- higher level starts, null for the end of the text.
+with headings as materialized (
+  select h.place, (h.heading ->> 0)::integer as start, (h.heading ->> 1)::integer as level, h.heading ->> 2 as title
+    from assets a, jsonb_array_elements(a.outline -> 'headings') with ordinality h (heading, place)
+   where a.tenant_id = :tenant_id and a.id = :id
+), found as (
+  select * from headings where position(lower(:heading) in lower(title)) > 0
+   order by lower(title) <> lower(:heading), place limit :limit
+)
+select f.start, f.level, f.title,
+       (select min(h.start) from headings h where h.place > f.place and h.level <= f.level) as end
+  from found f order by lower(f.title) <> lower(:heading), f.place;
+
+-- name: contents
+-- The first headings of the upper levels of an asset's text.
+select (h.heading ->> 0)::integer as start, (h.heading ->> 1)::integer as level, h.heading ->> 2 as title,
+       null::integer as end
+  from assets a, jsonb_path_query(a.outline, 'strict $.headings[*] ? (@[1] <= 3)', '{}', true) h (heading)
+ where a.tenant_id = :tenant_id and a.id = :id limit :limit;

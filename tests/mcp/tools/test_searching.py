@@ -13,24 +13,9 @@ from app.mcp.tools import TOOLS
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.mcp_client import READING, connect, succeed
 from tests.fixtures.providers.failing import FailingProvider
+from tests.mcp.tools.comparing import without_times
 
 HARBOUR = "The harbour opens at six"
-TIMES = (
-    "search_id",
-    "next_cursor",
-    "query_time_ms",
-    "waiting_ms",
-    "embedding_ms",
-    "semantic_ms",
-    "keyword_ms",
-    "fusion_ms",
-)
-
-
-def without_times(answer: dict[str, Any]) -> dict[str, Any]:
-    """What two equal searches have in common."""
-    metadata = {name: value for name, value in answer["metadata"].items() if name not in TIMES}
-    return answer | {"metadata": metadata}
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -44,12 +29,13 @@ async def test_kb_search_answers_as_http_does(app: FastAPI, admin: Caller, reade
         found, text = await succeed(client, "kb_search", query="harbour note", **filters)
     for hit in found["results"]:
         citation = hit.pop("citation")
-        assert citation["text"] == f"entry {hit['id']}"
+        assert citation["text"] == hit["title"]
         assert hit.pop("content_cut") is False
         assert hit.pop("flags") == []
         assert hit["content"] in text
         assert hit["id"] in text
     assert found.pop("budget") is None
+    assert {note["kind"] for note in found.pop("notes")} == {"differing"}
     assert without_times(found) == without_times(over_http)
     assert len(found["results"]) == 3
 
@@ -104,7 +90,7 @@ async def test_a_passage_of_a_document_is_cited_by_name_and_place(
     assert (start, end) == (hit["metadata"]["char_start"], hit["metadata"]["char_end"])
     whole = (await reader.get(f"/knowledge/assets/{hit['asset_id']}/text")).text
     assert HARBOUR in whole[start:end]
-    assert citation["text"].endswith(f"rules.md, characters {start} to {end}")
+    assert citation["text"] == "harbour%0Arules.md, Opening"
     assert "\n" not in citation["text"]
     assert f"source: {citation['text']}" in text
 
@@ -224,14 +210,14 @@ async def test_a_search_without_the_provider_is_marked_as_a_fallback(
 
 
 def test_every_argument_of_a_reading_tool_is_described() -> None:
-    for name in READING:
+    for name in (*READING, "kb_delete"):
         tool = TOOLS[name]
-        assert tool.annotations.read_only_hint
         for field, schema in tool.input_schema["properties"].items():
             assert len(schema["description"]) > 20, (name, field)
     assert set(TOOLS["kb_search"].input_schema["properties"]) == {
         *("query", "role", "tags", "entry_type", "limit", "min_confidence"),
         *("explain", "token_budget", "filter", "created_after", "created_before", "as_of"),
+        "include_superseded",
     }
     assert set(TOOLS["kb_get_related"].input_schema["properties"]) == {"entry_id", "limit"}
     defaults = {

@@ -1,35 +1,36 @@
-"""The arguments of the tools, described for language models."""
+"""The arguments of the tools that search, described for language models."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.knowledge.entries.entry import MAX_BULK
+from app.knowledge.entries.entry import MAX_EXTERNAL_ID
 from app.knowledge.entries.related import MAX_RELATED
+from app.knowledge.paging import MAX_PAGE
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.vocabulary import MAX_LIMIT, Audience, EntryType
-from app.web.models.entries import BulkRequest, NewEntry
+from app.web.models.feedback import NewFeedback
 from app.web.models.filters import FILTER_DESCRIPTION, FilterObject
-from app.web.models.model_changes import NewModelChange
 from app.web.models.requests import Moment
 from app.web.models.search import Number, QueryText, WeightsModel
+from app.web.models.why_not import read_entry
+from app.web.pages import PAGE_SIZE
 
 MIN_TOKEN_BUDGET = 200
 MAX_TOKEN_BUDGET = 1_000_000
 
 
-class NoArguments(BaseModel):
-    """No arguments."""
-
-    model_config = ConfigDict(extra="forbid")
+TokenBudget = Annotated[int, Field(strict=True, ge=MIN_TOKEN_BUDGET, le=MAX_TOKEN_BUDGET)]
 
 
-class KbSearchArguments(BaseModel):
-    """A search in plain language."""
+class QueryArguments(BaseModel):
+    """A query in plain language, and its filters."""
+
+    NO_FILTERS: ClassVar = frozenset({"token_budget", "entry_id"})
 
     model_config = ConfigDict(extra="forbid")
 
@@ -64,6 +65,19 @@ class KbSearchArguments(BaseModel):
         None, description="Only entries created at this time or later; with a time zone."
     )
     created_before: Moment | None = Field(None, description="Only entries created before this time.")
+    include_superseded: Annotated[bool, Field(strict=True)] = Field(
+        False, description="Whether entries that another one has replaced are found, too."
+    )
+
+    def to_query(self, defaults: SearchDefaults) -> SearchQuery:
+        """Convert the arguments to a query of the service. Raises InvalidInput."""
+        given = self.model_fields_set - self.NO_FILTERS
+        return SearchQuery(**{name: getattr(self, name) for name in given}, max_limit=defaults.max_limit)
+
+
+class KbSearchArguments(QueryArguments):
+    """A search in plain language."""
+
     as_of: Moment | None = Field(
         None,
         description="A past time, with a time zone: answer from what was valid then. Only where the tenant keeps former"
@@ -72,7 +86,7 @@ class KbSearchArguments(BaseModel):
     explain: Annotated[bool, Field(strict=True)] = Field(
         False, description="Explain the rank of each hit in debug_info. Use it only to investigate a ranking."
     )
-    token_budget: Annotated[int, Field(strict=True, ge=MIN_TOKEN_BUDGET, le=MAX_TOKEN_BUDGET)] | None = Field(
+    token_budget: TokenBudget | None = Field(
         None,
         description="Maximum number of tokens of the text output. It has the best hit, cut if necessary, and the"
         " further hits that fit; the hits left out are counted, and listed by id. A token is estimated as three"
@@ -80,10 +94,54 @@ class KbSearchArguments(BaseModel):
         " output then has the same hits with their main fields only.",
     )
 
-    def to_query(self, defaults: SearchDefaults) -> SearchQuery:
-        """Convert the arguments to a query of the service. Raises InvalidInput."""
-        given = self.model_fields_set - {"token_budget"}
-        return SearchQuery(**{name: getattr(self, name) for name in given}, max_limit=defaults.max_limit)
+
+class WhyNotArguments(QueryArguments):
+    """An entry, and the search whose results lack it."""
+
+    entry_id: Annotated[str, Field(min_length=1, max_length=MAX_EXTERNAL_ID)] = Field(
+        description="The id of the entry that was expected, or its external id."
+    )
+
+    def entry(self) -> UUID | str:
+        """The id, or else the external id."""
+        return read_entry(self.entry_id)
+
+
+class SavedSearchArguments(BaseModel):
+    """The caller's saved searches, or the one to run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    saved_search_id: UUID | None = Field(
+        None, description="The id of the saved search to run. Omit it to list the saved searches."
+    )
+    limit: Annotated[int, Field(strict=True, ge=1, le=MAX_PAGE)] = Field(
+        PAGE_SIZE, description=f"Maximum number of saved searches in the list, 1 to {MAX_PAGE}."
+    )
+    cursor: Annotated[str, Field(max_length=1_000)] | None = Field(
+        None, description="The `next_cursor` of the list before, for its next page."
+    )
+    token_budget: TokenBudget | None = Field(
+        None, description="Maximum number of tokens of the text of a search that is run, as for kb_search."
+    )
+
+
+class FeedbackArguments(NewFeedback):
+    """Whether a hit was useful."""
+
+    relevant: Annotated[bool, Field(strict=True)] = Field(
+        description="Whether the hit helped to answer the question."
+    )
+
+
+class ConnectorSearchArguments(BaseModel):
+    """A query, as hosted assistants send it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: QueryText = Field(
+        description="The question, or a few characteristic words, 1 to 10,000 characters."
+    )
 
 
 class RelatedArguments(BaseModel):
@@ -138,33 +196,3 @@ class HybridSearchArguments(BaseModel):
             created_after=self.created_after,
             created_before=self.created_before,
         )
-
-
-class RebuildArguments(NewModelChange):
-    """What to do with the vectors of the knowledge base."""
-
-    MEANINGFUL_NULLS: ClassVar = ("rate", "switch_at_overlap")
-
-    action: Literal["start", "status", "switch", "switch_back", "end"] = Field(
-        "start",
-        description="'start', the default, creates all vectors again. 'status' shows the progress. 'switch' makes"
-        " searches use the new model, 'switch_back' the old one. 'end' keeps the model in use and removes the vectors"
-        " of the other one.",
-    )
-
-    @property
-    def names_model(self) -> bool:
-        """Whether a model is named; without a name, the model in use is rebuilt."""
-        return (self.provider, self.model, self.dimensions) != (None, None, None)
-
-
-class BulkArguments(BulkRequest):
-    """1 to 1,000 entries."""
-
-    # The HTTP schema refers to a component; here it contains the schema of an entry.
-    entries: Annotated[
-        list[Any],
-        WithJsonSchema(
-            {"type": "array", "minItems": 1, "maxItems": MAX_BULK, "items": NewEntry.model_json_schema()}
-        ),
-    ] = Field(min_length=1, max_length=MAX_BULK)

@@ -7,14 +7,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from app.embeddings.tokens import estimate_tokens
 from app.knowledge.quarantine.flagging import flags_of
 from app.knowledge.search.answer.notices import describe_degradation
 from app.knowledge.search.results import Hit, SearchResult
-from app.mcp.citations import cite
-from app.mcp.passages import READABLE_LENGTH, Marker, Passage, cut_passage, cut_to_tokens, mark_flags
+from app.mcp.answers.citations import cite
+from app.mcp.answers.described import list_facts, mark_of, texts_of, write_lines
+from app.mcp.answers.notes import Note, compare_hits
+from app.mcp.answers.passages import READABLE_LENGTH, Marker, Passage, cut_passage, cut_to_tokens
+from app.mcp.answers.tool_answer import ToolAnswer, to_json
 
 ESTIMATE = "a third of the letters, each digit and mark, each byte beyond ASCII"
 """How `estimate_tokens` counts: about 1.5 times the count of tokenizers for English prose."""
@@ -52,14 +53,6 @@ LEAST_CONTENT = 12
 
 
 @dataclass(frozen=True, slots=True)
-class ToolAnswer:
-    """The result of a tool; `structured` is plain JSON."""
-
-    text: str
-    structured: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Shown:
     """A hit and the part of its content in the text; `brief` omits all but its id."""
 
@@ -83,12 +76,15 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
                 "content_cut": False,
                 "flags": flags_of(hit.metadata),
             }
-        structured["budget"] = None
-        return ToolAnswer(_write(result, shown, marker, ""), structured)
+        notes = compare_hits(result.results)
+        structured |= {"budget": None, "notes": _describe_notes(notes)}
+        return ToolAnswer(_add_notes(_write(result, shown, marker, ""), notes), structured)
     shown = _fit(result, marker, token_budget)
     left_out = [hit.id for hit in result.results[len(shown) :]]
     note = _budget_note(token_budget, len(left_out), cut=bool(shown and shown[-1].passage.cut))
-    text = _add_ids(_write(result, shown, marker, note), left_out, token_budget)
+    notes = compare_hits([s.hit for s in shown])
+    text = _add_notes(_write(result, shown, marker, note), notes, token_budget)
+    text = _add_ids(text, left_out, token_budget)
     whole = to_json(replace(result, results=[s.hit for s in shown]))
     structured = {
         "results": [
@@ -103,6 +99,7 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
         ],
         "metadata": {name: whole["metadata"][name] for name in MAIN_METADATA},
         "debug_info": whole["debug_info"],
+        "notes": _describe_notes(notes),
         "budget": {
             "token_budget": token_budget,
             "tokens": estimate_tokens(text),
@@ -112,12 +109,6 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
         },
     }
     return ToolAnswer(text, structured)
-
-
-def to_json(value: Any) -> dict[str, Any]:
-    """Convert a dataclass of the services to plain JSON, as in HTTP."""
-    plain: dict[str, Any] = orjson.loads(orjson.dumps(value))
-    return plain
 
 
 def _fit(result: SearchResult, marker: Marker, budget: int) -> list[Shown]:
@@ -161,6 +152,20 @@ def _cost(text: str) -> int:
     return estimate_tokens(text) - NO_TEXT
 
 
+def _add_notes(text: str, notes: Sequence[Note], budget: int | None = None) -> str:
+    """Add the notes about the hits, with a budget as far as they fit."""
+    for note in notes:
+        longer = f"{text}\n\nNote: {note.text}"
+        if budget is not None and estimate_tokens(longer) > budget:
+            break
+        text = longer
+    return text
+
+
+def _describe_notes(notes: Sequence[Note]) -> list[dict[str, Any]]:
+    return [to_json(note) for note in notes]
+
+
 def _add_ids(text: str, left_out: Sequence[UUID], budget: int) -> str:
     """Add the ids of the hits that were left out, as far as they fit."""
     room = budget - estimate_tokens(text)
@@ -200,23 +205,13 @@ def _write(
 
 def _write_hit(number: int, shown: Shown, marker: Marker) -> str:
     hit = shown.hit
-    facts = [] if shown.brief else [f"score {hit.score:.4f}"]
-    if hit.similarity is not None and not shown.brief:
-        facts.append(f"similarity {hit.similarity:.2f}")
-    if not shown.brief:
-        facts.append(hit.entry_type)
-    facts.append(f"id {hit.id}")
-    if flags := flags_of(hit.metadata):
-        facts.append(mark_flags(flags))
-    if hit.asset_id is not None and hit.metadata.get("ocr") is True and not shown.brief:
-        facts.append("recognised on an image, may contain errors")
-    lines = [f"source: {cite(hit).text}"] if hit.asset_id is not None and not shown.brief else []
+    scores = [f"score {hit.score:.4f}"]
+    if hit.similarity is not None:
+        scores.append(f"similarity {hit.similarity:.2f}")
+    facts = [*([] if shown.brief else [*scores, *list_facts(hit)]), f"id {hit.id}", *mark_of(hit)]
+    lines = [] if shown.brief else write_lines(hit)
     if hit.origin is not None and not shown.brief:
-        lines.append(f"from: {hit.origin.text}")
-    if hit.title and not shown.brief:
-        lines.append(f"title: {hit.title}")
-    if hit.tags and not shown.brief:
-        lines.append(f"tags: {', '.join(hit.tags)}")
+        lines.insert(1, f"from: {hit.origin.text}")
     cut = " (cut)" if shown.passage.cut else ""
     return f"{number}. {', '.join(facts)}{cut}\n" + marker.enclose("\n".join([*lines, shown.passage.text]))
 
@@ -237,6 +232,5 @@ def _describe_citation(hit: Hit) -> dict[str, Any]:
 
 
 def _texts(result: SearchResult) -> list[str]:
-    return [
-        text for hit in result for text in (hit.content, hit.title or "", hit.asset_name or "", *hit.tags)
-    ]
+    origins = [hit.origin.text for hit in result if hit.origin is not None]
+    return [*origins, *(text for hit in result for text in texts_of(hit))]

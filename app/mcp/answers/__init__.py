@@ -1,0 +1,1 @@
+"""The results of tools: structured output, and the same as text for a model."""

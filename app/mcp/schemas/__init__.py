@@ -1,0 +1,1 @@
+"""The arguments and the structured output of tools, as flat JSON schemas."""

@@ -1,0 +1,15 @@
+"""The tools, each with its required role; they do the same as the HTTP endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.mcp.tools import administration, assistants, reading, searching, writing
+from app.mcp.tools.tool import Tool
+
+TOOLS: Mapping[str, Tool] = {
+    tool.name: tool
+    for module in (searching, reading, assistants, writing, administration)
+    for tool in module.TOOLS
+}
+"""Tools by name, in the order of the listing."""

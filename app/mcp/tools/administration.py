@@ -1,0 +1,86 @@
+"""Tools for the tenant's admin: statistics, and rebuilding vectors."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from app.auth.principal import Role
+from app.errors import InvalidInput
+from app.knowledge.reembedding.change import ModelChange
+from app.knowledge.reembedding.service import ReembeddingService
+from app.mcp.answers.model_changes import answer_change
+from app.mcp.answers.tool_answer import ToolAnswer, to_json
+from app.mcp.schemas.flattening import output_schema
+from app.mcp.schemas.writing import NoArguments, RebuildArguments
+from app.mcp.tools.tool import Call, make_tool
+from app.web.models.administration import Stats
+from app.web.models.model_changes import ModelChangeModel
+
+
+async def _stats(_arguments: NoArguments, call: Call) -> ToolAnswer:
+    stats = await call.services.administration.stats(call.tenant_id, reader=call.subject)
+    structured = to_json(stats)
+    return ToolAnswer("\n".join(f"{name}: {value}" for name, value in structured.items()), structured)
+
+
+async def _rebuild(arguments: RebuildArguments, call: Call) -> ToolAnswer:
+    service = call.services.reembedding
+    return answer_change(await _act(service, call.tenant_id, call.subject, arguments))
+
+
+async def _act(
+    service: ReembeddingService, tenant_id: UUID, actor: str, arguments: RebuildArguments
+) -> ModelChange:
+    """Do what the arguments ask for. Raises as the service does, and InvalidInput."""
+    if arguments.action != "start" and (extra := arguments.model_fields_set - {"action"}):
+        raise InvalidInput.of(min(extra), "is allowed for the action start only")
+    match arguments.action:
+        case "status":
+            return await service.status(tenant_id, reader=actor)
+        case "switch" | "switch_back":
+            return await service.switch(tenant_id, back=arguments.action == "switch_back", actor=actor)
+        case "end":
+            return await service.end(tenant_id, actor=actor)
+        case "start":
+            pass
+    if not arguments.names_model:
+        return await service.rebuild(tenant_id, terms=arguments.terms(), actor=actor)
+    return await service.start(
+        tenant_id,
+        provider=arguments.provider,
+        name=arguments.model,
+        dimensions=arguments.dimensions,
+        terms=arguments.terms(),
+        actor=actor,
+    )
+
+
+TOOLS = (
+    make_tool(
+        "kb_stats",
+        "Get statistics",
+        "Get the number of entries by type and of documents by status, the entries without a vector, the embedding"
+        " model, and the searches of the last day.",
+        Role.TENANT_ADMIN,
+        NoArguments,
+        _stats,
+        output_schema(Stats),
+    ),
+    make_tool(
+        "kb_rebuild_embeddings",
+        "Rebuild all vectors, or change the model",
+        "Create all vectors again in the background. By default with the model in use; with provider, model or"
+        " dimensions, move the knowledge base to another model that its operator has registered. Searches stay"
+        " complete in the meantime. A move compares both models and switches by itself only if the evidence is"
+        " good enough; otherwise it waits for the action 'switch'. Use the action 'status' to see the progress, the"
+        " comparison and the decision. This embeds the whole knowledge base, which may be expensive: use it only"
+        " on request.",
+        Role.TENANT_ADMIN,
+        RebuildArguments,
+        _rebuild,
+        output_schema(ModelChangeModel),
+        effect="changes",
+        idempotent=False,
+    ),
+)
+"""In the order of the listing."""

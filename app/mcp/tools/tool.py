@@ -1,0 +1,97 @@
+"""A tool: its listing, its required role, and its function."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel
+
+from app.auth.principal import Role
+from app.composition.services import Services
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import SearchResult
+from app.mcp.answers.tool_answer import ToolAnswer
+from app.mcp.links import Links
+from app.mcp.schemas.flattening import input_schema
+from app.web.access import Caller
+
+Effect = Literal["reads", "adds", "changes"]
+"""What a tool does to stored knowledge: nothing, adding only, or also changing and removing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The caller of a tool, the services that it uses, and the links that its answer can have."""
+
+    caller: Caller
+    services: Services
+    links: Links
+
+    @property
+    def tenant_id(self) -> UUID:
+        """The caller's tenant."""
+        return self.caller.tenant_id
+
+    @property
+    def subject(self) -> str:
+        """The caller's name, for audit and receipts."""
+        return self.caller.subject
+
+    async def search(self, query: SearchQuery) -> SearchResult:
+        """Search in the caller's tenant. Raises as KnowledgeSearchService.search does."""
+        return await self.services.search.search(self.tenant_id, query, subject=self.subject)
+
+
+Run = Callable[[Any, Call], Awaitable[ToolAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool with its listing and function. `fields` maps field names of the services to its own, for errors."""
+
+    name: str
+    title: str
+    description: str
+    role: Role
+    arguments: type[BaseModel]
+    run: Run
+    input_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any]
+    annotations: ToolAnnotations
+    fields: Mapping[str, str]
+
+    @property
+    def reads(self) -> bool:
+        """Whether the tool only reads, for readers: it then runs in its tenant's turn."""
+        return self.role is Role.READER and self.annotations.read_only_hint is True
+
+
+def make_tool(
+    name: str,
+    title: str,
+    description: str,
+    role: Role,
+    arguments: type[BaseModel],
+    run: Run,
+    output: Mapping[str, Any],
+    *,
+    effect: Effect = "reads",
+    idempotent: bool = True,
+    fields: Mapping[str, str] | None = None,
+) -> Tool:
+    """Make a tool; `idempotent` if a second call with the same arguments has no further effect."""
+    annotations = ToolAnnotations(
+        title=title,
+        read_only_hint=effect == "reads",
+        destructive_hint=effect == "changes",
+        idempotent_hint=idempotent,
+        open_world_hint=False,
+    )
+    schema = input_schema(arguments)
+    return Tool(
+        name, title, description, role, arguments, run, schema, output, annotations, dict(fields or {})
+    )

@@ -1,0 +1,98 @@
+"""Tools that store, change and delete entries."""
+
+from __future__ import annotations
+
+from app.auth.principal import Role
+from app.mcp.answers.tool_answer import ToolAnswer, to_json
+from app.mcp.schemas.flattening import output_schema
+from app.mcp.schemas.models import AddedModel, DeletedModel
+from app.mcp.schemas.writing import BulkArguments, DeleteArguments, UpdateArguments
+from app.mcp.tools.tool import Call, make_tool
+from app.web.bulk import write_entries
+from app.web.models.entries import BulkResponse, EntryModel, NewEntry
+
+
+async def _add(arguments: NewEntry, call: Call) -> ToolAnswer:
+    entry, new = await call.services.entries.create(call.tenant_id, arguments.draft(), actor=call.subject)
+    status = "created" if new else "existing"
+    said = "Stored as a new entry" if new else "The entry existed already and has the given fields now"
+    text = f"{said}: id {entry.id}. Keyword search: ready; semantic search: {entry.embedding_status}."
+    return ToolAnswer(text, to_json({"status": status, "entry": entry}))
+
+
+async def _import(arguments: BulkArguments, call: Call) -> ToolAnswer:
+    results = await write_entries(arguments, call.caller, call.services)
+    counts = {
+        status: sum(result.status == status for result in results)
+        for status in ("created", "updated", "unchanged", "failed")
+    }
+    lines = [", ".join(f"{count} {status}" for status, count in counts.items()) + "."]
+    lines += [f"entry {result.index}: {result.error}" for result in results if result.error]
+    return ToolAnswer("\n".join(lines), to_json({"results": results}))
+
+
+async def _update(arguments: UpdateArguments, call: Call) -> ToolAnswer:
+    versions = None if arguments.version is None else {arguments.version}
+    entry = await call.services.entries.change(
+        call.tenant_id, arguments.entry_id, arguments.draft(), if_version=versions, actor=call.subject
+    )
+    text = f"The entry has the given fields now: id {entry.id}, version {entry.version}."
+    return ToolAnswer(f"{text} Semantic search: {entry.embedding_status}.", to_json(entry))
+
+
+async def _delete(arguments: DeleteArguments, call: Call) -> ToolAnswer:
+    versions = None if arguments.version is None else {arguments.version}
+    entry_id = arguments.entry_id
+    await call.services.entries.delete(call.tenant_id, entry_id, if_version=versions, actor=call.subject)
+    return ToolAnswer(f"The entry {entry_id} is deleted.", {"deleted": str(entry_id)})
+
+
+TOOLS = (
+    make_tool(
+        "kb_add",
+        "Add an entry",
+        "Store one piece of knowledge for later: a fact, a decision with its reason, a lesson. Write one"
+        " self-contained entry per subject. If an entry with the same external_id, or without one the same"
+        " content, exists, it is updated and no second entry is created.",
+        Role.CREATOR,
+        NewEntry,
+        _add,
+        output_schema(AddedModel),
+        effect="changes",
+    ),
+    make_tool(
+        "kb_bulk_import",
+        "Add many entries",
+        "Store 1 to 1,000 entries in one call, each in the form that kb_add accepts. If one is refused, the others"
+        " are still stored; the result lists the outcome of each.",
+        Role.CREATOR,
+        BulkArguments,
+        _import,
+        output_schema(BulkResponse),
+        effect="changes",
+    ),
+    make_tool(
+        "kb_update",
+        "Change an entry",
+        "Change the given fields of an entry; omitted fields are unchanged. To replace outdated knowledge and keep its"
+        " history, add a new entry and set `superseded_by_id` of the old one instead. Read the entry with kb_get"
+        " first, and send its `version`, so that you do not overwrite a change of someone else.",
+        Role.CREATOR,
+        UpdateArguments,
+        _update,
+        output_schema(EntryModel),
+        effect="changes",
+    ),
+    make_tool(
+        "kb_delete",
+        "Delete an entry",
+        "Delete an entry for good. Passages of documents cannot be deleted one by one. Use this tool only on request;"
+        " for outdated knowledge, set `superseded_by_id` with kb_update instead.",
+        Role.CREATOR,
+        DeleteArguments,
+        _delete,
+        output_schema(DeletedModel),
+        effect="changes",
+    ),
+)
+"""In the order of the listing."""
