@@ -49,7 +49,8 @@ async def upload(caller: Caller, name: str, data: bytes, kind: str, work: Work) 
 
 async def read_all(client: Client, tool: str, part: str, **arguments: Any) -> str:
     """Read a text to its end, following `next_start`."""
-    read, start = [], 0
+    read: list[str] = []
+    start: int | None = 0
     while start is not None:
         found, _ = await succeed(client, tool, **arguments, start=start)
         read.append(found["entry"]["content"] if part == "entry" else found["text"])
