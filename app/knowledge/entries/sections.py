@@ -12,6 +12,7 @@ from app.db.queries.knowledge.inspection import Section
 from app.db.session import TenantSession
 from app.errors import AssetNotFound, InvalidInput, TextNotReady
 from app.knowledge.entries.inspection import MAX_CONTENTS, MAX_PART, MAX_POSITION
+from app.knowledge.quarantine.service import require_released
 from app.knowledge.text import STORABLE, is_storable
 
 READ_LENGTH = 20_000
@@ -68,17 +69,21 @@ class SectionReader:
         heading: str | None = None,
         start: int | None = None,
         length: int = READ_LENGTH,
+        include_quarantined: bool = False,
     ) -> ReadPart:
         """Read at most `length` characters (1 to 100,000) of a page, of the section of a heading, or from `start`.
 
         A heading is found by a part of it, in any case. Without any of the three, the text is read from its beginning.
-        Raises AssetNotFound, TextNotReady, and InvalidInput for a page or heading that the text does not have.
+        Raises AssetNotFound, TextNotReady, Quarantined if a part of the text is in quarantine, without
+        `include_quarantined`, and InvalidInput for a page or heading that the text does not have.
         """
         if sum(place is not None for place in (page, heading, start)) > 1:
             raise InvalidInput.of("start", "must be omitted with page or heading, which exclude each other")
         if not 0 <= (start or 0) <= MAX_POSITION or not 1 <= length <= MAX_PART:
             raise InvalidInput.of("start", "must be a position in the text")
         async with self._database.tenant_session(tenant_id) as session:
+            if not include_quarantined:
+                await require_released(session, asset_id)
             if page is not None:
                 span = await _find_page(session, asset_id, page)
             elif heading is not None:

@@ -6,7 +6,7 @@ import orjson
 
 from app.auth.principal import Role
 from app.db.queries.knowledge.entries import Entry
-from app.errors import TextNotReady
+from app.errors import Quarantined, TextNotReady
 from app.knowledge.quarantine.flagging import flags_of
 from app.knowledge.search.query import SearchQuery
 from app.mcp.answers.citations import Citation, cite
@@ -30,7 +30,7 @@ async def _search(arguments: ConnectorSearchArguments, call: Call) -> ToolAnswer
 
 
 async def _fetch(arguments: FetchArguments, call: Call) -> ToolAnswer:
-    entry = await call.services.entries.read(call.tenant_id, arguments.id)
+    entry = await call.read_entry(arguments.id)
     citation = cite(entry)
     text = entry.content
     place: dict[str, str] = {}
@@ -54,9 +54,13 @@ async def _read_around(call: Call, entry: Entry, citation: Citation) -> tuple[st
     start = max(0, middle - FETCH_LENGTH // 2)
     try:
         part = await call.services.sections.read(
-            call.tenant_id, entry.asset_id, start=start, length=FETCH_LENGTH
+            call.tenant_id,
+            entry.asset_id,
+            start=start,
+            length=FETCH_LENGTH,
+            include_quarantined=call.caller.sees_quarantined,
         )
-    except TextNotReady:
+    except (TextNotReady, Quarantined):
         return entry.content, {}
     return part.text, {"characters": f"{part.start} to {part.end} of {part.total}"}
 

@@ -15,15 +15,19 @@ from app.web.models.entries import TagList
 
 
 async def _get(arguments: GetArguments, call: Call) -> ToolAnswer:
-    entry = await call.services.entries.read(call.tenant_id, arguments.entry_id)
-    return answer_entry(entry, arguments.start)
+    return answer_entry(await call.read_entry(arguments.entry_id), arguments.start)
 
 
 async def _read_document(arguments: DocumentArguments, call: Call) -> ToolAnswer:
     services, asset_id = call.services, arguments.asset_id
     asset = await services.assets.get(call.tenant_id, asset_id)
     part = await services.sections.read(
-        call.tenant_id, asset_id, page=arguments.page, heading=arguments.heading, start=arguments.start
+        call.tenant_id,
+        asset_id,
+        page=arguments.page,
+        heading=arguments.heading,
+        start=arguments.start,
+        include_quarantined=call.caller.sees_quarantined,
     )
     return answer_part(asset, part)
 

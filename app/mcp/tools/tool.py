@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.db.queries.knowledge.entries import Entry
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.mcp.answers.tool_answer import ToolAnswer
@@ -40,6 +41,12 @@ class Call:
     def subject(self) -> str:
         """The caller's name, for audit and receipts."""
         return self.caller.subject
+
+    async def read_entry(self, entry_id: UUID) -> Entry:
+        """An entry of the caller's tenant. Raises EntryNotFound, and Quarantined for a reader."""
+        return await self.services.entries.read(
+            self.tenant_id, entry_id, include_quarantined=self.caller.sees_quarantined
+        )
 
     async def search(self, query: SearchQuery) -> SearchResult:
         """Search in the caller's tenant. Raises as KnowledgeSearchService.search does."""
