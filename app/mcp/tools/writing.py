@@ -86,8 +86,8 @@ TOOLS = (
     make_tool(
         "kb_delete",
         "Delete an entry",
-        "Delete an entry for good. Passages of documents cannot be deleted one by one. Use this tool only on request;"
-        " for outdated knowledge, set `superseded_by_id` with kb_update instead.",
+        "Delete an entry permanently. Passages of documents cannot be deleted one by one. Use this tool only on"
+        " request; for outdated knowledge, set `superseded_by_id` with kb_update instead.",
         Role.CREATOR,
         DeleteArguments,
         _delete,

@@ -41,7 +41,7 @@ async def test_the_schema_of_an_update_has_nulls_that_clear_fields() -> None:
     assert TOOLS["kb_update"].input_schema["required"] == ["entry_id"]
 
 
-async def test_a_deleted_entry_is_gone(app: FastAPI, admin: Caller) -> None:
+async def test_a_deleted_entry_no_longer_exists(app: FastAPI, admin: Caller) -> None:
     entry = await admin.add("The harbour opens at six")
     async with connect(app, admin.token) as client:
         await fail(client, "kb_delete", 412, entry_id=entry["id"], version=2)
