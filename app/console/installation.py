@@ -16,6 +16,7 @@ from app.console.pages import (
     health,
     model,
     platform,
+    rating,
     saved_searches,
     searching,
     signing_in,
@@ -31,6 +32,7 @@ def install_console(app: FastAPI) -> None:
     for router in (
         signing_in.router,
         searching.router,
+        rating.router,
         comparing.router,
         entries.writers,
         entries.admins,

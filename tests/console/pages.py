@@ -13,6 +13,7 @@ PLATFORM = frozenset({Role.PLATFORM_ADMIN})
 PAGES: dict[str, frozenset[Role]] = {
     "GET /console": READ,
     "POST /console": READ,
+    "POST /console/feedback": READ,
     "GET /console/why-not": READ,
     "POST /console/why-not": READ,
     "GET /console/related/{entry_id}": READ,

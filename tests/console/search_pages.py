@@ -16,4 +16,4 @@ def form_of(address: str) -> SearchForm:
 
 def search_id(page: Page) -> str:
     """The id of the search that a page shows."""
-    return str(page.one("#keep-heading ~ p .mono").text_content())
+    return str(page.one(".search-id").text_content())

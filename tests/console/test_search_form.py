@@ -88,7 +88,7 @@ async def test_every_parameter_reaches_the_service(
     for name in ELSEWHERE - {"query_embedding"}:
         assert receipt[name] == asked[name], name
     # The given vector replaces the query's own: the provider was not called.
-    assert "embedding 0" in page.one(".summary").text_content()
+    assert "embedding 0" in page.one(".times").text_content()
     fields = {e.get("name") for e in page.one("#search").cssselect("input, select, textarea")}
     assert fields == set(NAMES) - {"cursor"}
 

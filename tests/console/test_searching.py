@@ -6,6 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from app.composition.services import Services
+from tests.console.asset_pages import Work
 from tests.console.browser import Browser
 from tests.console.search_pages import form_of
 from tests.fixtures.http.callers import Caller
@@ -57,7 +59,7 @@ async def test_the_chart_and_its_table_show_the_ranks(browser: Browser, admin: C
         await admin.add(f"Bell number {number}" + " tolls" * number, title=f"Bell {number}")
     found = await admin.search("bell tolls", explain=True, similarity_threshold=0)
     page = await browser.search("bell tolls", similarity_threshold="0")
-    rows = page.all("#ranks-heading ~ details tbody tr")
+    rows = page.all("#ranking details tbody tr")
     assert len(rows) == len(found["results"]) == len(page.all("svg.ranks g.lane"))
     for row, told in zip(rows, found["debug_info"]["hits"], strict=True):
         ranks = [e.text_content().split()[0] for e in row.cssselect("td")]
@@ -169,3 +171,56 @@ async def test_a_link_that_leads_to_a_comparison_keeps_the_search(browser: Brows
         "query": ["bell"], "tags": ["sea"], "a.fusion": ["score"], "b.fusion": ["rrf"], "a.rrf_k": ["5"],
         "b.rrf_k": ["5"], "a.boost": ["type"], "b.boost": ["type"],
     }  # fmt: skip
+
+
+async def test_a_passage_leads_into_its_document(browser: Browser, admin: Caller, work: Work) -> None:
+    text = "# Guide\n\n## Bells\n\nThe bell rings.\n\n## Lamps\n\nA lamp burns."
+    asset = (await admin.upload("guide.md", text.encode(), "text/markdown")).json()["id"]
+    await work()
+    page = await browser.search("bell rings", mode="keyword", limit="1")
+    link = page.one(".hit h3 a")
+    assert link.text_content().strip() == "Bells"
+    source = page.one(".hit .source").text_content()
+    assert "guide.md" in source
+    assert "Guide" in source
+    opened = await browser.get(link.get("href").partition("#")[0])
+    assert str(opened.answer.request.url).split("?")[0].endswith(asset)
+    assert "bell rings" in opened.one("#passage").text_content()
+
+
+async def test_hits_are_grouped_by_document(browser: Browser, admin: Caller, work: Work) -> None:
+    text = "".join(f"# Bell {n}\n\nThe bell {n} rings.\n\n" for n in range(4))
+    await admin.upload("guide.md", text.encode(), "text/markdown")
+    await work()
+    page = await browser.search("bell rings", mode="keyword")
+    assert len(page.all(".hit")) == 4
+    (documents,) = [a for a in page.all(".switch a") if a.text_content() == "Documents"]
+    grouped = await browser.get(documents.get("href"))
+    assert len(grouped.all(".hit")) == 1
+    assert len(grouped.all(".hit .passages a")) >= 2
+    (passages,) = [a for a in grouped.all(".switch a") if a.text_content() == "Passages"]
+    assert form_of(passages.get("href")).request() == {"query": "bell rings", "mode": "keyword"}
+
+
+async def test_a_search_while_typing_leaves_no_record(
+    browser: Browser, admin: Caller, api_services: Services
+) -> None:
+    await admin.patch("/admin/settings", {"keep_query_text": True})
+    for number in range(3):
+        await admin.add(f"Bell number {number}")
+    typing = {"HX-Request": "true", "HX-Trigger": "query"}
+    page = await browser.post("/console", {"query": "bell", "limit": "1"}, headers=typing)
+    assert len(page.all("#results .hit")) == 1
+    assert not page.all(".thumbs, a[rel=next], .search-id")
+    assert "hx-push-url" not in page.answer.headers
+    nothing = await browser.post("/console", {"query": "zyzzyva", "mode": "keyword"}, headers=typing)
+    assert "Nothing found" in nothing.text
+    await api_services.journal.flush()
+    assert (await admin.get("/admin/feedback")).json()["empty_searches"] == []
+    start = await browser.post("/console", {"query": " "}, headers=typing)
+    assert (start.status, bool(start.all("#results .start"))) == (200, True)
+    settled = {"HX-Request": "true", "HX-Trigger": "settled"}
+    page = await browser.post("/console", {"query": "bell", "limit": "1"}, headers=settled)
+    assert page.answer.headers["hx-push-url"] == "/console?query=bell&limit=1"
+    assert page.all(".thumbs")
+    assert page.all("a[rel=next]")

@@ -19,6 +19,7 @@ from app.console.parts.hits import ShownResult, show_answer
 from app.console.parts.relationships import RELATIONSHIPS
 from app.console.parts.search_form import ADDRESS, LONGEST_ADDRESS, SearchForm, errors_by_field
 from app.console.parts.sides import compare_with, comparison_address
+from app.console.parts.start import gather_start
 from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import InvalidInput
@@ -29,6 +30,9 @@ from app.web.models.search import SearchRequest
 from app.web.problems import invalid_input
 
 router = console_router(Role.READER)
+
+TYPING = "query"
+"""The field that sends a request while the visitor types."""
 
 RELATED = 10
 """Maximum number of related entries shown."""
@@ -53,7 +57,9 @@ async def show_search(request: Request, caller: CurrentCaller, services: Current
     form = SearchForm.read(parameters)
     if form.text("query") and (led := lead_to_address(request, form.address())):
         return led
-    return await render_search(request, form, caller, services, is_asked="query" in parameters)
+    typing = request.headers.get("hx-trigger") == TYPING
+    asked = bool(form.text("query")) if typing else "query" in parameters
+    return await render_search(request, form, caller, services, is_asked=asked, typing=typing)
 
 
 async def render_search(
@@ -63,15 +69,22 @@ async def render_search(
     services: Services,
     *,
     is_asked: bool = True,
+    typing: bool = False,
 ) -> Response:
-    """Render the search page, with the result if `is_asked`."""
+    """Render the search page, with the result if `is_asked`, and what a new visitor needs if not.
+
+    While the visitor is `typing`, searches are not recorded, and leave the address of the page as it is.
+    """
     answer: ShownResult | None = None
     errors: dict[str, str] = {}
     if is_asked:
         try:
             query = read_query(form, services, explain=True)
-            result = await services.search.search(caller.tenant_id, query, subject=caller.subject)
-            answer = show_answer(form, result, await _name_documents(services, caller, form, result))
+            result = await services.search.search(
+                caller.tenant_id, query, subject=caller.subject, recorded=not typing
+            )
+            names = await _name_documents(services, caller, form, result)
+            answer = show_answer(form, result, names, rateable=not typing)
         except InvalidInput as error:
             errors = errors_by_field(error)
     response = render(
@@ -83,7 +96,10 @@ async def render_search(
         errors=errors,
         maximum=services.search.defaults.max_limit,
         compare_address=comparison_address(form, compare_with(form)),
+        start=None if answer or errors else await gather_start(services, caller),
     )
+    if typing:
+        return response
     # Empty fields would only make the URL longer.
     response.headers["HX-Push-Url"] = ADDRESS if form.is_long else form.address()
     return response

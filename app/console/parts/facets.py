@@ -40,6 +40,14 @@ FACETS: Mapping[str, tuple[str, bool]] = {
 }
 """Facets by filter parameter: heading, and whether it accepts several values."""
 
+LABELS = {
+    ("entry_type", "temp_note"): "temporary note",
+    ("entry_type", "chunk"): "document passage",
+    ("source", "entry"): "written entries",
+    ("source", "asset"): "documents",
+}
+"""Values that people see under another name."""
+
 
 def show_facets(
     form: SearchForm, counted: Mapping[str, Counted] | None, names: Mapping[str, str]
@@ -59,7 +67,7 @@ def show_facets(
             values = [
                 FacetValue(
                     value,
-                    names.get(value, value),
+                    names.get(value) or LABELS.get((parameter, value), value),
                     f"{least}{counts.get(value, 0)}",
                     value in chosen,
                     form.lead_to(form.toggle(parameter, value, several=several)),

@@ -23,29 +23,52 @@ from app.knowledge.search.results import (
 )
 
 TITLE_LENGTH = 90
+HEADINGS = " > "
+"""Between the headings in the title of a chunk."""
+
+
+
+LEGS = {"semantic": "meaning", "keyword": "words"}
+"""What each leg compares, as shown to people."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A hit with its number in the whole ranking, its marked words, and its score explained if possible."""
+    """A hit with its number in the whole ranking, its marked words, and its score explained if possible.
+
+    Attributes:
+        title: the heading of a chunk's section, or the title of the entry.
+        way: the headings above that section, with the document's own title.
+        address: the page of the entry, or the passage in its document.
+    """
 
     number: int
     hit: Hit
     title: Sequence[Piece]
+    way: Sequence[str]
     snippet: Sequence[Piece]
     score: ScoreWords | None
 
     @property
     def found_by(self) -> str:
-        """The legs that found it, as text."""
-        return " and ".join(self.hit.sources)
+        """What found it, as text."""
+        return " and ".join(LEGS[leg] for leg in self.hit.sources)
+
+    @property
+    def address(self) -> str:
+        """The page that a reader of the hit wants."""
+        hit = self.hit
+        if hit.asset_id is None:
+            return f"/console/entries/{hit.id}"
+        return f"/console/assets/{hit.asset_id}?chunk={hit.chunk_index}#passage"
 
 
 @dataclass(frozen=True, slots=True)
 class ShownResult:
     """All that the page shows of a search; times in milliseconds.
 
-    Later pages have no chart and no explained scores: only the search of the first page runs the legs.
+    Later pages have no chart and no explained scores: only the search of the first page runs the legs. `rateable`:
+    the hits take feedback, which needs a record of the search.
     """
 
     hits: Sequence[ShownHit]
@@ -57,6 +80,7 @@ class ShownResult:
     notices: Sequence[str]
     replacements: Sequence[tuple[str, str]]
     next_address: str | None
+    rateable: bool
 
     @property
     def summary(self) -> str:
@@ -66,10 +90,7 @@ class ShownResult:
             return "Nothing found."
         first = self.hits[0].number
         span = f"{first} to {first + found - 1}" if found > 1 else f"{first}"
-        hits = "hits" if self.metadata.total > 1 else "hit"
-        about = self.metadata.estimated_matches
-        more = f", about {about} matching entries" if about > self.metadata.total else ""
-        return f"{span} of {self.metadata.total} ranked {hits}{more}."
+        return f"{span} of {self.metadata.total} result{'s' if self.metadata.total > 1 else ''}"
 
     @property
     def times(self) -> Sequence[tuple[str, int]]:
@@ -85,7 +106,9 @@ class ShownResult:
         )
 
 
-def show_answer(form: SearchForm, result: SearchResult, names: Mapping[str, str]) -> ShownResult:
+def show_answer(
+    form: SearchForm, result: SearchResult, names: Mapping[str, str], *, rateable: bool = True
+) -> ShownResult:
     """Convert a search result to the form that the page shows; `names` are those of documents by id."""
     before = PageStart.from_cursor(form.text("cursor")).offset if form.text("cursor") else 0
     debug = None if form.text("cursor") else result.debug_info
@@ -95,7 +118,8 @@ def show_answer(form: SearchForm, result: SearchResult, names: Mapping[str, str]
     for number, hit in enumerate(result.results, before + 1):
         mark = Highlighter(hit)
         score = tell_score(debug, told[hit.id]) if debug and hit.id in told else None
-        shown.append(ShownHit(number, hit, mark.split(title_of(hit)), mark.split(hit.snippet), score))
+        *way, title = [title_of(hit)] if hit.asset_id is None else title_of(hit).split(HEADINGS)
+        shown.append(ShownHit(number, hit, mark.split(title), way, mark.split(hit.snippet), score))
     metadata = result.metadata
     following = metadata.next_cursor
     return ShownResult(
@@ -108,6 +132,7 @@ def show_answer(form: SearchForm, result: SearchResult, names: Mapping[str, str]
         notices=describe_degradation(metadata),
         replacements=list(_list_replacements(words)) if isinstance(words, KeywordExplanation) else [],
         next_address=form.lead_to(form.put("cursor", following)) if following else None,
+        rateable=rateable,
     )
 
 
@@ -141,7 +166,7 @@ def chart_legs(hits: Sequence[Hit], debug: Explanation) -> RankChart:
         {hit.id: title_of(hit) for hit in hits},
         [
             Ranking("Semantic", places(lambda hit: (hit.semantic_rank, hit.similarity), 2)),
-            Ranking("Together", places(lambda hit: (hit.rank, hit.score), 4)),
+            Ranking("Combined", places(lambda hit: (hit.rank, hit.score), 4)),
             Ranking("Keyword", places(lambda hit: (hit.keyword_rank, hit.keyword_score), 1)),
         ],
     )

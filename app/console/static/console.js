@@ -1,15 +1,87 @@
 // Functions beyond htmx. No inline handlers: the page's policy forbids them.
 "use strict";
 
-// "/" focuses the field with data-key="/".
-document.addEventListener("keydown", (event) => {
-  const typing = event.target.closest("input, textarea, select, [contenteditable]");
-  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || typing) return;
+document.documentElement.classList.add("js");
+
+// Search while the visitor types. The search after a longer pause is recorded and takes feedback; the others are not.
+const TYPED_MS = 250;
+const SETTLED_MS = 1200;
+let timers = [];
+let asked = "";
+
+function stopTyping() {
+  timers.forEach(clearTimeout);
+  timers = [];
+}
+
+document.addEventListener("input", (event) => {
+  const field = event.target;
+  if (field.id !== "query" || !field.hasAttribute("hx-post")) return;
+  stopTyping();
+  const text = field.value.trim();
+  if (text.length === 1 || event.isComposing) return;
+  timers = [setTimeout(() => htmx.trigger(field, "typed"), TYPED_MS)];
+  if (text === "" || text === asked) return;
+  timers.push(setTimeout(() => {
+    asked = text;
+    htmx.trigger(document.getElementById("settled"), "settled");
+  }, SETTLED_MS));
+});
+
+document.addEventListener("submit", (event) => {
+  if (event.target.id !== "search") return;
+  stopTyping();
+  asked = document.getElementById("query").value.trim();
+});
+
+// "/" focuses the field with data-key="/"; the arrows, j and k go through the results.
+function focusQuery() {
   const field = document.querySelector('[data-key="/"]');
-  if (!field) return;
-  event.preventDefault();
+  if (!field) return false;
   field.focus();
   field.select();
+  return true;
+}
+
+function goThroughHits(step, from) {
+  const links = Array.from(document.querySelectorAll(".hit h3 a"));
+  const place = links.indexOf(from);
+  if (place + step < 0) return focusQuery();
+  const link = links[place + step];
+  link?.focus();
+  link?.closest(".hit").scrollIntoView({ block: "nearest" });
+  return Boolean(link);
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const element = event.target;
+  const typing = element.closest("input, textarea, select, [contenteditable]");
+  const down = event.key === "ArrowDown" || (event.key === "j" && !typing);
+  const up = event.key === "ArrowUp" || (event.key === "k" && !typing);
+  let done = false;
+  if (event.key === "/" && !typing) done = focusQuery();
+  else if (element.id === "query" && event.key === "ArrowDown") done = goThroughHits(1, null);
+  else if (element.matches(".hit h3 a") && (down || up)) done = goThroughHits(down ? 1 : -1, element);
+  else if (!typing && (event.key === "j" || event.key === "k")) done = goThroughHits(1, null);
+  if (done) event.preventDefault();
+});
+
+// A button that shows and hides the element that it controls; the choice lasts while the page is open.
+const shown = new Set();
+
+function showControlled() {
+  for (const button of document.querySelectorAll("[data-shows]")) {
+    button.setAttribute("aria-expanded", String(shown.has(button.dataset.shows)));
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-shows]");
+  if (!button) return;
+  const name = button.dataset.shows;
+  if (!shown.delete(name)) shown.add(name);
+  showControlled();
 });
 
 // Announce the message of a new part to screen readers, and clear earlier messages.
@@ -35,6 +107,7 @@ document.addEventListener("htmx:beforeSwap", () => {
 });
 
 document.addEventListener("htmx:afterSwap", () => {
+  showControlled();
   for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
   if (document.activeElement !== document.body) return;
   (document.getElementById(focused) ?? document.getElementById("content")).focus({ preventScroll: true });

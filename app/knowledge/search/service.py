@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
@@ -87,16 +88,19 @@ class KnowledgeSearchService:
         self._versions = versions
         self._admission = admission or Admission()
 
-    async def search(self, tenant_id: UUID, query: SearchQuery, *, subject: str = "service") -> SearchResult:
+    async def search(
+        self, tenant_id: UUID, query: SearchQuery, *, subject: str = "service", recorded: bool = True
+    ) -> SearchResult:
         """Find the tenant's best entries for the query.
 
-        When the embedding provider fails, only the keyword leg runs and `fallback_mode` is True.
+        When the embedding provider fails, only the keyword leg runs and `fallback_mode` is True. A search that is not
+        `recorded`, such as one of a query that is still being typed, has no receipt, no later pages and no feedback.
         Raises TenantNotFound, InvalidInput (a query embedding of the wrong length, a cursor of another search),
         CursorExpired, RateLimited (too many searches of the tenant at the same time) and DatabaseUnavailable.
         """
         with run_stopwatch():
             plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
-            return await self._answer(plan, subject)
+            return await self._answer(plan, subject if recorded else None)
 
     async def check(self, tenant_id: UUID, query: SearchQuery) -> None:
         """Check a query against the tenant's settings without running it. Raises InvalidInput, TenantNotFound."""
@@ -199,7 +203,10 @@ class KnowledgeSearchService:
             async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
                 return plan, describe_ranking(ranked.plan, ranked.legs, ranked.candidates, ranked.reranking)
 
-    async def _answer(self, plan: Plan, subject: str, embed: EmbedQuery | None = None) -> SearchResult:
+    async def _answer(
+        self, plan: Plan, subject: str | None, embed: EmbedQuery | None = None
+    ) -> SearchResult:
+        """Answer a search; one without a `subject` is not recorded."""
         query = plan.query
         with span("search", mode=query.mode, limit=plan.limit) as seen:
             async with self._admission.search(plan.tenant):
@@ -218,7 +225,7 @@ class KnowledgeSearchService:
         log_search(plan, result)
         return result
 
-    async def _search(self, plan: Plan, subject: str, embed: EmbedQuery | None) -> SearchResult:
+    async def _search(self, plan: Plan, subject: str | None, embed: EmbedQuery | None) -> SearchResult:
         start = PageStart(new_id())
         if plan.query.as_of is not None:
             await self._versions.require_kept(plan.tenant.tenant_id, plan.query.as_of)
@@ -253,6 +260,8 @@ class KnowledgeSearchService:
         )
         for part, spent in times.known:
             SEARCH_LEG_SECONDS.labels(part).observe(spent)
+        if subject is None:
+            return replace(result, metadata=replace(metadata, next_cursor=None))
         self._journal.record(plan, result, ranking, subject)
         return result
 

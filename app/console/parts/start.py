@@ -1,0 +1,104 @@
+"""What the first page shows before a search: what is new, saved searches, and questions to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.composition.services import Services
+from app.console.parts.hits import HEADINGS
+from app.db.queries.knowledge.assets import Asset
+from app.db.queries.knowledge.entries import Entry
+from app.db.queries.work.saved_searches import SavedSearch
+from app.web.access import Caller
+
+NEWS = 6
+"""Most new documents and entries shown."""
+
+SAVED = 6
+"""Most saved searches shown."""
+
+LOOKED_AT = 60
+"""Newest entries whose titles and headings become questions."""
+
+QUESTIONS = 6
+"""Most questions shown."""
+
+WORDS = range(2, 11)
+"""Words that a title needs to be a question: one is too vague, and a sentence too long for a button."""
+
+LONGEST = 70
+"""Characters of a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A new document or written entry; `status` is that of a document."""
+
+    title: str
+    address: str
+    kind: str
+    at: datetime
+    status: str = "indexed"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the first page shows; all of it is what the caller may list."""
+
+    news: Sequence[News]
+    saved: Sequence[SavedSearch]
+    questions: Sequence[str]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the tenant has no knowledge yet."""
+        return not self.news
+
+
+async def gather_start(services: Services, caller: Caller) -> Start:
+    """Read what the first page shows. Raises DatabaseUnavailable."""
+    tenant_id = caller.tenant_id
+    # One after another: a page has no need of four connections.
+    assets = await services.assets.list_assets(tenant_id, limit=NEWS)
+    written = await services.entries.list_entries(tenant_id, limit=NEWS, source="entry")
+    newest = await services.entries.list_entries(tenant_id, limit=LOOKED_AT)
+    saved = await services.saved_searches.list_saved(tenant_id, caller.subject, limit=SAVED)
+    news = [*map(_document, assets.items), *map(_entry, written.items)]
+    news.sort(key=lambda item: item.at, reverse=True)
+    return Start(news[:NEWS], saved.items, find_questions(newest.items))
+
+
+def find_questions(entries: Iterable[Entry]) -> list[str]:
+    """Titles and headings to search for: real questions first, then at most one of each document in turn."""
+    sources: dict[object, list[str]] = {}
+    for entry in entries:
+        if (title := _subject(entry)) is not None:
+            sources.setdefault(entry.asset_id or entry.entry_type, []).append(title)
+    found = list(dict.fromkeys(_take_turns(list(sources.values()))))
+    found.sort(key=lambda title: not title.endswith("?"))
+    return found[:QUESTIONS]
+
+
+def _take_turns(lists: Sequence[Sequence[str]]) -> Iterator[str]:
+    for number in range(max(map(len, lists), default=0)):
+        yield from (titles[number] for titles in lists if number < len(titles))
+
+
+def _subject(entry: Entry) -> str | None:
+    """The title of an entry, or the last heading of a chunk, if it can be searched for."""
+    title = entry.title or ""
+    if entry.asset_id is not None:
+        title = title.split(HEADINGS)[-1]
+    title = " ".join(title.split())
+    return title if len(title.split()) in WORDS and len(title) <= LONGEST else None
+
+
+def _document(asset: Asset) -> News:
+    return News(asset.name, f"/console/assets/{asset.id}", "document", asset.created_at, asset.status)
+
+
+def _entry(entry: Entry) -> News:
+    title = entry.title or entry.content
+    return News(title, f"/console/entries/{entry.id}", entry.entry_type, entry.created_at)
