@@ -8,7 +8,7 @@ from tests.console.browser import Browser
 from tests.console.conftest import SignIn
 from tests.fixtures.http.callers import Caller
 
-GUIDE = "# Guide\n\n## How do boats moor?\n\nWith ropes.\n\n## Lamps\n\nThey burn all night."
+GUIDE = "# Guide\n\n## How do boats moor?\n\n" + "With ropes that the crew throws. " * 60
 
 
 async def test_the_first_page_shows_what_is_new_and_what_to_ask(
@@ -32,7 +32,9 @@ async def test_the_first_page_shows_what_is_new_and_what_to_ask(
 
 async def test_questions_are_few_and_come_from_several_documents(browser: Browser, work: Work) -> None:
     for name in ("boats", "lamps"):
-        text = "".join(f"## The {name} of berth {n}\n\nThere are {n} {name}.\n\n" for n in range(9))
+        text = "".join(
+            f"## The {name} of berth {n}\n\n" + f"There are {n} {name}. " * 60 + "\n\n" for n in range(9)
+        )
         await upload(browser, f"{name}.md", text.encode())
     await work()
     found = (await browser.get("/console")).texts(".start .tag")

@@ -27,7 +27,6 @@ HEADINGS = " > "
 """Between the headings in the title of a chunk."""
 
 
-
 LEGS = {"semantic": "meaning", "keyword": "words"}
 """What each leg compares, as shown to people."""
 
