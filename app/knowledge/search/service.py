@@ -203,9 +203,7 @@ class KnowledgeSearchService:
             async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
                 return plan, describe_ranking(ranked.plan, ranked.legs, ranked.candidates, ranked.reranking)
 
-    async def _answer(
-        self, plan: Plan, subject: str | None, embed: EmbedQuery | None = None
-    ) -> SearchResult:
+    async def _answer(self, plan: Plan, subject: str | None, embed: EmbedQuery | None = None) -> SearchResult:
         """Answer a search; one without a `subject` is not recorded."""
         query = plan.query
         with span("search", mode=query.mode, limit=plan.limit) as seen:
