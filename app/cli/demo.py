@@ -6,6 +6,7 @@ import math
 import shlex
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -13,6 +14,7 @@ from uuid import UUID
 import orjson
 
 from app.auth.principal import Role
+from app.auth.sign_in_link import VALID_SECONDS, SignInLink, is_loopback
 from app.cli.execution import ACTOR, working
 from app.cli.output.text import remark
 from app.cli.token import DAY, make_token
@@ -63,16 +65,38 @@ def _patience(services: Services, tenant_id: UUID, away: float) -> Patience:
     return Patience(services, tenant_id, away=away, still=STILL_SECONDS)
 
 
-def welcome(settings: Settings, tenant: Tenant, address: str) -> str:
-    """The hints to print: a token, a search to paste, and the address of the API documentation."""
-    docs = f"In a browser: {address}/console to search, with the token; {address}/docs to try the API."
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The hints to print, and the link that signs in to the console once, if there is one."""
+
+    text: str
+    link: SignInLink | None = None
+
+
+def welcome(settings: Settings, tenant: Tenant, address: str, *, alone: bool = True) -> Welcome:
+    """The hints to print: a link to the console, a token, a search to paste, and the API documentation.
+
+    The link works only where other machines cannot use it, at an address of this machine, and in a service of one
+    process (`alone`), whose memory it is in.
+    """
+    docs = f"{address}/docs documents the API."
     try:
         token = make_token(settings, tenant.id, [Role.TENANT_ADMIN], "demo-user", TOKEN_DAYS * DAY)
     except ConfigurationError as error:
-        return f"\nServing at {address}, tenant {tenant.slug} ({tenant.id}).\n{error}\n\n{docs}\n"
-    return (
-        f"\nServing at {address}. A token for the tenant {tenant.slug}, valid for {TOKEN_DAYS} days:\n\n{token}\n\n"
-        f"A first search, to paste into another terminal:\n\n{curl_line(address, token)}\n\n{docs}\n"
+        head = f"\nServing at {address}, tenant {tenant.slug} ({tenant.id}).\n{error}\n"
+        return Welcome(f"{head}\nIn a browser: {address}/console to search, with a token. {docs}\n")
+    link, console = None, f"In a browser, sign in with the token below: {address}/console"
+    if alone and is_loopback(settings.server.host):
+        link = SignInLink(token)
+        console = (
+            f"Open this link in a browser on this machine. It signs in once, within {VALID_SECONDS // 60} minutes:\n\n"
+            f"{address}/console/sign-in/once?key={link.issue()}"
+        )
+    return Welcome(
+        f"\nServing at {address}. {console}\n\n"
+        f"A token for the tenant {tenant.slug}, valid for {TOKEN_DAYS} days:\n\n{token}\n\n"
+        f"A first search, to paste into another terminal:\n\n{curl_line(address, token)}\n\n{docs}\n",
+        link,
     )
 
 

@@ -51,7 +51,12 @@ PAGES: dict[str, frozenset[Role]] = {
     "GET /console/platform": PLATFORM,
     "POST /console/platform/tenants": PLATFORM,
 }
-OPEN = {"GET /console/sign-in", "POST /console/sign-in", "POST /console/sign-out"}
+OPEN = {
+    "GET /console/sign-in",
+    "GET /console/sign-in/once",
+    "POST /console/sign-in",
+    "POST /console/sign-out",
+}
 IDS = ("entry_id", "asset_id", "saved_search_id")
 
 

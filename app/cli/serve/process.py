@@ -62,7 +62,9 @@ async def serve(settings: Settings, listeners: Listeners, *, demo: bool, part: P
                     if part is None:
                         log.info("serving", extra={"address": address})
                     if tenant is not None:
-                        typer.echo(welcome(settings, tenant, address))
+                        hints = welcome(settings, tenant, address, alone=part is None)
+                        app.state.sign_in_link = hints.link
+                        typer.echo(hints.text)
 
                 await Server(app, settings.server, announce, part).serve(sockets=[listeners.service])
 

@@ -8,6 +8,7 @@ from fastapi import Form, Request, Response
 from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Role
+from app.auth.sign_in_link import SignInLink, is_loopback
 from app.console.rendering import render
 from app.console.session import COOKIE, HOME, PLATFORM, SIGN_IN, console_router, local_page
 from app.errors import Forbidden, Unauthenticated
@@ -17,6 +18,10 @@ router = console_router(None)
 
 LONGEST = 3_900
 """Maximum length of a token: browsers drop a cookie whose name and value exceed 4,096 characters."""
+
+USED = (
+    "this link has been used or has expired; sign in with a token, or start the service again for a new link"
+)
 
 
 @router.get("/sign-in")
@@ -46,6 +51,27 @@ async def sign_in(
         request.state.principal = None  # without a cookie there is no visitor, whatever the token contains
     if refusal is not None:
         return render(request, "pages/sign_in.html", status=401, next=local_page(next), refusal=refusal)
+    return _admit(request, token, page)
+
+
+@router.get("/sign-in/once")
+async def sign_in_once(request: Request, key: str = "") -> Response:
+    """Sign in with the link that `knowledge serve --demo` printed; only a browser on the same machine can."""
+    link: SignInLink | None = getattr(request.app.state, "sign_in_link", None)
+    is_near = request.client is not None and is_loopback(request.client.host)
+    token = link.redeem(key) if link is not None and is_near else None
+    if token is not None:
+        return _admit(request, token, HOME)
+    try:  # a browser that opens the link again is already signed in
+        await authenticate(request, Role.READER, request.cookies.get(COOKIE, ""))
+    except (Unauthenticated, Forbidden):
+        request.state.principal = None
+        return render(request, "pages/sign_in.html", status=401, next=HOME, refusal=USED)
+    return RedirectResponse(HOME, 303)
+
+
+def _admit(request: Request, token: str, page: str) -> Response:
+    """Redirect to the page, with the token in the cookie."""
     response = RedirectResponse(page, 303)
     response.set_cookie(
         COOKIE,

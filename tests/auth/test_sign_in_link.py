@@ -1,0 +1,47 @@
+"""A link that signs in once."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.auth.sign_in_link import VALID_SECONDS, SignInLink, is_loopback
+
+
+def test_a_key_is_exchanged_once() -> None:
+    link = SignInLink("a token")
+    assert link.redeem("") is None
+    key = link.issue()
+    assert link.redeem(key + "x") is None
+    assert link.redeem("\ud800") is None
+    assert link.redeem(key) == "a token"
+    assert link.redeem(key) is None
+
+
+def test_a_new_key_replaces_the_one_before() -> None:
+    link = SignInLink("a token")
+    first, second = link.issue(), link.issue()
+    assert first != second
+    assert link.redeem(first) is None
+    assert link.redeem(second) == "a token"
+
+
+def test_a_key_expires() -> None:
+    now = 100.0
+    link = SignInLink("a token", clock=lambda: now)
+    key = link.issue()
+    now += VALID_SECONDS
+    assert link.redeem(key) is None
+    now -= 1
+    assert link.redeem(key) is None, "an expired key has been used"
+
+
+@pytest.mark.parametrize(
+    ("host", "near"),
+    [
+        *(("127.0.0.1", True), ("127.8.0.1", True), ("::1", True), ("localhost", True)),
+        *(("0.0.0.0", False), ("::", False), ("10.0.0.7", False), ("", False), (None, False)),  # noqa: S104
+        ("localhost.elsewhere.test", False),
+    ],
+)
+def test_only_addresses_of_this_machine_are_loopback(host: str | None, near: bool) -> None:
+    assert is_loopback(host) is near
