@@ -11,6 +11,7 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from app.console.parts.moments import picker_of
 from app.console.visitor import visitor_of
 from app.knowledge.quarantine.flagging import flags_of
 
@@ -40,6 +41,7 @@ templates.globals["version"] = version("knowledge-search")
 
 templates.filters["pretty_json"] = pretty_json
 templates.filters["flags"] = flags_of
+templates.filters["picker"] = picker_of
 
 
 def render(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:

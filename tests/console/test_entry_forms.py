@@ -137,7 +137,7 @@ WRONG = [
     ("metadata", "{", "must be a JSON object"),
     ("language", "klingon", "must be one of"),
     ("expires_at", "tomorrow", "must be a date and time"),
-    ("expires_at", "2026-01-01T00:00:00", "with a time zone"),
+    ("expires_at", "2026-01-01T00:00:00.5", "with a time zone"),
     ("external_id", "x" * 513, "at most 512 characters"),
 ]
 """A field, its value, and the error shown for it."""

@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse
 from app.auth.principal import Role
 from app.console.parts.entry_form import EntryForm, errors_at, read_texts, read_version
 from app.console.parts.pager import PAGE_SIZE, page_links
-from app.console.parts.relationships import RELATIONSHIPS
+from app.console.parts.relationships import group_neighbours
 from app.console.rendering import render
 from app.console.session import console_router
 from app.db.queries.knowledge.entries import Entry
@@ -174,14 +174,15 @@ async def show_entry(
     tenant_id = caller.tenant_id
     sees_quarantined = caller.sees_quarantined
     entry = await services.entries.read(tenant_id, entry_id, include_quarantined=sees_quarantined)
+    details = await services.inspection.entry(tenant_id, entry_id, include_quarantined=sees_quarantined)
+    related = await services.related.related(tenant_id, entry_id, 10)
     response = render(
         request,
         "pages/entry.html",
         entry=entry,
-        details=await services.inspection.entry(tenant_id, entry_id, include_quarantined=sees_quarantined),
-        related=await services.related.related(tenant_id, entry_id, 10),
+        details=details,
+        neighbours=group_neighbours(details.connections, related),
         embedded_text=embedding_text(entry.title, entry.content),
-        relationships=RELATIONSHIPS,
         expired=entry.expires_at is not None and entry.expires_at <= datetime.now(UTC),
         done=DONE.get(done),
     )

@@ -6,12 +6,14 @@ import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from fastapi import Request
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
+from app.console.parts.moments import read_moment, write_moment
 from app.console.parts.search_form import read_list, read_number, write_list
 from app.console.rendering import pretty_json
 from app.db.queries.knowledge.entries import Entry
@@ -102,12 +104,13 @@ class EntryForm:
 
     def _values(self) -> dict[str, Any]:
         texts = self.texts
-        empty_as_none = ("title", "parent_id", "superseded_by_id", "language", "expires_at", "external_id")
+        empty_as_none = ("title", "parent_id", "superseded_by_id", "language", "external_id")
         return {
             "content": texts["content"],
             "entry_type": texts["entry_type"],
             "scope": texts["scope"],
             **{name: texts[name].strip() or None for name in empty_as_none},
+            "expires_at": read_moment(texts["expires_at"]) or None,
             "tags": read_tags(texts["tags"]),
             "roles": list(self.roles),
             "confidence": read_number(texts["confidence"], float),
@@ -175,4 +178,4 @@ def _write(value: object) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.10g}"
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return write_moment(value) if isinstance(value, datetime) else str(value)
