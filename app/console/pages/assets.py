@@ -8,24 +8,22 @@ from uuid import UUID
 
 from fastapi import Query, Request, Response
 from fastapi.responses import RedirectResponse
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import FormData
 
 from app.auth.principal import Role
 from app.console.parts.asset_form import AssetForm, render_asset_form
 from app.console.parts.document_text import make_blocks
-from app.console.parts.entry_form import errors_at, read_fields, read_roles, read_tags, read_texts
+from app.console.parts.entry_form import errors_at, read_fields, read_texts
 from app.console.parts.pager import PAGE_SIZE, page_links
 from app.console.parts.text_marking import mark_chunks
+from app.console.parts.uploads import TEXTS, Outcome, size_of, store_files
 from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import Conflict, InvalidInput, PreconditionFailed, Quarantined
-from app.knowledge.entries.drafts import UNSET
 from app.knowledge.entries.inspection import DOCUMENT_PART
-from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.vocabulary import Audience
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.attachment import attachment
-from app.web.bodies.json_body import read_metadata
 from app.web.pages import PageCursor
 
 readers = console_router(Role.READER)
@@ -39,9 +37,6 @@ FOLLOWED = 50
 CODE = frozenset({"text/x-source", "application/json", "application/x-ndjson"})
 """Media types whose line breaks and spaces are shown as they are."""
 STATUSES = ("pending", "processing", "indexed", "failed")
-DEFAULT_ROLES = ("all",)
-TEXTS = ("external_id", "tags", "metadata")
-"""Texts of the upload form."""
 DONE = {
     "changed": "The changes have been saved; the chunks have them too.",
     "same": "This file is already stored; it was not processed again.",
@@ -65,23 +60,24 @@ async def show_assets(
 
 @writers.post("/assets")
 async def upload_asset(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Upload a file; if a part of the page was requested, the response is a message."""
+    """Upload files; if a part of the page was requested, the response is a message for each."""
     is_part = bool(request.headers.get("hx-request"))
     form = FormData()
     try:
-        async with request.form() as form, services.admission.storing(caller.tenant, _size_of(form)):
-            upload = await _read_upload(form, services.assets)
-            asset, work = await services.assets.upload(caller.tenant_id, upload, actor=caller.subject)
+        async with request.form() as form, services.admission.storing(caller.tenant, size_of(form)):
+            outcomes = await store_files(form, services.assets, caller)
     except InvalidInput as error:
         errors = errors_at(error.errors)
         if is_part:
             return render(request, "parts/upload_refusal.html", status=422, errors=errors)
         return await _show_list(request, caller, services, errors=errors, form=form, http_status=422)
-    if not is_part:
-        return RedirectResponse(f"{LIST}/{asset.id}{'' if work else '?done=same'}", 303)
-    response = render(request, "parts/upload_taken.html", asset=asset, is_new=work)
-    response.headers["HX-Trigger"] = "assets-changed"
-    return response
+    if is_part:
+        response = render(request, "parts/upload_taken.html", outcomes=outcomes)
+        response.headers["HX-Trigger"] = "assets-changed"
+        return response
+    if len(outcomes) == 1 and (asset := outcomes[0].asset):
+        return RedirectResponse(f"{LIST}/{asset.id}{'' if outcomes[0].is_new else '?done=same'}", 303)
+    return await _show_list(request, caller, services, outcomes=outcomes)
 
 
 @readers.get("/assets/progress")
@@ -251,6 +247,7 @@ async def _show_list(
     done: str = "",
     errors: dict[str, str] | None = None,
     form: FormData | None = None,
+    outcomes: Sequence[Outcome] = (),
     http_status: int = 200,
 ) -> Response:
     if status and status not in STATUSES:
@@ -271,28 +268,6 @@ async def _show_list(
         limit=services.assets.max_bytes,
         errors=errors or {},
         texts=read_fields(form or FormData(), TEXTS),
+        outcomes=outcomes,
         done=DONE.get(done),
-    )
-
-
-def _size_of(form: FormData) -> int:
-    return sum(part.size or 0 for part in form.values() if isinstance(part, UploadFile))
-
-
-async def _read_upload(form: FormData, assets: AssetService) -> Upload:
-    files: Sequence[object] = form.getlist("file")
-    if len(files) != 1 or not isinstance(file := files[0], UploadFile) or not file.filename:
-        raise InvalidInput.of("file", "choose one file")
-    assets.check_size(file.size or 0)
-    texts = read_fields(form, TEXTS)
-    roles = read_roles(form)
-    return Upload(
-        name=file.filename,
-        data=await file.read(),
-        declared_type=file.content_type,
-        external_id=texts["external_id"].strip() or None,
-        tags=read_tags(texts["tags"]) or UNSET,
-        # The form as shown has the default audience: it keeps the one of an existing document.
-        roles=UNSET if roles in ([], list(DEFAULT_ROLES)) else roles,
-        metadata=read_metadata(texts["metadata"].strip()) or UNSET,
     )

@@ -87,7 +87,6 @@ document.addEventListener("click", (event) => {
 // Announce the message of a new part to screen readers, and clear earlier messages.
 document.addEventListener("htmx:beforeRequest", (event) => {
   const element = event.target;
-  if (element.matches("form[data-upload]")) document.getElementById("upload-answer").replaceChildren();
   if (!element.matches("[hx-trigger*='every'], [hx-trigger*='load']")) document.getElementById("problem").replaceChildren();
 });
 
@@ -113,23 +112,68 @@ document.addEventListener("htmx:afterSwap", () => {
   (document.getElementById(focused) ?? document.getElementById("content")).focus({ preventScroll: true });
 });
 
-// Show the progress of an upload; the list of documents shows the processing.
-function showUpload(form, share) {
-  const box = form.querySelector(".upload-progress");
-  const text = share < 1 ? `${Math.floor(100 * share)} %` : "uploaded, being stored";
-  box.hidden = share === null;
-  box.querySelector("progress").value = share ?? 0;
-  box.querySelector("[data-percent]").textContent = share === null ? "" : text;
+// Uploads: each file in a request of its own, one after another, with its progress and its own answer.
+function addRow(file) {
+  const row = document.createElement("div");
+  const bar = document.createElement("progress");
+  bar.setAttribute("aria-label", `Upload of ${file.name}`);
+  row.className = "upload-progress";
+  row.append(`${file.name} `, bar);
+  document.getElementById("upload-answer").append(row);
+  return row;
 }
 
-document.addEventListener("htmx:xhr:progress", (event) => {
-  const form = event.target.closest("form[data-upload]");
-  const { lengthComputable, loaded, total } = event.detail;
-  if (form && lengthComputable && total > 0) showUpload(form, loaded / total);
+function sendFile(form, file, row) {
+  const data = new FormData(form);
+  data.delete("file");
+  data.append("file", file);
+  return new Promise((resolve) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", form.action);
+    request.setRequestHeader("HX-Request", "true");
+    request.upload.addEventListener("progress", ({ lengthComputable, loaded, total }) => {
+      if (lengthComputable && total > 0) row.querySelector("progress").value = loaded / total;
+    });
+    request.addEventListener("loadend", () => {
+      row.className = "";
+      // The answer is a part of a page, whose values the service has escaped.
+      if (request.status) row.innerHTML = request.responseText;
+      else row.textContent = `${file.name} could not be sent.`;
+      if (!request.status || request.status >= 400) row.prepend(`${file.name}: `);
+      resolve(request.status === 200);
+    });
+    request.send(data);
+  });
+}
+
+async function sendFiles(form, files) {
+  const button = form.querySelector("button[type='submit']");
+  if (button.disabled) return;
+  const external = form.elements.external_id;
+  external.setCustomValidity(files.length > 1 && external.value.trim() ? "An external id belongs to one file." : "");
+  if (!external.reportValidity()) return;
+  document.getElementById("upload-answer").replaceChildren();
+  button.disabled = true;
+  const rows = files.map(addRow);
+  for (const [number, file] of files.entries()) {
+    if (await sendFile(form, file, rows[number])) htmx.trigger(document.body, "assets-changed");
+  }
+  button.disabled = false;
+  form.elements.file.value = "";
+}
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("form[data-upload]")) return;
+  event.preventDefault();
+  sendFiles(event.target, Array.from(event.target.elements.file.files));
 });
 
-document.addEventListener("htmx:afterRequest", (event) => {
-  if (!event.target.matches("form[data-upload]")) return;
-  showUpload(event.target, null);
-  if (event.detail.successful) event.target.querySelector("input[type='file']").value = "";
-});
+for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
+  document.addEventListener(kind, (event) => {
+    const form = document.querySelector("form[data-upload]");
+    if (!form || !event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault(); // the browser would open the file instead of the page
+    form.classList.toggle("over", kind === "dragenter" || kind === "dragover");
+    if (kind === "drop") sendFiles(form, Array.from(event.dataTransfer.files));
+  });
+}

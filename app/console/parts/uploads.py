@@ -1,0 +1,87 @@
+"""Uploads of one or several files with one form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.datastructures import FormData, UploadFile
+
+from app.console.parts.entry_form import read_fields, read_roles, read_tags
+from app.db.queries.knowledge.assets import Asset
+from app.errors import InvalidInput, KnowledgeError
+from app.knowledge.entries.drafts import UNSET
+from app.knowledge.ingestion.assets import AssetService, Upload
+from app.web.access import Caller
+from app.web.bodies.json_body import read_metadata
+
+DEFAULT_ROLES = ("all",)
+TEXTS = ("external_id", "tags", "metadata")
+"""Texts of the upload form."""
+
+MOST_FILES = 50
+"""Files of one form; a script sends each in a request of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a file: its document, `is_new` unless it was stored already, or the reason of its refusal."""
+
+    name: str
+    asset: Asset | None
+    is_new: bool = False
+    refusal: str = ""
+
+
+def size_of(form: FormData) -> int:
+    """The bytes of all files of the form."""
+    return sum(part.size or 0 for _, part in form.multi_items() if isinstance(part, UploadFile))
+
+
+async def store_files(form: FormData, assets: AssetService, caller: Caller) -> list[Outcome]:
+    """Store the files of the form, one after another.
+
+    Raises what the service raises for a single file. Of several, those that are refused are among the outcomes, and
+    InvalidInput is raised for the fields that they share.
+    """
+    files = _read_files(form)
+    texts = read_fields(form, TEXTS)
+    if len(files) > 1 and texts["external_id"].strip():
+        raise InvalidInput.of("external_id", "belongs to one file: choose one, or leave it empty")
+    outcomes: list[Outcome] = []
+    for file in files:
+        try:
+            assets.check_size(file.size or 0)
+            upload = await _read_upload(file, form)
+            asset, work = await assets.upload(caller.tenant_id, upload, actor=caller.subject)
+        except KnowledgeError as error:
+            if len(files) == 1:
+                raise
+            outcomes.append(Outcome(file.filename or "", None, refusal=str(error)))
+        else:
+            outcomes.append(Outcome(asset.name, asset, is_new=work))
+    return outcomes
+
+
+def _read_files(form: FormData) -> Sequence[UploadFile]:
+    files = [file for file in form.getlist("file") if isinstance(file, UploadFile) and file.filename]
+    if not files:
+        raise InvalidInput.of("file", "choose a file")
+    if len(files) > MOST_FILES:
+        raise InvalidInput.of("file", f"choose at most {MOST_FILES} files")
+    return files
+
+
+async def _read_upload(file: UploadFile, form: FormData) -> Upload:
+    texts = read_fields(form, TEXTS)
+    roles = read_roles(form)
+    return Upload(
+        name=file.filename or "",
+        data=await file.read(),
+        declared_type=file.content_type,
+        external_id=texts["external_id"].strip() or None,
+        tags=read_tags(texts["tags"]) or UNSET,
+        # The form as shown has the default audience: it keeps the one of an existing document.
+        roles=UNSET if roles in ([], list(DEFAULT_ROLES)) else roles,
+        metadata=read_metadata(texts["metadata"].strip()) or UNSET,
+    )
