@@ -30,6 +30,8 @@ class Site:
 
     address: str
     tenant_id: UUID
+    sign_in_link: str
+    """The link that the service printed, which signs in once."""
 
     def token(self, *roles: Role, tenant_id: UUID | None = None, subject: str = "ada") -> str:
         """A token for `demo` or another tenant; without a tenant, for a platform administrator."""
@@ -83,7 +85,8 @@ def run_site(folder: Path) -> Iterator[Site]:
             trust_env=False,
         ).json()["items"]
         (demo,) = (tenant for tenant in tenants if tenant["slug"] == "demo")
-        yield Site(address, UUID(demo["id"]))
+        printed = next(line for line in log.read_text().splitlines() if "/console/sign-in/once?" in line)
+        yield Site(address, UUID(demo["id"]), printed.strip())
     finally:
         # SIGTERM, not SIGKILL: the service also stops its Postgres.
         process.send_signal(signal.SIGTERM)
