@@ -32,6 +32,9 @@ addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy violated: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
 """
 REFUSED = "Failed to load resource: the server responded with a status of 4"
+CANCELLED = ("htmx:afterRequest,", "htmx:sendAbort,")
+"""What htmx logs when the page cancels a request whose answer is not needed any more; failures have other messages."""
+
 FILES = {"stylesheet", "script", "image", "font", "media", "manifest"}
 
 
@@ -100,7 +103,7 @@ class Visit:
 
     def _hear(self, message: ConsoleMessage) -> None:
         # Chromium also logs failed requests there: a page may expect such an answer and show it.
-        if message.type in ("error", "warning") and not message.text.startswith(REFUSED):
+        if message.type in ("error", "warning") and not message.text.startswith((REFUSED, *CANCELLED)):
             self.faults.append(f"console: {message.text}")
 
     async def _dismiss(self, dialog: Dialog) -> None:

@@ -12,7 +12,7 @@ from tests.console.pages import IDS, PAGES, path_of
 from tests.fixtures.http.callers import Caller
 from tests.isolation.holdings import fill, replace_cursor_id
 
-CHANGING = re.compile(r'request [0-9a-f]{16}|search <span class="mono">[^<]*|\d+ ms( \([^)]*\))?')
+CHANGING = re.compile(r'request [0-9a-f]{16}|search <span class="mono search-id">[^<]*|\d+ ms( \([^)]*\))?')
 
 
 async def test_another_tenants_ids_are_answered_like_unknown_ones(
