@@ -19,12 +19,14 @@ MANUAL = "# Harbour manual\n\n" + "\n\n".join(
 )
 
 NOTE_PROGRESS = """
-window.loaded = [];
-const send = XMLHttpRequest.prototype.send;
-XMLHttpRequest.prototype.send = function (body) {
-  this.upload.addEventListener("progress", (event) => loaded.push(event.loaded));
-  return send.call(this, body);
-};
+() => {
+  window.loaded = [];
+  const send = XMLHttpRequest.prototype.send;
+  XMLHttpRequest.prototype.send = function (body) {
+    this.upload.addEventListener("progress", (event) => loaded.push(event.loaded));
+    return send.call(this, body);
+  };
+}
 """
 
 

@@ -182,8 +182,12 @@ async def test_keyboard_is_enough_to_sign_in_search_and_open_a_hit(visits: Visit
     await visit.expect(visit.page.locator("#announcement")).not_to_be_empty()
     await tab_to(visit, ".hit h3 a")
     await keyboard.press("Enter")
-    await visit.expect(visit.page.get_by_role("heading", name="Content")).to_be_visible()
+    await visit.expect(visit.page.get_by_role("heading", level=1)).not_to_have_text(
+        "What do you want to know?"
+    )
 
+    # A page whose address has no fragment: the focus begins at its top.
+    await visit.open("/console/entries")
     await visit.page.keyboard.press("Tab")
     assert await visit.page.evaluate("document.activeElement.className") == "skip"
     await keyboard.press("Enter")
