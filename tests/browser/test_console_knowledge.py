@@ -103,6 +103,8 @@ async def test_document_is_uploaded_and_tracked_until_it_is_indexed(visits: Visi
 
     await row.get_by_role("link", name="manual.md").click()
     await visit.expect(page.locator(".document")).to_contain_text("Berth 1 is 1 metres wide.")
+    await page.get_by_role("link", name="Chunks", exact=True).click()
+    await visit.expect(page.locator("a.chunk-number").first).to_be_visible()
     numbers = page.locator("a.chunk-number")
     assert await numbers.count() > 2
     await numbers.nth(1).click()
