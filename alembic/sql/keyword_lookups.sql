@@ -33,6 +33,19 @@ return '''' || replace(replace(p_lexeme, '\', '\\'), '''', '''''') || '''';
 revoke all on function keyword.word_query(text) from public;
 grant execute on function keyword.word_query(text) to kb_app;
 
+-- What the inner products with word_weights are, for an entry whose word_weights are null.
+create or replace function keyword.sum_words(
+  p_text tsvector, p_language text, p_lexemes text[], p_languages text[], p_weights double precision[])
+returns double precision[]
+language sql immutable parallel safe
+begin atomic
+  select array[sum(w.weight), sum(w.weight * (w.tf - 1) / (w.tf + 1.2))]
+    from (select u.weight, greatest(1, ts_rank_cd('{1,1,1,1}', p_text, keyword.word_query(u.lexeme)::tsquery)) as tf
+            from unnest(p_lexemes, p_languages, p_weights) u (lexeme, language, weight)
+           where u.language = p_language and p_text @@ keyword.word_query(u.lexeme)::tsquery) w;
+end;
+revoke all on function keyword.sum_words(tsvector, text, text[], text[], double precision[]) from public;
+
 -- A query for entries whose words weigh p_least together. p_words are queries, the heaviest first; only seven are combined,
 -- at most three at a time. A word in more than p_budget entries is not sufficient alone, and one in more than 20 budgets
 -- is only looked for in entries with a rarer word: reading its postings would take too long. Null if nothing qualifies.

@@ -4,19 +4,6 @@
 grant create on schema keyword to kb_keyword;
 set local role kb_keyword;
 
--- What the inner products with word_weights are, for an entry whose word_weights are null.
-create or replace function keyword.sum_words(
-  p_text tsvector, p_language text, p_lexemes text[], p_languages text[], p_weights double precision[])
-returns double precision[]
-language sql immutable parallel safe
-begin atomic
-  select array[sum(w.weight), sum(w.weight * (w.tf - 1) / (w.tf + 1.2))]
-    from (select u.weight, greatest(1, ts_rank_cd('{1,1,1,1}', p_text, keyword.word_query(u.lexeme)::tsquery)) as tf
-            from unnest(p_lexemes, p_languages, p_weights) u (lexeme, language, weight)
-           where u.language = p_language and p_text @@ keyword.word_query(u.lexeme)::tsquery) w;
-end;
-revoke all on function keyword.sum_words(tsvector, text, text[], text[], double precision[]) from public;
-
 -- BM25 (Robertson and Zaragoza, 2009; k1 = 1.2, b = 0.75). With K = 0.3 + 0.9 * length / mean length, a word that occurs tf
 -- times scores idf * 2.2 * tf / (tf + K) = idf * 2.2 / (1 + K) * (1 + K * (tf - 1) / (tf + K)). The last fraction is computed
 -- as (tf - 1) / (tf + 1.2) * 5.2 / (4 + K), which is equal in an entry of mean length and differs little in others. So both

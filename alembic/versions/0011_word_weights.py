@@ -27,7 +27,7 @@ def upgrade() -> None:
     for file, function in (
         ("keyword_lookups", "word_query"),
         ("keyword_lookups", "combined_query"),
-        ("keyword_search", "sum_words"),
+        ("keyword_lookups", "sum_words"),
         ("keyword_search", "search"),
     ):
         load_function(file, f"keyword.{function}")

@@ -42,6 +42,7 @@ def upgrade() -> None:
         for function in functions:
             load_function(file, function)
     run_file("versions")
+    run_file("former_search")
     run_file("tenant_isolation")
 
 

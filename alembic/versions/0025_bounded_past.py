@@ -36,13 +36,8 @@ do $$ begin
 end $$
 """
 FUNCTIONS = {
-    "versions": (
-        "note_keeping",
-        "keep_version",
-        "pending_versions",
-        "keyword.former_ids",
-        "keyword.former_words",
-    ),
+    "versions": ("note_keeping", "keep_version", "pending_versions"),
+    "former_search": ("keyword.former_ids", "keyword.former_words"),
     "keyword_search": ("keyword.search",),
 }
 

@@ -246,9 +246,8 @@ with known (name, owner) as (
          ('tenancy.create_vector_index', 'entries'), ('tenancy.drop_vector_index', 'entries'),
          ('tenancy.take_turns', 'entries'), ('tenancy.prune_audit', 'entries'), ('tenancy.pseudonymise_actor', 'entries'),
          ('keyword.search', 'kb_keyword'), ('keyword.matched_queries', 'kb_keyword'),
-         ('keyword.filtered_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
+         ('keyword.filtered_ids', 'kb_keyword'), ('keyword.former_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
          ('keyword.derived_entries', 'kb_keyword'), ('keyword.matching_entries', 'kb_keyword'),
-         ('keyword.former_ids', 'kb_keyword'),
          ('queue.claim_job', 'kb_queue'), ('queue.count_jobs', 'kb_queue'),
          -- Those of the nodes of a cluster.
          ('shards.enter', 'entries'), ('shards.adopt', 'entries'), ('shards.claim_job', 'kb_queue'), ('shards.count_jobs', 'kb_queue')

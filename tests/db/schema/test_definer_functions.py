@@ -46,9 +46,8 @@ async def set_tenant(connection: Connection, tenant: UUID) -> None:
 
 async def ids_of(seeded: Seeded, table: str, tenant: UUID) -> set[UUID]:
     async with connected(seeded.database.superuser_dsn) as superuser:
-        return {
-            r["id"] for r in await superuser.fetch(f"select id from {table} where tenant_id = $1", tenant)
-        }
+        rows = await superuser.fetch(f"select id from {table} where tenant_id = $1", tenant)
+    return {row["id"] for row in rows}
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -158,8 +157,7 @@ async def test_tag_overlaps_ignores_another_tenants_entries(seeded: Seeded, serv
 
 async def test_matching_entries_ignores_another_tenants_entries(seeded: Seeded, service: Connection) -> None:
     await set_tenant(service, seeded.first)
-    own = await ids_of(seeded, "entries", seeded.first)
-    foreign = await ids_of(seeded, "entries", seeded.second)
+    own, foreign = [await ids_of(seeded, "entries", t) for t in (seeded.first, seeded.second)]
     for words in ("'{harbour}', '{english}', null, null", "null, null, '{harbour:*}', '{null}'"):
         call = f"select entry_id from keyword.matching_entries({words}, null, $1::uuid[], 1000)"
         found = {row["entry_id"] for row in await service.fetch(call, None)}
@@ -182,12 +180,10 @@ async def test_former_ids_ignores_another_tenants_versions(seeded: Seeded, servi
 
 
 async def test_derived_entries_ignores_another_tenants_entries(seeded: Seeded, service: Connection) -> None:
-    sources = {}
+    derivations = "select tenant_id, id, source_ids from entries where source_ids <> '{}'"
     async with connected(seeded.database.superuser_dsn) as superuser:
-        for row in await superuser.fetch(
-            "select tenant_id, id, source_ids from entries where source_ids <> '{}'"
-        ):
-            sources[row["tenant_id"]] = (row["source_ids"][0], row["id"])
+        rows = await superuser.fetch(derivations)
+    sources = {row["tenant_id"]: (row["source_ids"][0], row["id"]) for row in rows}
     await set_tenant(service, seeded.first)
     call = "select entry_id from keyword.derived_entries($1, 10)"
     source, derived = sources[seeded.first]
