@@ -1,10 +1,10 @@
-"""The MCP server: the tools that a caller sees, and the results of calls and failures."""
+"""The MCP server: the tools, resources and prompts that a caller sees, and the results of calls and failures."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -20,6 +20,8 @@ from app.concurrency.stopwatch import run_stopwatch
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers.tool_answer import ToolAnswer
 from app.mcp.links import Links
+from app.mcp.prompts import describe_prompts, get_prompt
+from app.mcp.resources import TEMPLATES, list_resources, read_resource
 from app.mcp.tools import TOOLS
 from app.mcp.tools.tool import Call, Tool
 from app.web.access import Caller
@@ -45,16 +47,56 @@ FindCaller = Callable[[Context], Awaitable[Caller]]
 def build_server(services: Services, find_caller: FindCaller, links: Links) -> Server[Any]:
     """Build a stateless server for any transport."""
 
+    async def find(context: Context) -> Call:
+        return Call(await find_caller(context), services, links)
+
+    @contextlib.asynccontextmanager
+    async def reading(context: Context) -> AsyncIterator[Call]:
+        """The caller, in its tenant's turn to read; what fails is an error of the protocol."""
+        try:
+            with run_stopwatch():
+                call = await find(context)
+                async with services.admission.reading(call.caller.tenant):
+                    yield call
+        except KnowledgeError as error:
+            raise _protocol_error(error) from None
+        except Exception:
+            log.exception("reading failed")
+            raise MCPError(types.INTERNAL_ERROR, "an unexpected error occurred") from None
+
     async def list_tools(
         context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        try:
-            principal = (await find_caller(context)).principal
-        except KnowledgeError as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error), problem_of(error)) from None
+        principal = (await _let_in(find(context))).caller.principal
         return types.ListToolsResult(
             tools=[_describe(tool) for tool in TOOLS.values() if principal.has(tool.role)]
         )
+
+    async def list_documents(
+        context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        async with reading(context) as call:
+            return await list_resources(call, None if params is None else params.cursor)
+
+    async def list_templates(
+        context: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        await _let_in(find(context))
+        return types.ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
+
+    async def read(context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        async with reading(context) as call:
+            return types.ReadResourceResult(contents=[await read_resource(call, str(params.uri))])
+
+    async def list_prompts(
+        context: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        await _let_in(find(context))
+        return types.ListPromptsResult(prompts=describe_prompts())
+
+    async def fill_prompt(context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        async with reading(context) as call:
+            return await get_prompt(call, params.name, params.arguments or {})
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = TOOLS.get(params.name)
@@ -62,8 +104,7 @@ def build_server(services: Services, find_caller: FindCaller, links: Links) -> S
             raise MCPError(types.INVALID_PARAMS, "there is no tool with this name")
         try:
             with run_stopwatch():
-                caller = await find_caller(context)
-                answer = await _run(tool, params.arguments or {}, Call(caller, services, links))
+                answer = await _run(tool, params.arguments or {}, await find(context))
         except KnowledgeError as error:
             return _refuse(tool, problem_of(error))
         except Exception:
@@ -81,6 +122,11 @@ def build_server(services: Services, find_caller: FindCaller, links: Links) -> S
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_documents,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read,
+        on_list_prompts=list_prompts,
+        on_get_prompt=fill_prompt,
         # No argument is sent as a header.
         get_tool_input_schema=lambda _name: None,
     )
@@ -107,6 +153,23 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> ToolAnswer:
         raise _rename(error, tool) from None
     except TenantNotFound:
         raise tenant_gone() from None
+
+
+async def _let_in(finding: Awaitable[Call]) -> Call:
+    """The caller of a list that is the same for all. Raises MCPError."""
+    try:
+        return await finding
+    except KnowledgeError as error:
+        raise _protocol_error(error) from None
+
+
+def _protocol_error(error: KnowledgeError) -> MCPError:
+    """An error outside tools, with the problem as its data."""
+    if isinstance(error, TenantNotFound):
+        error = tenant_gone()
+    problem = problem_of(error)
+    code = types.INVALID_PARAMS if problem["status"] in (403, 404, 409, 422) else types.INTERNAL_ERROR
+    return MCPError(code, str(error), problem)
 
 
 def _describe(tool: Tool) -> types.Tool:

@@ -94,6 +94,8 @@ class SectionReader:
             part = await db.fetch_text_part(session, asset_id, span.start, size)
             unasked = page is None and heading is None and start is None
             contents = await db.list_contents(session, asset_id, MAX_CONTENTS) if unasked else ()
+            if not include_quarantined:  # again: another transaction may have put it there in the meantime
+                await require_released(session, asset_id)
         if part is None:
             raise AssetNotFound("there is no asset with this id")
         if part.text is None or part.total is None:

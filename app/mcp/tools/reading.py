@@ -19,15 +19,8 @@ async def _get(arguments: GetArguments, call: Call) -> ToolAnswer:
 
 
 async def _read_document(arguments: DocumentArguments, call: Call) -> ToolAnswer:
-    services, asset_id = call.services, arguments.asset_id
-    asset = await services.assets.get(call.tenant_id, asset_id)
-    part = await services.sections.read(
-        call.tenant_id,
-        asset_id,
-        page=arguments.page,
-        heading=arguments.heading,
-        start=arguments.start,
-        include_quarantined=call.caller.sees_quarantined,
+    asset, part = await call.read_document(
+        arguments.asset_id, page=arguments.page, heading=arguments.heading, start=arguments.start
     )
     return answer_part(asset, part)
 

@@ -12,7 +12,9 @@ from pydantic import BaseModel
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
+from app.knowledge.entries.sections import ReadPart
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.mcp.answers.tool_answer import ToolAnswer
@@ -47,6 +49,26 @@ class Call:
         return await self.services.entries.read(
             self.tenant_id, entry_id, include_quarantined=self.caller.sees_quarantined
         )
+
+    async def read_document(
+        self,
+        asset_id: UUID,
+        *,
+        page: int | None = None,
+        heading: str | None = None,
+        start: int | None = None,
+    ) -> tuple[Asset, ReadPart]:
+        """A document of the caller's tenant and a part of its text. Raises as SectionReader.read does."""
+        asset = await self.services.assets.get(self.tenant_id, asset_id)
+        part = await self.services.sections.read(
+            self.tenant_id,
+            asset_id,
+            page=page,
+            heading=heading,
+            start=start,
+            include_quarantined=self.caller.sees_quarantined,
+        )
+        return asset, part
 
     async def search(self, query: SearchQuery) -> SearchResult:
         """Search in the caller's tenant. Raises as KnowledgeSearchService.search does."""
