@@ -30,18 +30,20 @@ from app.api.openapi.description import describe
 from app.api.openapi.document import install_document
 from app.api.openapi.page import install_docs
 from app.auth.tokens import TokenVerifier
-from app.composition.identity import open_verifier
+from app.composition.identity import open_resource_verifier, open_verifier
 from app.composition.services import Services, open_services
 from app.concurrency.processes.part import Part
 from app.console.installation import install_console
 from app.db.schema.readiness import outdated_revisions
 from app.documents.process.parsing import log_missing_protections
 from app.knowledge.search.rehearsal import Rehearsal
+from app.mcp.endpoint import PATH as MCP
 from app.mcp.endpoint import install_endpoint, open_endpoint
 from app.settings import Settings
 from app.telemetry.export import open_tracing
 from app.web.access import Parts
 from app.web.listening import bind_metrics
+from app.web.login import RemoteLogin
 from app.web.metrics_server import serve_metrics
 from app.web.monitoring import Observation
 from app.web.problems import install_handlers
@@ -77,13 +79,20 @@ def create_app(
             checked = verifier
             if checked is None:
                 checked = await stack.enter_async_context(open_verifier(settings))
-            app.state.parts = Parts(ready, checked, metrics_apart=settings.server.metrics_port is not None)
+            server = settings.server
+            app.state.parts = Parts(
+                ready,
+                checked,
+                metrics_apart=server.metrics_port is not None,
+                login=await stack.enter_async_context(open_login(settings)),
+                public_url=server.public_url,
+                origins=frozenset(server.cors_origins or ()),
+            )
             app.state.observation = Observation(ready, part=part)
             app.state.draining = app.state.stopping = False
             await asyncio.to_thread(outdated_revisions)
             await stack.enter_async_context(Rehearsal(ready.database, ready.providers).keep_warm())
             await stack.enter_async_context(open_endpoint(app))
-            server = settings.server
             if server.metrics_port is not None:
                 listener = metrics or bind_metrics(server.metrics_host, server.metrics_port)
                 stack.enter_context(serve_metrics(app.state.observation, listener))
@@ -144,6 +153,18 @@ def create_app(
     )
     allow_origins(app, settings.server.cors_origins)
     return app
+
+
+@contextlib.asynccontextmanager
+async def open_login(settings: Settings) -> AsyncIterator[RemoteLogin | None]:
+    """Open the login of remote MCP clients; None without KB_MCP_ISSUER. Raises ConfigurationError."""
+    issuer, public_url = settings.jwt.mcp_issuer, settings.server.public_url
+    if issuer is None or public_url is None:
+        yield None
+        return
+    resource = f"{public_url}{MCP}"
+    async with open_resource_verifier(settings, resource) as verifier:
+        yield RemoteLogin(resource, MCP, issuer, verifier)
 
 
 async def _stop(task: asyncio.Task[None]) -> None:

@@ -91,11 +91,13 @@ def _find_program() -> str:
 
 
 async def _serve(settings: Settings, slug: str, role: Role, subject: str) -> None:
+    from app.mcp.links import Links
     from app.mcp.stdio import serve_stdio
 
+    links = Links(settings.server.public_url)
     async with open_tenant(settings, slug) as (services, tenant):
         if role is Role.READER or not settings.ingestion.worker:
-            await serve_stdio(services, tenant.id, role, subject)
+            await serve_stdio(services, tenant.id, role, subject, links)
             return
         async with working(services):
-            await serve_stdio(services, tenant.id, role, subject)
+            await serve_stdio(services, tenant.id, role, subject, links)

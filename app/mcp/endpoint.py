@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from app.auth.principal import Principal, Role
-from app.errors import InvalidInput, RateLimited, UnsupportedMediaType
+from app.errors import Forbidden, InvalidInput, RateLimited, UnsupportedMediaType
 from app.knowledge.tenants.directory import TenantContext
 from app.mcp.links import Links
 from app.mcp.server import Context, build_server
@@ -38,6 +38,7 @@ from app.web.bodies.json_body import (
     refuse_coding,
 )
 from app.web.bodies.replay import replay
+from app.web.login import WELL_KNOWN
 
 PATH = "/mcp"
 
@@ -62,15 +63,21 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request.
 
-        Raises Unauthenticated, Forbidden, and RateLimited for a large or a further refused request, before it reads
-        the body; UnsupportedMediaType, TooLarge and TooSlow.
+        Raises Unauthenticated, Forbidden (also for a web page of another origin), and RateLimited for a large or a
+        further refused request, before it reads the body; UnsupportedMediaType, TooLarge and TooSlow.
         """
         scope["route"] = self
         request = Request(scope, receive)
         parts: Parts = self._app.state.parts
         admission = parts.services.admission
+        _check_origin(request, parts)
+        verifier = None
+        if parts.login is not None:
+            verifier = parts.login.verifier
+            has_token = "authorization" in request.headers
+            request.state.challenge = parts.login.challenge(has_token=has_token)
         try:
-            await authenticate(request, Role.READER)
+            await authenticate(request, Role.READER, verifier=verifier)
         except RateLimited as error:
             if body_length(request) > SMALL or not admission.may_report(request.state.tenant):
                 raise
@@ -108,6 +115,24 @@ class Endpoint:
                 await manager.handle_request(
                     scope, replay(body, receive), _refuse_invalid_id(body, scope, send)
                 )
+
+
+def _check_origin(request: Request, parts: Parts) -> None:
+    """Raise Forbidden for a web page of an origin that is not this service's own and is not allowed to call it.
+
+    The protocol demands it: a page could reach a service on the user's machine by a name that it controls.
+    """
+    origin = request.headers.get("origin")
+    if origin is not None and origin != parts.public_url and origin not in parts.origins:
+        raise Forbidden("web pages of this origin may not call: see KB_CORS_ORIGINS")
+
+
+async def _describe_resource(request: Request) -> JSONResponse:
+    """The metadata by which a client finds the authorization server; 404 without one."""
+    parts: Parts = request.app.state.parts
+    if parts.login is None:
+        raise HTTPException(404)
+    return JSONResponse(parts.login.metadata())
 
 
 def _refuse_surrogates(body: bytes) -> None:
@@ -158,6 +183,9 @@ def _refuse(error: InvalidInput) -> JSONResponse:
 def install_endpoint(app: FastAPI) -> None:
     """Add /mcp to the app, whose lifespan must enter `open_endpoint`."""
     app.router.routes.append(Route(PATH, Endpoint(app), name="mcp", include_in_schema=False))
+    # Some clients look for the metadata without the path of the resource.
+    for path in (f"{WELL_KNOWN}{PATH}", WELL_KNOWN):
+        app.router.routes.append(Route(path, _describe_resource, methods=["GET"], include_in_schema=False))
 
 
 @contextlib.asynccontextmanager
@@ -165,7 +193,7 @@ async def open_endpoint(app: FastAPI) -> AsyncIterator[None]:
     """Run the session manager of /mcp while the app runs; `app.state.parts` must be set."""
     parts: Parts = app.state.parts
     manager = StreamableHTTPSessionManager(
-        build_server(parts.services, _find_caller, Links()),
+        build_server(parts.services, _find_caller, Links(parts.public_url)),
         json_response=True,
         stateless=True,
         max_request_body_size=sys.maxsize,  # HttpLayer limits it, as for every other path

@@ -23,7 +23,9 @@ MAX_LINE = 32 * 1024 * 1024
 """Maximum size of a message in bytes, as over HTTP."""
 
 
-async def serve_stdio(services: Services, tenant_id: UUID, role: Role, subject: str) -> None:
+async def serve_stdio(
+    services: Services, tenant_id: UUID, role: Role, subject: str, links: Links | None = None
+) -> None:
     """Serve one client, which acts in the tenant with the role, until it closes standard input."""
     principal = Principal(subject, tenant_id, frozenset({role}))
 
@@ -34,7 +36,7 @@ async def serve_stdio(services: Services, tenant_id: UUID, role: Role, subject: 
         except TenantNotFound:
             raise Unauthenticated("the tenant does not exist") from None
 
-    server = build_server(services, find_caller, Links())
+    server = build_server(services, find_caller, links or Links())
     lines: Any = await _open_input()
     async with stdio_server(stdin=lines) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())

@@ -59,16 +59,21 @@ def check_host(host: str) -> str:
     return host
 
 
+def check_origin(origin: str) -> str:
+    parts = urlsplit(origin)
+    _ = parts.port
+    if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}":
+        raise ValueError("not a web origin")
+    if not parts.hostname or parts.username or origin != origin.lower():
+        raise ValueError("not a web origin")
+    return origin
+
+
 def check_origins(text: object) -> object:
     """A list of web origins, as browsers send them: scheme, host, and a port that is not the scheme's own."""
     origins = [part.strip() for part in text.split(",") if part.strip()] if isinstance(text, str) else text
     for origin in origins if isinstance(origins, list | tuple) else ():
-        parts = urlsplit(origin)
-        _ = parts.port
-        if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}":
-            raise ValueError("not a web origin")
-        if not parts.hostname or parts.username or origin != origin.lower():
-            raise ValueError("not a web origin")
+        check_origin(origin)
     return origins
 
 

@@ -18,6 +18,7 @@ from app.settings.fields import (
     PostgresUrls,
     check_encryption_keys,
     check_host,
+    check_origin,
     check_origins,
     check_secret,
     check_secrets,
@@ -114,6 +115,7 @@ class JwtSettings(SettingsGroup):
     jwks_url: HttpUrl | None = setting("JWT_JWKS_URL", None, HTTP_ALLOWED)
     audience: str | None = setting("JWT_AUDIENCE", None, "at most 1000 characters", max_length=1000)
     issuer: str | None = setting("JWT_ISSUER", None, "at most 1000 characters", max_length=1000)
+    mcp_issuer: HttpUrl | None = setting("KB_MCP_ISSUER", None, HTTP_ALLOWED)
 
 
 class SearchSettings(SettingsGroup):
@@ -211,6 +213,9 @@ class ServerSettings(SettingsGroup):
         "KB_CONNECTIONS_PER_ADDRESS", 1_000, "an integer from 0 to 65536; 0 means unlimited", ge=0, le=65_536
     )
     drain_seconds: float = setting("KB_DRAIN_SECONDS", 3.0, "a number of seconds from 0 to 300", ge=0, le=300)
+    public_url: Annotated[str, AfterValidator(check_origin)] | None = setting(
+        "KB_PUBLIC_URL", None, "an origin such as https://kb.example.com, or empty"
+    )
     cors_origins: Annotated[tuple[str, ...], BeforeValidator(check_origins)] | None = setting(
         "KB_CORS_ORIGINS", None, "origins such as https://app.example.com, separated by commas, or empty"
     )

@@ -113,6 +113,12 @@ def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
     for name, secret in (("JWT_SECRET", jwt.secret), ("JWT_SECRETS", jwt.secrets)):
         if secret and jwt.jwks_url:
             raise ConfigurationError(f"{name} and JWT_JWKS_URL", "must not both be set", "keep one of them")
+    if jwt.mcp_issuer and not server.public_url:
+        raise ConfigurationError("KB_PUBLIC_URL", "must be set with KB_MCP_ISSUER")
+    if jwt.mcp_issuer and jwt.issuer not in (None, jwt.mcp_issuer):
+        raise ConfigurationError(
+            "KB_MCP_ISSUER", "must be the same as JWT_ISSUER, whose keys verify its tokens"
+        )
     if identity_required and not (jwt.secret or jwt.secrets or jwt.jwks_url or settings.database.embedded):
         raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL", "one must be set when DATABASE_URL is set")
 

@@ -21,6 +21,7 @@ from app.errors import Forbidden, InvalidInput, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.admission import Intake
 from app.knowledge.tenants.directory import TenantContext
 from app.web.bodies.json_body import JsonRequest, body_length, declared_length, media_type, read_body
+from app.web.login import RemoteLogin
 from app.web.problems import problems, tenant_gone
 from app.web.query_names import query_names, refuse_unknown
 
@@ -44,12 +45,16 @@ bearer_scheme = HTTPBearer(
 class Parts:
     """The parts of the app, for handlers at `app.state.parts`.
 
-    `metrics_apart`: metrics have a separate port.
+    `metrics_apart`: metrics have a separate port. `login`: that of remote MCP clients. `public_url`: the address at
+    which callers reach the service, if it is known. `origins`: those of web pages that may call it.
     """
 
     services: Services
     verifier: TokenVerifier
     metrics_apart: bool = False
+    login: RemoteLogin | None = None
+    public_url: str | None = None
+    origins: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +80,17 @@ class Caller:
         return self.principal.has(Role.CREATOR)
 
 
-async def identify(request: Request, token: str | None = None) -> Principal:
-    """Verify `token` or the request's bearer token; also sets `request.state.principal`.
+async def identify(
+    request: Request, token: str | None = None, verifier: TokenVerifier | None = None
+) -> Principal:
+    """Verify `token` or the request's bearer token, with `verifier` or the app's; also sets `request.state.principal`.
 
     Raises Unauthenticated.
     """
     parts: Parts = request.app.state.parts
     if token is None:
         token = bearer_token(request.headers.get("authorization"))
-    principal = await parts.verifier.verify(token)
+    principal = await (verifier or parts.verifier).verify(token)
     if Role.PLATFORM_ADMIN in principal.roles and await _is_revoked(parts.services, principal.token_id):
         raise Unauthenticated(REVOKED)
     request.state.principal = principal
@@ -95,17 +102,19 @@ async def _is_revoked(services: Services, token_id: str | None) -> bool:
     return token_id is not None and await services.platform_revocations.contains(token_id)
 
 
-async def authenticate(request: Request, role: Role, token: str | None = None) -> Caller:
+async def authenticate(
+    request: Request, role: Role, token: str | None = None, verifier: TokenVerifier | None = None
+) -> Caller:
     """The caller with `role`, one of the tenant roles; also sets `request.state.caller`, and
-    `request.state.tenant` even if it is refused; `token` as for `identify`. Callers whose token was revoked or whose
-    tenant was deleted are strangers, as those without a token (`request.state.is_stranger`).
+    `request.state.tenant` even if it is refused; `token` and `verifier` as for `identify`. Callers whose token was
+    revoked or whose tenant was deleted are strangers, as those without a token (`request.state.is_stranger`).
 
     Each way into a tenant over HTTP comes through here, and counts as one request of the tenant, whether its role is
     enough or not, but for its administration: a limit set too low can be taken back. Raises
     Unauthenticated, Forbidden, RateLimited and DatabaseUnavailable.
     """
     parts: Parts = request.app.state.parts
-    principal = await identify(request, token)
+    principal = await identify(request, token, verifier)
     tenant = None
     if principal.tenant_id is not None:
         try:

@@ -167,7 +167,10 @@ def install_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(errors.KnowledgeError)
     async def knowledge_error(request: Request, error: errors.KnowledgeError) -> Response:
-        return respond_to(refusal_of(request, error))
+        response = respond_to(refusal_of(request, error))
+        if response.status_code == 401 and (challenge := getattr(request.state, "challenge", None)):
+            response.headers["WWW-Authenticate"] = challenge
+        return response
 
     @app.exception_handler(RequestValidationError)
     async def validation_error(request: Request, error: RequestValidationError) -> Response:

@@ -100,6 +100,10 @@ UNDESCRIBED = {
     "GET /problems/{name}",
     "GET /openapi.json",
     "ANY /mcp",
+    "GET /.well-known/oauth-protected-resource",
+    "GET /.well-known/oauth-protected-resource/mcp",
+    "HEAD /.well-known/oauth-protected-resource",
+    "HEAD /.well-known/oauth-protected-resource/mcp",
 }
 
 
