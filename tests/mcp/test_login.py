@@ -25,7 +25,8 @@ from app.composition.services import Services
 from app.errors import ConfigurationError
 from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
-from app.settings import IngestionSettings, JwtSettings, ServerSettings, Settings, load_settings
+from app.settings import IngestionSettings, ServerSettings, Settings, load_settings
+from app.settings.groups import JwtSettings
 from tests.fixtures.http.callers import Caller, open_client
 from tests.fixtures.http.expectations import expect_problem
 from tests.fixtures.http.mcp_client import HEADERS, READING, URL, succeed
