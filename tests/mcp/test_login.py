@@ -49,7 +49,7 @@ async def guarded(api_services: Services, authorization: AuthorizationServer) ->
     settings = Settings(
         ingestion=IngestionSettings(worker=False),
         server=ServerSettings(public_url=PUBLIC, cors_origins=("https://app.example.com",)),
-        jwt=JwtSettings(jwks_url=f"{authorization.url}/jwks", mcp_issuer=authorization.url),
+        jwt=JwtSettings(jwks_url=f"{authorization.url}/jwks", mcp_issuer=authorization.issuer),
     )
     app = create_app(settings, api_services)
     async with LifespanManager(app):
@@ -118,16 +118,21 @@ async def test_the_sdks_client_logs_in_and_calls_a_tool(
     assert result["url"] == f"{PUBLIC}/console/entries/{result['id']}"
 
 
+def expect_challenge(answer: httpx.Response) -> str:
+    """The challenge of a problem with status 401."""
+    assert answer.status_code == 401, answer.text
+    assert answer.json()["type"] == "/problems/unauthenticated"
+    return answer.headers["www-authenticate"]
+
+
 async def test_a_caller_without_a_token_is_told_where_the_metadata_is(
     guarded: FastAPI, authorization: AuthorizationServer
 ) -> None:
     async with open_client(guarded) as http:
         refused = await http.post("/mcp", json=LIST, headers=HEADERS)
-        expect_problem(refused, 401)
-        challenge = refused.headers["www-authenticate"]
-        assert challenge == f'Bearer resource_metadata="{PUBLIC}{METADATA}"'
+        assert expect_challenge(refused) == f'Bearer resource_metadata="{PUBLIC}{METADATA}"'
         bad = await http.post("/mcp", json=LIST, headers={**HEADERS, "Authorization": "Bearer x.y.z"})
-        assert bad.headers["www-authenticate"].startswith('Bearer error="invalid_token", resource_metadata=')
+        assert expect_challenge(bad).startswith('Bearer error="invalid_token", resource_metadata=')
         elsewhere = await http.get("/knowledge/entries")
         assert elsewhere.headers["www-authenticate"] == "Bearer"
         for path in (METADATA, METADATA.removesuffix("/mcp")):
@@ -135,7 +140,7 @@ async def test_a_caller_without_a_token_is_told_where_the_metadata_is(
             assert answer.status_code == 200
             assert answer.json() == {
                 "resource": f"{PUBLIC}/mcp",
-                "authorization_servers": [authorization.url],
+                "authorization_servers": [authorization.issuer],
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Knowledge search",
             }
@@ -159,7 +164,7 @@ async def test_a_token_must_be_bound_to_this_resource_and_from_the_issuer(
 
         assert (await list_tools(good)).status_code == 200
         for token in bad:
-            expect_problem(await list_tools(token), 401)
+            expect_challenge(await list_tools(token))
         # The token is for /mcp only.
         answer = await http.get("/knowledge/entries", headers={"Authorization": f"Bearer {good}"})
         expect_problem(answer, 401)
