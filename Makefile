@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test coverage test-slow test-citus check setup bench bench-peers eval eval-documents soak flood lock docs test-browser test-ocr audit sbom
+.PHONY: run test coverage test-slow test-citus check setup bench bench-peers eval eval-documents soak flood lock docs test-browser test-ocr typescript test-typescript audit sbom
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
@@ -66,6 +66,18 @@ $(OCR)/.installed: requirements-ocr.lock $(STAMP)
 
 test-ocr: $(OCR)/.installed
 	@$(OCR)/bin/python -m pytest tests/documents/ocr
+
+# Builds the TypeScript client into build/, with types from the service's own description. Needs npm.
+typescript: setup
+	@command -v npm >/dev/null || { echo 'npm is needed: install Node 20 or newer'; exit 1; }
+	@mkdir -p build
+	@$(BIN)/python -c 'import json; from app.main import create_app; from app.settings import Settings; print(json.dumps(create_app(Settings()).openapi()))' > clients/typescript/openapi.json
+	@cd clients/typescript && npm ci --no-audit --no-fund --ignore-scripts --silent && npm run --silent generate \
+		&& npm run --silent build && npm pack --silent --pack-destination ../../build
+
+# The TypeScript client against the service; a part of `make test`.
+test-typescript: setup
+	@$(BIN)/python -m pytest tests/client/test_typescript.py
 
 check: setup
 	@$(BIN)/ruff format --check .

@@ -201,6 +201,10 @@ class DatabaseUnavailable(KnowledgeError):
         super().__init__(reason)
 
 
+class ServiceUnreachable(KnowledgeError):
+    """No answer arrived from the service that the command line was told to use."""
+
+
 class ProviderUnavailable(KnowledgeError):
     """A provider returned no usable answer; `degradation` is its name in a search's response.
 

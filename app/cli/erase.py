@@ -8,9 +8,11 @@ from uuid import UUID
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenant, open_tenants, read_settings, require_database, run_async
+from app.cli.calls import open_knowledge
+from app.cli.execution import ACTOR, open_tenants, read_settings, require_database, run_async
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.text import print_json, remark
+from app.cli.target import Target, choose_target, describe_target
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
@@ -57,12 +59,11 @@ def erase(
     Postgres keeps the bytes of removed rows in its files. --files writes new files for the tables that hold the tenant,
     as their owner (DATABASE_ADMIN_URL). Reads and writes of a table wait while it is rewritten.
     """
-    settings = read_settings()
     given = sum(value is not None for value in (asset, entry, subject)) + files
     if given != 1:
         raise InvalidInput.of("--asset, --entry, --subject, --files", "exactly one is needed")
     if files:
-        result = run_async(_rewrite(settings, tenant), doing="rewriting files")
+        result = run_async(_rewrite(read_settings(), tenant), doing="rewriting files")
         if as_json:
             print_json(result)
         else:
@@ -72,11 +73,14 @@ def erase(
         if result.refused:
             raise typer.Exit(1)
         return
+    target = choose_target(tenant)
     if not yes:
         if not sys.stdin.isatty():
             raise InvalidInput.of("--yes", "is required without a terminal")
-        typer.confirm(f"Erase it from tenant {tenant}? This cannot be undone.", abort=True, err=True)
-    erasure = run_async(_erase(settings, tenant, asset, entry, subject), doing="erasing")
+        typer.confirm(
+            f"Erase it from {describe_target(target)}? This cannot be undone.", abort=True, err=True
+        )
+    erasure = run_async(_erase(target, asset, entry, subject), doing="erasing")
     if as_json:
         print_json(erasure)
     else:
@@ -98,12 +102,10 @@ def describe_erasure(erasure: Erasure) -> list[str]:
     return lines
 
 
-async def _erase(
-    settings: Settings, slug: str, asset: UUID | None, entry: UUID | None, subject: str | None
-) -> Erasure:
-    async with open_tenant(settings, slug) as (services, tenant):
+async def _erase(target: Target, asset: UUID | None, entry: UUID | None, subject: str | None) -> Erasure:
+    async with open_knowledge(target) as (services, tenant_id):
         return await services.erasures.erase(
-            tenant.id, asset_id=asset, entry_id=entry, subject=subject, actor=ACTOR
+            tenant_id, asset_id=asset, entry_id=entry, subject=subject, actor=ACTOR
         )
 
 

@@ -15,6 +15,7 @@ import typer
 from app.cli.options import named_env_file
 from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_waiting
+from app.cli.target import refuse_remote
 from app.kernel import forbid_inspection, return_large_blocks
 
 if TYPE_CHECKING:
@@ -42,12 +43,14 @@ def read_settings(*, identity_required: bool = False, serves: bool = False, **ch
     A command that `serves` reads `.env` in the current folder; the others run in any folder, also in one that a
     stranger filled, and read only the file that `--env-file` names. From now on the process has keys, so no other
     process of its user can read its memory. Commands log warnings only, unless LOG_LEVEL is debug. Raises
-    ConfigurationError.
+    ConfigurationError, also for a command that does not serve while KB_URL is set.
     """
     from app.settings import load_settings
     from app.telemetry.logs import configure_logging
 
     forbid_inspection()
+    if not serves:
+        refuse_remote()
     file = named_env_file.get() or (ENV_FILE if serves else None)
     if file is None and ENV_FILE.exists():
         typer.echo("note: .env in this folder is not read; --env-file .env reads it", err=True)

@@ -10,18 +10,21 @@ from uuid import UUID
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
+from app.cli.calls import open_knowledge
+from app.cli.execution import ACTOR, open_tenant, run_async, working
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
-from app.errors import InvalidInput
+from app.cli.target import Local, Target, choose_target
+from app.cli.waiting import wait_for_embeddings
+from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
+    from app.cli.knowledge import Knowledge
     from app.composition.services import Services
     from app.knowledge.transfer.entry_import import Imported
     from app.knowledge.transfer.lines import TextLine
     from app.knowledge.transfer.outcome import Restored
-    from app.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -69,14 +72,18 @@ def import_entries(
     tags, roles and source_ids are separated by commas. Empty texts are skipped and counted; a record without text
     is refused. The exit status is 1 if something was refused.
     """
-    settings = read_settings()
+    target = choose_target(tenant)
     if not file.is_file():
         raise InvalidInput.of("FILE", f"there is no file {file}")
+    if not isinstance(target, Local) and (clear or _read_header(file) is not None):
+        raise ConfigurationError(
+            "KB_URL", "is set, but --clear and exports need the database of the service", "unset KB_URL"
+        )
     if clear:
         _check_first(file)
         if not yes and not typer.confirm(f"Delete all entries and assets of {tenant}?", err=True):
             raise typer.Exit(1)
-    outcome, unembedded = run_async(_import(settings, tenant, file, wait, clear=clear))
+    outcome, unembedded = run_async(_import(target, file, wait, clear=clear))
     if as_json:
         print_json(
             {
@@ -101,13 +108,11 @@ def import_entries(
 
 def _check_first(file: Path) -> None:
     """Raise InvalidInput if the first record is refused, so that nothing is deleted for a file of another kind."""
-    from app.knowledge.transfer.lines import MAX_RECORD, parse_record
+    from app.knowledge.transfer.lines import parse_record
     from app.knowledge.transfer.records import Record, read_records
-    from app.knowledge.transfer.restoration import read_header
 
-    with file.open("rb") as stream:
-        if read_header(stream.readline(MAX_RECORD)) is not None:
-            return
+    if _read_header(file) is not None:
+        return
     first = next(iter(read_records(file)), Record(1, error="the file has no record"))
     try:
         if first.error is not None:
@@ -118,40 +123,57 @@ def _check_first(file: Path) -> None:
 
 
 async def _import(
-    settings: Settings, slug: str, file: Path, wait: bool, *, clear: bool
-) -> tuple[Restored | Imported, int]:
+    target: Target, file: Path, wait: bool, *, clear: bool
+) -> tuple[Restored | Imported, int | None]:
+    if not isinstance(target, Local):
+        async with open_knowledge(target) as (knowledge, tenant_id):
+            outcome = await _write(knowledge, tenant_id, file)
+            return outcome, await wait_for_embeddings(knowledge, tenant_id) if wait else None
     from app.knowledge.transfer.clearing import clear_tenant
-    from app.knowledge.transfer.entry_import import EntryImport
-    from app.knowledge.transfer.lines import MAX_RECORD, count_lines
-    from app.knowledge.transfer.restoration import read_header
 
     async with contextlib.AsyncExitStack() as stack:
-        services, tenant = await stack.enter_async_context(open_tenant(settings, slug))
+        services, tenant = await stack.enter_async_context(open_tenant(target.settings, target.slug))
         if clear:
             assets, entries = await clear_tenant(services.database, tenant.id, ACTOR)
             remark(f"deleted {assets} assets with their chunks, and {entries} entries")
         if wait:
             # Started first: vectors are created while the rest is still being written.
             await stack.enter_async_context(working(services))
-        with file.open("rb") as stream:
-            header = read_header(stream.readline(MAX_RECORD))
+        header = _read_header(file)
         if header is not None:
-            outcome: Restored | Imported = await _restore(services, tenant.id, file, header)
-            return outcome, await _wait(services, tenant.id, wait)
-        importer = EntryImport(services.entries, tenant.id, ACTOR)
-        total = count_lines(file)
-        with show_progress("lines", total) as report:
-            await importer.write_entries(file, report)
-            report(total)  # the last record may have more lines, or none follow it
-        if importer.has_references:
-            with show_progress("relations", importer.outcome.lines) as report:
-                await importer.write_references(file, report)
-        return importer.outcome, await _wait(services, tenant.id, wait)
+            restored = await _restore(services, tenant.id, file, header)
+            return restored, await _wait(services, tenant.id, wait)
+        return await _write(services, tenant.id, file), await _wait(services, tenant.id, wait)
 
 
-async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int:
+def _read_header(file: Path) -> Mapping[str, Any] | None:
+    """The first line of an export; None for a file of entries."""
+    from app.knowledge.transfer.lines import MAX_RECORD
+    from app.knowledge.transfer.restoration import read_header
+
+    with file.open("rb") as stream:
+        return read_header(stream.readline(MAX_RECORD))
+
+
+async def _write(knowledge: Knowledge, tenant_id: UUID, file: Path) -> Imported:
+    """Write the entries of a file, and then their references."""
+    from app.knowledge.transfer.entry_import import EntryImport
+    from app.knowledge.transfer.lines import count_lines
+
+    importer = EntryImport(knowledge.entries, tenant_id, ACTOR)
+    total = count_lines(file)
+    with show_progress("lines", total) as report:
+        await importer.write_entries(file, report)
+        report(total)  # the last record may have more lines, or none follow it
+    if importer.has_references:
+        with show_progress("relations", importer.outcome.lines) as report:
+            await importer.write_references(file, report)
+    return importer.outcome
+
+
+async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int | None:
     """Count the entries without a vector, optionally after waiting for those that can be created."""
-    from app.cli.waiting import wait_for_embeddings, wait_for_upkeep
+    from app.cli.waiting import wait_for_upkeep
 
     if wait:
         unembedded = await wait_for_embeddings(services, tenant_id)

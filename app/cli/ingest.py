@@ -11,16 +11,25 @@ from uuid import UUID
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
+from app.cli.calls import open_knowledge
+from app.cli.execution import ACTOR, run_async
 from app.cli.found_files import FoundFile, find_files
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
-from app.errors import DatabaseUnavailable, InvalidInput, KnowledgeError, UnsupportedMediaType
+from app.cli.target import Target, choose_target
+from app.errors import (
+    DatabaseUnavailable,
+    Forbidden,
+    InvalidInput,
+    KnowledgeError,
+    ServiceUnreachable,
+    Unauthenticated,
+    UnsupportedMediaType,
+)
 
 if TYPE_CHECKING:
-    from app.composition.services import Services
-    from app.settings import Settings
+    from app.cli.knowledge import Knowledge
 
 MOST_REASONS = 10
 
@@ -40,13 +49,14 @@ def register(app: typer.Typer) -> None:
 class Taken:
     """The outcome of the files; `failed` and `skipped` have a path and a reason each, `without_text` a path and pages.
 
-    `without_vector` counts the entries of the whole tenant that only keyword search finds.
+    `without_vector` counts the entries of the whole tenant that only keyword search finds; None where the token may not
+    read it.
     """
 
     files: int = 0
     new: int = 0
     unchanged: int = 0
-    without_vector: int = 0
+    without_vector: int | None = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
     without_text: list[tuple[str, list[int]]] = field(default_factory=list)
@@ -79,11 +89,11 @@ def ingest(
     Ctrl-C, the same command resumes. In folders, files that are hidden, empty or in an unsupported format
     are skipped, and so are links that lead out of the folder. The exit status is 1 if a file failed.
     """
-    settings = read_settings()
+    target = choose_target(tenant)
     found = list(find_files(paths))
     if not found:
         raise InvalidInput.of("PATH", "there is no file to ingest")
-    outcome = run_async(_ingest(settings, tenant, found, tags or [], roles or []))
+    outcome = run_async(_ingest(target, found, tags or [], roles or []))
     if as_json:
         print_json(
             {
@@ -114,19 +124,19 @@ def ingest(
 
 
 async def _ingest(
-    settings: Settings, slug: str, found: Sequence[FoundFile], tags: Sequence[str], roles: Sequence[str]
+    target: Target, found: Sequence[FoundFile], tags: Sequence[str], roles: Sequence[str]
 ) -> Taken:
     from app.cli.waiting import POLL_SECONDS, AssetWatch, wait_for_embeddings
 
     outcome = Taken(files=len(found))
-    async with open_tenant(settings, slug) as (services, tenant), working(services):
-        watch = AssetWatch(services, tenant.id)
+    async with open_knowledge(target, works=True) as (services, tenant_id):
+        watch = AssetWatch(services, tenant_id)
         taken = 0
         try:
             with show_progress("files", len(found)) as report:
                 looked = time.monotonic()
                 for file in found:
-                    asset_id = await _upload(services, tenant.id, file, tags, roles, outcome)
+                    asset_id = await _upload(services, tenant_id, file, tags, roles, outcome)
                     if asset_id is not None:
                         watch.waiting[asset_id] = file.external_id
                     taken += 1
@@ -141,7 +151,7 @@ async def _ingest(
                 f" {len(found) - taken} not processed; run the same command to resume"
             )
             raise
-        outcome.without_vector = await wait_for_embeddings(services, tenant.id)
+        outcome.without_vector = await wait_for_embeddings(services, tenant_id)
         outcome.new = watch.indexed
         outcome.failed += watch.failed
         outcome.without_text = watch.without_text
@@ -149,7 +159,7 @@ async def _ingest(
 
 
 async def _upload(
-    services: Services,
+    services: Knowledge,
     tenant_id: UUID,
     file: FoundFile,
     tags: Sequence[str],
@@ -178,7 +188,7 @@ async def _upload(
     except OSError as error:
         outcome.failed.append((file.external_id, error.strerror or type(error).__name__))
         return None
-    except DatabaseUnavailable:
+    except (DatabaseUnavailable, Forbidden, ServiceUnreachable, Unauthenticated):
         raise
     except UnsupportedMediaType as error:
         (outcome.failed if file.named else outcome.skipped).append((file.external_id, str(error)))

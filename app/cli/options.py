@@ -21,14 +21,26 @@ def complete_tenant(incomplete: str) -> list[str]:
     return find_slugs(incomplete)
 
 
+def find_tenant() -> str:
+    """The tenant of a command that names none; empty where the token of KB_TOKEN determines it."""
+    from app.cli.target import default_tenant
+
+    if (slug := default_tenant()) is None:
+        raise typer.BadParameter(
+            "is required, unless KB_TENANT or KB_URL is set", param_hint="'--tenant' / '-t'"
+        )
+    return slug
+
+
 TenantOption = Annotated[
     str,
     typer.Option(
         "--tenant",
         "-t",
         metavar="SLUG",
-        help="The tenant.",
+        help="The tenant; default: KB_TENANT. Omit it with KB_URL.",
         show_default=False,
+        default_factory=find_tenant,
         autocompletion=complete_tenant,
     ),
 ]

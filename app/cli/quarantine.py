@@ -9,15 +9,16 @@ from uuid import UUID
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
+from app.cli.execution import ACTOR, open_tenants, run_async
 from app.cli.options import TenantOption, command_group, examples, json_option
 from app.cli.output.tables import print_table
 from app.cli.output.text import flatten, print_json
+from app.cli.target import Local, Target, choose_target
 
 if TYPE_CHECKING:
+    from app.cli.remote.administration import RemoteQuarantine
     from app.db.queries.knowledge.entries import Entry
     from app.knowledge.quarantine.service import QuarantineService
-    from app.settings import Settings
 
 Ids = Annotated[
     list[UUID], typer.Argument(metavar="ID...", help="Ids of entries, or with --asset of assets.")
@@ -50,7 +51,7 @@ def list_quarantined(
     as_json: Annotated[bool, json_option("a list of entries, as in GET /admin/quarantine")] = False,
 ) -> None:
     """List the newest entries and chunks that searches do not find because of their flags."""
-    found = run_async(_list(read_settings(), tenant, limit), doing="reading the quarantine")
+    found = run_async(_list(choose_target(tenant), limit), doing="reading the quarantine")
     if as_json:
         print_json(found)
         return
@@ -75,30 +76,36 @@ def release(
     as_json: Annotated[bool, json_option("a list of the ids of the released entries")] = False,
 ) -> None:
     """Let searches find entries again. Their texts are not quarantined again for the same flags."""
-    released = run_async(_release(read_settings(), tenant, ids, asset), doing="releasing entries")
+    released = run_async(_release(choose_target(tenant), ids, asset), doing="releasing entries")
     if as_json:
         print_json(released)
     else:
         typer.echo(f"{len(released)} released")
 
 
-async def _list(settings: Settings, slug: str, limit: int) -> Sequence[Entry]:
-    async with _quarantine_of(settings, slug) as (service, tenant_id):
+async def _list(target: Target, limit: int) -> Sequence[Entry]:
+    async with _quarantine_of(target) as (service, tenant_id):
         return (await service.list_quarantined(tenant_id, limit=limit, reader=ACTOR)).items
 
 
-async def _release(settings: Settings, slug: str, ids: Sequence[UUID], of_assets: bool) -> Sequence[UUID]:
-    async with _quarantine_of(settings, slug) as (service, tenant_id):
+async def _release(target: Target, ids: Sequence[UUID], of_assets: bool) -> Sequence[UUID]:
+    async with _quarantine_of(target) as (service, tenant_id):
         return await service.release(
             tenant_id, entry_ids=[] if of_assets else ids, asset_ids=ids if of_assets else [], actor=ACTOR
         )
 
 
 @asynccontextmanager
-async def _quarantine_of(settings: Settings, slug: str) -> AsyncIterator[tuple[QuarantineService, UUID]]:
+async def _quarantine_of(target: Target) -> AsyncIterator[tuple[QuarantineService | RemoteQuarantine, UUID]]:
+    if not isinstance(target, Local):
+        from app.cli.remote.knowledge import open_remote
+
+        async with open_remote(target) as knowledge:
+            yield knowledge.quarantine, (await knowledge.tenants.find("")).id
+        return
     from app.knowledge.audit import AuditTrail
     from app.knowledge.quarantine.service import QuarantineService
 
-    async with open_tenants(settings) as platform:
-        tenant = await platform.tenants.find(slug)
+    async with open_tenants(target.settings) as platform:
+        tenant = await platform.tenants.find(target.slug)
         yield QuarantineService(platform.database, AuditTrail(platform.database)), tenant.id

@@ -9,17 +9,18 @@ from uuid import UUID
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
+from app.cli.execution import ACTOR, open_tenant, run_async, working
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
+from app.cli.target import Local, Target, choose_target
 from app.errors import InvalidInput, KnowledgeError, ModelChangeNotFound
 
 if TYPE_CHECKING:
+    from app.cli.remote.knowledge import RemoteKnowledge
     from app.composition.services import Services
     from app.knowledge.reembedding.change import ModelChange
     from app.knowledge.reembedding.machine import Terms
-    from app.settings import Settings
 
 Action = Literal["start", "rebuild", "status", "switch", "back", "end"]
 POLL_SECONDS = 0.25
@@ -80,7 +81,7 @@ def reembed(
     again to watch it. `back` switches to the old model, as long as its vectors are kept; `end` removes the vectors not
     in use. `rebuild` replaces the vectors of the model in use; searches stay complete.
     """
-    settings = read_settings()
+    target = choose_target(tenant)
     if action != "start" and (switch_at is not None or by_hand):
         raise InvalidInput.of("--switch-at, --by-hand", "are allowed for start only")
     if action not in ("start", "rebuild") and rate is not None:
@@ -90,7 +91,7 @@ def reembed(
         terms["rate"] = rate
     if by_hand or switch_at is not None:
         terms["switch_at_overlap"] = None if by_hand else switch_at
-    change = run_async(_act(settings, tenant, action, terms))
+    change = run_async(_act(target, action, terms))
     if as_json:
         print_json({"state": "ended"} if change is None else change)
     else:
@@ -118,26 +119,43 @@ def describe_change(tenant: str, change: ModelChange | None) -> list[str]:
     return lines
 
 
-async def _act(settings: Settings, slug: str, action: Action, terms: Terms) -> ModelChange | None:
-    async with open_tenant(settings, slug) as (services, tenant):
-        service = services.reembedding
-        match action:
-            case "status":
-                return await service.status(tenant.id, reader=ACTOR)
-            case "switch" | "back":
-                return await service.switch(tenant.id, back=action == "back", actor=ACTOR)
-            case "end":
-                await service.end(tenant.id, actor=ACTOR)
-            case "rebuild":
-                await service.rebuild(tenant.id, terms=terms, actor=ACTOR)
-            case "start":
-                await service.start(tenant.id, terms=terms, actor=ACTOR)
-        async with working(services):
-            return await watch_change(services, tenant.id)
+async def _act(target: Target, action: Action, terms: Terms) -> ModelChange | None:
+    if isinstance(target, Local):
+        async with open_tenant(target.settings, target.slug) as (services, tenant):
+            if (done := await _begin(services, tenant.id, action, terms)) is not None:
+                return done
+            async with working(services):
+                return await watch_change(services, tenant.id)
+    from app.cli.remote.knowledge import open_remote
+
+    async with open_remote(target) as knowledge:
+        tenant_id = (await knowledge.tenants.find("")).id
+        if (done := await _begin(knowledge, tenant_id, action, terms)) is not None:
+            return done
+        return await watch_change(knowledge, tenant_id)
+
+
+async def _begin(
+    services: Services | RemoteKnowledge, tenant_id: UUID, action: Action, terms: Terms
+) -> ModelChange | None:
+    """Do what was asked for; None if the change is then to be watched."""
+    service = services.reembedding
+    match action:
+        case "status":
+            return await service.status(tenant_id, reader=ACTOR)
+        case "switch" | "back":
+            return await service.switch(tenant_id, back=action == "back", actor=ACTOR)
+        case "end":
+            await service.end(tenant_id, actor=ACTOR)
+        case "rebuild":
+            await service.rebuild(tenant_id, terms=terms, actor=ACTOR)
+        case "start":
+            await service.start(tenant_id, terms=terms, actor=ACTOR)
+    return None
 
 
 async def watch_change(
-    services: Services, tenant_id: UUID, *, stalled: float = STALLED_SECONDS
+    services: Services | RemoteKnowledge, tenant_id: UUID, *, stalled: float = STALLED_SECONDS
 ) -> ModelChange | None:
     """Wait until the change needs a decision; None when it has ended.
 

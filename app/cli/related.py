@@ -8,15 +8,15 @@ from uuid import UUID
 
 import typer
 
-from app.cli.execution import open_tenants, read_settings
-from app.cli.local.client import ask_or_open
+from app.cli.calls import call
+from app.cli.execution import open_tenants
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.text import flatten, make_console, make_text, print_json
+from app.cli.target import choose_target
 
 if TYPE_CHECKING:
+    from app.cli.knowledge import Knowledge
     from app.composition.platform import Platform
-    from app.composition.services import Services
-    from app.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -43,10 +43,9 @@ def related(
     """Show the entries related to an entry: its parent, siblings and children, its sources, entries
     derived from it, and those that share two or more tags.
     """
-    settings = read_settings()
-    arguments = {"tenant": tenant, "entry_id": str(entry_id), "limit": limit}
-    found = ask_or_open(
-        settings, "related", arguments, lambda: _related(settings, arguments), doing="reading relations"
+    arguments = {"entry_id": str(entry_id), "limit": limit}
+    found = call(
+        choose_target(tenant), "related", arguments, answer, opening=open_tenants, doing="reading relations"
     )
     if as_json:
         print_json(found)
@@ -63,15 +62,10 @@ def related(
         console.print(make_text((f"   {flatten(entry['content'], 160)}\n", "")))
 
 
-async def answer(services: Services | Platform, arguments: Mapping[str, Any]) -> Any:
+async def answer(knowledge: Knowledge | Platform, arguments: Mapping[str, Any]) -> Any:
     """The related entries as REST describes them. Raises KnowledgeError."""
     from app.knowledge.entries.related import describe_related
 
-    tenant = await services.tenants.find(arguments["tenant"])
+    tenant = await knowledge.tenants.find(arguments["tenant"])
     entry_id = UUID(arguments["entry_id"])
-    return describe_related(await services.related.related(tenant.id, entry_id, arguments["limit"]))
-
-
-async def _related(settings: Settings, arguments: Mapping[str, Any]) -> Any:
-    async with open_tenants(settings) as platform:
-        return await answer(platform, arguments)
+    return describe_related(await knowledge.related.related(tenant.id, entry_id, arguments["limit"]))

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
+from app.cli.calls import open_tenants_of
+from app.cli.execution import ACTOR, run_async
 from app.cli.options import TenantOption, command_group, examples, json_option, split_assignment
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
+from app.cli.target import Target, choose_target
 
 if TYPE_CHECKING:
     from app.knowledge.tenants.settings import TenantSettings
-    from app.settings import Settings
 
 SHAPE = "the response of GET /admin/settings: {weights, fusion, keep_query_text, limits, …}"
 WORDS: Mapping[str, bool | None] = {"on": True, "off": False, "default": None}
@@ -45,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 def show_settings(tenant: TenantOption, as_json: Annotated[bool, json_option(SHAPE)] = False) -> None:
     """Show a tenant's settings, including defaults; `-` means the service's default."""
-    _print(run_async(_change(read_settings(), tenant, []), doing="reading the settings"), as_json)
+    _print(run_async(_change(choose_target(tenant), []), doing="reading the settings"), as_json)
 
 
 def set_settings(
@@ -63,7 +64,7 @@ def set_settings(
     `settings show` lists the names; a dot selects a part, as in weights.semantic. The tenant's own limits
     can only be lower than the platform's (`knowledge tenant limits`).
     """
-    _print(run_async(_change(read_settings(), tenant, changes), doing="changing the settings"), as_json)
+    _print(run_async(_change(choose_target(tenant), changes), doing="changing the settings"), as_json)
 
 
 def read_changes(given: Iterable[str], current: TenantSettings) -> dict[str, Any]:
@@ -84,13 +85,12 @@ def read_changes(given: Iterable[str], current: TenantSettings) -> dict[str, Any
     return changes
 
 
-async def _change(settings: Settings, slug: str, given: Sequence[str]) -> TenantSettings:
-    async with open_tenants(settings) as platform:
-        tenant = await platform.tenants.find(slug)
+async def _change(target: Target, given: Sequence[str]) -> TenantSettings:
+    async with open_tenants_of(target) as (platform, tenant_id):
         if not given:
-            return await platform.tenants.read_settings(tenant.id, reader=ACTOR)
-        changes = read_changes(given, await platform.tenants.read_settings(tenant.id))
-        return await platform.tenants.change_settings(tenant.id, changes, actor=ACTOR)
+            return await platform.tenants.read_settings(tenant_id, reader=ACTOR)
+        changes = read_changes(given, await platform.tenants.read_settings(tenant_id))
+        return await platform.tenants.change_settings(tenant_id, changes, actor=ACTOR)
 
 
 def _print(settings: TenantSettings, as_json: bool) -> None:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
+from app.cli.execution import ACTOR, open_tenants, run_async
 from app.cli.options import TenantOption, command_group, examples, json_option
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
+from app.cli.target import Local, Target, choose_target
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -36,7 +37,7 @@ def list_subscriptions(
     ] = False,
 ) -> None:
     """List the subscriptions of a tenant, newest first, and whether their endpoints have agreed."""
-    found = run_async(_list(read_settings(), tenant), doing="reading the subscriptions")
+    found = run_async(_list(choose_target(tenant)), doing="reading the subscriptions")
     if as_json:
         print_json(found)
         return
@@ -44,7 +45,21 @@ def list_subscriptions(
     print_table([name.replace("_", " ") for name in COLUMNS], rows, right=("waiting",))
 
 
-async def _list(settings: Settings, slug: str) -> list[dict[str, Any]]:
+async def _list(target: Target) -> list[dict[str, Any]]:
+    if isinstance(target, Local):
+        rows = await _read(target.settings, target.slug)
+    else:
+        from app.cli.remote.knowledge import open_remote
+
+        async with open_remote(target) as knowledge:
+            rows = await knowledge.administration.subscriptions()
+    for row in rows:
+        row.pop("secret", None)
+        row["host"] = row.pop("url")
+    return rows
+
+
+async def _read(settings: Settings, slug: str) -> list[dict[str, Any]]:
     # Not part of the platform, since the libraries of webhooks would delay every other command of it.
     from app.knowledge.audit import AuditTrail
     from app.knowledge.paging import MAX_PAGE
@@ -58,8 +73,4 @@ async def _list(settings: Settings, slug: str) -> list[dict[str, Any]]:
         tenant = await platform.tenants.find(slug)
         # One page has all of them: a tenant cannot have more.
         page = await service.list_subscriptions(tenant.id, limit=MAX_PAGE, reader=ACTOR)
-    rows = [asdict(subscription) for subscription in page.items]
-    for row in rows:
-        del row["secret"]
-        row["host"] = row.pop("url")
-    return rows
+    return [asdict(subscription) for subscription in page.items]

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
+from app.cli.calls import open_knowledge
+from app.cli.execution import ACTOR, run_async
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import flatten, print_json, remark
+from app.cli.target import Target, choose_target
 
 if TYPE_CHECKING:
     from app.db.queries.knowledge.sources import SourceStatus
     from app.knowledge.sources.run import RunOptions, RunOutcome
     from app.origins.origin import Origin
-    from app.settings import Settings
 
 MOST_REASONS = 10
 
@@ -99,12 +100,11 @@ def sync(
     from app.knowledge.sources.run import RunOptions
     from app.origins.choice import choose_origin
 
-    settings = read_settings()
+    target = choose_target(tenant)
     place = choose_origin(origin, ref, exclude or [])
     outcome, status = run_async(
         _sync(
-            settings,
-            tenant,
+            target,
             name,
             place,
             RunOptions(
@@ -136,22 +136,22 @@ def sync(
 
 
 async def _sync(
-    settings: Settings, slug: str, name: str, origin: Origin, options: RunOptions
+    target: Target, name: str, origin: Origin, options: RunOptions
 ) -> tuple[RunOutcome, SourceStatus]:
     from app.cli.waiting import AssetWatch, wait_for_embeddings
     from app.knowledge.sources.run import SourceRun
 
-    async with open_tenant(settings, slug) as (services, tenant), working(services):
+    async with open_knowledge(target, works=True) as (services, tenant_id):
         run = SourceRun(services.sources, services.source_uploads, max_bytes=services.assets.max_bytes)
-        watch = AssetWatch(services, tenant.id)
-        outcome = await run.run(tenant.id, name, origin, options)
+        watch = AssetWatch(services, tenant_id)
+        outcome = await run.run(tenant_id, name, origin, options)
         watch.waiting |= outcome.waiting
         total = len(outcome.waiting)
         with show_progress("files", total) as report:
             await watch.finish(lambda: report(total - len(watch.waiting)))
         outcome.failed += watch.failed
-        await wait_for_embeddings(services, tenant.id)
-        return outcome, await services.sources.settle(tenant.id, name)
+        await wait_for_embeddings(services, tenant_id)
+        return outcome, await services.sources.settle(tenant_id, name)
 
 
 def _describe(outcome: RunOutcome, status: SourceStatus) -> None:

@@ -11,12 +11,14 @@ from uuid import UUID
 
 import typer
 
+from app.cli.calls import open_platform_of
 from app.cli.doctor.finding import count, size
 from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
 from app.cli.options import command_group, complete_tenant, examples, json_option, split_assignment
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json, remark
-from app.errors import InvalidInput
+from app.cli.target import find_remote
+from app.errors import InvalidInput, TenantNotFound
 
 if TYPE_CHECKING:
     from app.knowledge.administration.cluster import TenantMove
@@ -85,7 +87,7 @@ def create_tenant(
     as_json: Annotated[bool, json_option("{id, slug, name, created_at}")] = False,
 ) -> None:
     """Create a tenant with the configured embedding model."""
-    tenant = run_async(_create(read_settings(), slug, name), doing="creating the tenant")
+    tenant = run_async(_create(slug, name), doing="creating the tenant")
     if as_json:
         print_json(tenant)
     else:
@@ -96,7 +98,7 @@ def list_tenants(
     as_json: Annotated[bool, json_option("a list of {id, slug, name, created_at}")] = False,
 ) -> None:
     """List all tenants, oldest first."""
-    tenants = run_async(_list(read_settings()), doing="reading the tenants")
+    tenants = run_async(_list(), doing="reading the tenants")
     if as_json:
         print_json(tenants)
         return
@@ -191,27 +193,33 @@ def delete_tenant(
     as_json: Annotated[bool, json_option("{deleted: {id, slug, name, created_at}}")] = False,
 ) -> None:
     """Delete a tenant and all its data. This cannot be undone."""
-    settings = read_settings()
+    remote = find_remote()
     if not yes:
         if not sys.stdin.isatty():
             raise InvalidInput.of("--yes", "is required without a terminal")
-        typer.confirm(f"Delete tenant {slug} with all its entries and assets?", abort=True, err=True)
-    tenant = run_async(_delete(settings, slug), doing=f"deleting tenant {slug}")
+        at = "" if remote is None else f" at {remote.url}"
+        typer.confirm(f"Delete tenant {slug} with all its entries and assets{at}?", abort=True, err=True)
+    tenant = run_async(_delete(slug), doing=f"deleting tenant {slug}")
     if as_json:
         print_json({"deleted": tenant})
     else:
         typer.echo(f"deleted tenant {tenant.slug}")
 
 
-async def _create(settings: Settings, slug: str, name: str | None) -> Tenant:
+async def _create(slug: str, name: str | None) -> Tenant:
+    if (remote := find_remote()) is not None:
+        from app.cli.remote.knowledge import open_remote
+
+        async with open_remote(remote) as knowledge:
+            return await knowledge.tenants.create(slug, name, actor=ACTOR)
     from app.composition.platform import open_platform
 
-    async with open_platform(settings, for_creation=True) as platform:
+    async with open_platform(read_settings(), for_creation=True) as platform:
         return await platform.tenants.create(slug, name, actor=ACTOR)
 
 
-async def _list(settings: Settings) -> Sequence[Tenant]:
-    async with open_tenants(settings) as platform:
+async def _list() -> Sequence[Tenant]:
+    async with open_platform_of() as platform:
         return await platform.tenants.list_tenants(reader=ACTOR)
 
 
@@ -245,9 +253,11 @@ async def _move(
         )
 
 
-async def _delete(settings: Settings, slug: str) -> Tenant:
-    async with open_tenants(settings) as platform:
-        tenant = await platform.tenants.find(slug)
+async def _delete(slug: str) -> Tenant:
+    async with open_platform_of() as platform:
+        tenants = {tenant.slug: tenant for tenant in await platform.tenants.list_tenants()}
+        if (tenant := tenants.get(slug)) is None:
+            raise TenantNotFound(f"there is no tenant {slug!r}")
         await platform.tenants.delete(tenant.id, actor=ACTOR)
         return tenant
 

@@ -11,10 +11,10 @@ from uuid import UUID
 
 from app.cli.output.progress import show_progress
 from app.cli.output.text import remark
-from app.errors import AssetNotFound
+from app.errors import AssetNotFound, Forbidden
 
 if TYPE_CHECKING:
-    from app.composition.services import Services
+    from app.cli.knowledge import Knowledge
     from app.db.queries.knowledge.assets import Asset
 
 POLL_SECONDS = 0.25
@@ -33,7 +33,7 @@ class Patience:
 
     def __init__(
         self,
-        services: Services,
+        services: Knowledge,
         tenant_id: UUID,
         *,
         away: float = STALLED_SECONDS,
@@ -70,7 +70,7 @@ class AssetWatch:
     """Assets in progress: `waiting` by id with their names; `failed` with names and reasons; `without_text` with names
     and numbers of pages."""
 
-    def __init__(self, services: Services, tenant_id: UUID) -> None:
+    def __init__(self, services: Knowledge, tenant_id: UUID) -> None:
         self._services = services
         self._tenant_id = tenant_id
         self._left = 0.0
@@ -115,7 +115,7 @@ class AssetWatch:
 
 
 async def wait_for_assets(
-    services: Services, tenant_id: UUID, names: Mapping[UUID, str], label: str, patience: Patience
+    services: Knowledge, tenant_id: UUID, names: Mapping[UUID, str], label: str, patience: Patience
 ) -> bool:
     """Wait until every asset is indexed or failed; False when patience ran out first."""
     watch = AssetWatch(services, tenant_id)
@@ -125,21 +125,26 @@ async def wait_for_assets(
     return not watch.waiting
 
 
-async def _look(services: Services, tenant_id: UUID, asset_id: UUID) -> Asset | None:
+async def _look(services: Knowledge, tenant_id: UUID, asset_id: UUID) -> Asset | None:
     try:
         return await services.assets.get(tenant_id, asset_id)
     except AssetNotFound:
         return None
 
 
-async def wait_for_embeddings(services: Services, tenant_id: UUID, patience: Patience | None = None) -> int:
+async def wait_for_embeddings(
+    services: Knowledge, tenant_id: UUID, patience: Patience | None = None
+) -> int | None:
     """Wait until no entry waits for its vector, for as long as `patience` lasts; returns how many have none: the
-    provider refused them, or is down.
+    provider refused them, or is down. None if the token of a service elsewhere may not read the tenant's statistics.
 
     A worker must be running, here or elsewhere.
     """
     patience = patience or Patience(services, tenant_id)
-    statistics = await services.administration.stats(tenant_id)
+    try:
+        statistics = await services.administration.stats(tenant_id)
+    except Forbidden:
+        return None
     total = pending = statistics.pending_embeddings
     if total:
         with show_progress("embeddings", total) as report:
@@ -160,7 +165,7 @@ async def wait_for_embeddings(services: Services, tenant_id: UUID, patience: Pat
     return pending
 
 
-async def wait_for_upkeep(services: Services, tenant_id: UUID) -> None:
+async def wait_for_upkeep(services: Knowledge, tenant_id: UUID) -> None:
     """Wait a moment for the word statistics of a large tenant."""
     from app.knowledge.upkeep.growth import LEAST_ENTRIES
 

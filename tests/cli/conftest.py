@@ -101,7 +101,7 @@ def cli_data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No settings except the mock provider, and a current folder without an `.env`."""
-    for name in variable_names():
+    for name in (*variable_names(), "KB_URL", "KB_TOKEN", "KB_TENANT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("EMBEDDING_PROVIDER", "mock")
     monkeypatch.chdir(tmp_path)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.cli.doctor.finding import Finding
 from tests.cli.conftest import CommandLine, Result
 from tests.fixtures.database.cluster import TestDatabase, connected
 
@@ -54,10 +55,21 @@ def test_doctor_finds_nothing_wrong_with_a_healthy_service(healthy: CommandLine)
     assert [finding["check"] for finding in findings] == CHECKS
     assert {finding.keys() == {"check", "status", "detail", "remedy"} for finding in findings} == {True}
     assert {finding["status"] for finding in findings if finding["check"] not in {"disk", "parser"}} == {"ok"}
-    lines = healthy.succeed("doctor").out.splitlines()
+    lines = healthy.succeed("doctor", "--verbose").out.splitlines()
     # It fits one screen.
     assert len(lines) <= 24
     assert lines[0].startswith("ok       settings     Postgres of DATABASE_URL, embeddings by mock")
+
+
+def test_doctor_without_findings_prints_one_line(
+    healthy: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def find() -> tuple[str, ...]:
+        return ()
+
+    monkeypatch.setattr("app.documents.process.parsing.find_missing_protections", find)
+    monkeypatch.setattr("app.cli.doctor.machine.check_disk", lambda _: Finding("disk", "ok", "enough"))
+    assert healthy.succeed("doctor").out == f"ok: {len(CHECKS)} checks, nothing is wrong\n"
 
 
 def test_doctor_names_the_missing_protections_of_the_parser(

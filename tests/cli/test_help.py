@@ -73,7 +73,7 @@ def test_command_has_the_module_of_its_name() -> None:
     for name, found in command().commands.items():
         inner = [found, *getattr(found, "commands", {}).values()]
         modules = {part.callback.__module__.rstrip("_") for part in inner if part.callback is not None}
-        assert modules in ({f"app.cli.{name}"}, {f"app.cli.{name}.command"})
+        assert modules in ({f"app.cli.{name.replace('-', '_')}"}, {f"app.cli.{name}.command"})
 
 
 @pytest.mark.parametrize("path", [*commands(), *groups()], ids=" ".join)

@@ -28,11 +28,14 @@ def register(app: typer.Typer) -> None:
     """Add the command `doctor`."""
     app.command(
         short_help="Diagnose problems and show how to fix them.",
-        epilog=examples("knowledge doctor", "knowledge doctor --json"),
+        epilog=examples("knowledge doctor", "knowledge doctor --verbose", "knowledge doctor --json"),
     )(doctor)
 
 
 def doctor(
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also print the checks that found nothing.")
+    ] = False,
     as_json: Annotated[
         bool, json_option("a list of {check, status, detail, remedy}; status is ok, warning or wrong")
     ] = False,
@@ -47,13 +50,13 @@ def doctor(
     if as_json:
         print_json(findings)
     else:
-        print_findings(findings)
+        print_findings(findings, verbose=verbose)
     if any(finding.status == "wrong" for finding in findings):
         raise typer.Exit(1)
 
 
-def print_findings(findings: Sequence[Finding]) -> None:
-    """Print a line per finding, and a second line with the remedy if it is not ok."""
+def print_findings(findings: Sequence[Finding], *, verbose: bool) -> None:
+    """Print a line per finding, with its remedy on a second line; those that are ok only if `verbose`."""
     from rich.table import Table
 
     console = make_console()
@@ -61,6 +64,8 @@ def print_findings(findings: Sequence[Finding]) -> None:
     table = Table.grid(padding=(0, 2, 0, 0))
     shown = Counter[str]()
     for finding in findings:
+        if finding.status == "ok" and not verbose:
+            continue
         shown[finding.check] += 1
         if shown[finding.check] > MOST_FINDINGS:
             continue
@@ -83,6 +88,9 @@ def print_findings(findings: Sequence[Finding]) -> None:
     if hidden := sum(number - MOST_FINDINGS for number in shown.values() if number > MOST_FINDINGS):
         console.print(make_text((f"and {hidden} more of the same: knowledge doctor --json", "yellow")))
     wrong, warnings = (sum(f.status == status for f in findings) for status in ("wrong", "warning"))
+    if not wrong and not warnings:
+        console.print(make_text((f"ok: {len(findings)} checks, nothing is wrong", "green")))
+        return
     console.print(make_text((f"wrong: {wrong}, warnings: {warnings}, findings: {len(findings)}", "dim")))
 
 

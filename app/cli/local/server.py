@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.cli import related, search, token
+from app.cli import add, delete, edit, get, list_, related, search, token, why_not
 from app.cli.local.place import Place, find_place
 from app.errors import InvalidInput, KnowledgeError
 
@@ -27,7 +27,13 @@ log = logging.getLogger("app.cli.local")
 Answer = Callable[["Services", Mapping[str, Any]], Awaitable[Any]]
 ANSWERS: Mapping[str, Answer] = {
     "search": search.answer,
+    "why-not": why_not.answer,
     "related": related.answer,
+    "add": add.answer,
+    "get": get.answer,
+    "list": list_.answer,
+    "edit": edit.answer,
+    "delete": delete.answer,
     "token": token.answer,
 }
 """The commands that a service answers."""

@@ -9,9 +9,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Protocol
 from uuid import UUID
 
-from app.db.queries.knowledge.sources import SourceItem
+from app.db.queries.knowledge.assets import Asset
+from app.db.queries.knowledge.sources import SourceItem, SourceStatus
 from app.errors import (
     InvalidInput,
     ItemChanged,
@@ -23,10 +25,9 @@ from app.errors import (
 )
 from app.knowledge.entries.drafts import UNSET, Unset
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.paging import MAX_PAGE
+from app.knowledge.paging import MAX_PAGE, Page
 from app.knowledge.sources.manifest import ManifestItem, name_of
-from app.knowledge.sources.service import Accepted, Manifest, SourceService
-from app.knowledge.sources.uploads import SourceUploads
+from app.knowledge.sources.service import Accepted, ItemState, Manifest
 from app.origins.origin import OpenOrigin, Origin, OriginFile, OriginUnavailable
 
 
@@ -53,10 +54,39 @@ class RunOutcome:
     failed: list[tuple[str, str]] = field(default_factory=list)
 
 
+class Sources(Protocol):
+    """What a run asks of the sources of a tenant."""
+
+    async def accept(
+        self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = ...
+    ) -> Accepted: ...
+
+    async def get(self, tenant_id: UUID, name: str) -> SourceStatus: ...
+
+    async def list_items(
+        self,
+        tenant_id: UUID,
+        name: str,
+        *,
+        state: ItemState | None = ...,
+        limit: int = ...,
+        cursor: str | None = ...,
+    ) -> Page[SourceItem]: ...
+
+
+class Uploads(Protocol):
+    """What stores the files of a run."""
+
+    async def upload(
+        self, tenant_id: UUID, source: str, run: int, upload: Upload, *, actor: str = ...
+    ) -> tuple[Asset, bool]: ...
+
+
 class SourceRun:
     """Runs sources: origins are read in threads, one file at a time."""
 
-    def __init__(self, sources: SourceService, uploads: SourceUploads, *, max_bytes: int) -> None:
+    def __init__(self, sources: Sources, uploads: Uploads, *, max_bytes: int) -> None:
+        """`max_bytes` of a file are read; the services are in this process, or elsewhere."""
         self._sources = sources
         self._uploads = uploads
         self._max_bytes = max_bytes

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
+from app.db.queries.knowledge.entries import Entry
 from app.errors import EntryNotFound
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.entries.service import EntryService
+from app.knowledge.entries.writing import BulkResult
 from app.knowledge.transfer.lines import Line, parse_record
 from app.knowledge.transfer.outcome import ImportOutcome, Progress
 from app.knowledge.transfer.records import read_records
@@ -26,10 +28,20 @@ class Imported(ImportOutcome):
     skipped_empty: int = 0
 
 
+class Entries(Protocol):
+    """What an import asks of the entries of a tenant, in this process or elsewhere."""
+
+    async def create_many(
+        self, tenant_id: UUID, items: Sequence[EntryDraft], *, actor: str = ...
+    ) -> list[BulkResult]: ...
+
+    async def get(self, tenant_id: UUID, entry_id: UUID) -> Entry: ...
+
+
 class EntryImport:
     """Imports one file into one tenant. The file is read once for the entries and again for their references."""
 
-    def __init__(self, entries: EntryService, tenant_id: UUID, actor: str) -> None:
+    def __init__(self, entries: Entries, tenant_id: UUID, actor: str) -> None:
         self._entries = entries
         self._tenant_id = tenant_id
         self._actor = actor

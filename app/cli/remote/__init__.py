@@ -1,0 +1,1 @@
+"""A tenant's knowledge at a service elsewhere, over HTTP: the parts of `app.cli.knowledge.Knowledge`."""

@@ -1,0 +1,115 @@
+"""Requests to the service, with retries."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar, cast
+
+import httpx
+import orjson
+from pydantic import TypeAdapter
+
+from app.cli.remote.refusals import read_refusal
+from app.cli.target import Remote
+from app.errors import KnowledgeError, ServiceUnreachable
+
+T = TypeVar("T")
+ATTEMPTS = 4
+LONGEST_WAIT = 60.0
+"""Seconds: a command that would have to wait longer before it tries again fails, and says so."""
+FIRST_WAIT = 0.5
+"""Seconds before the second attempt, unless Retry-After names others; each further wait is twice as long."""
+TIMEOUT = httpx.Timeout(120.0, connect=10.0)
+"""Seconds: a large manifest is planned in one request."""
+PASSING = (429, 502, 503, 504)
+"""Statuses of a refusal or a failure that passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Sends requests to one service. Its methods raise the KnowledgeError that the service reports."""
+
+    remote: Remote
+    http: httpx.AsyncClient
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        version: int | None = None,
+        **form: Any,
+    ) -> httpx.Response:
+        """Send a request until it is answered; parameters that are None are omitted.
+
+        `version` goes into If-Match; such a request is sent again only if it was refused as one too many. `form` has
+        httpx's `data` and `files`. Raises ServiceUnreachable.
+        """
+        headers = {"Authorization": f"Bearer {self.remote.token}"}
+        if version is not None:
+            headers["If-Match"] = f'"{version}"'
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            form["content"] = orjson.dumps(body)
+        shown = {name: _show(value) for name, value in (params or {}).items() if value is not None}
+        unsure = False
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                response = await self.http.request(
+                    method, self.remote.url + path, params=shown, headers=headers, **form
+                )
+            except httpx.TransportError as error:
+                if attempt == ATTEMPTS or version is not None:
+                    raise self._unreachable(error) from error
+                unsure = True
+                await asyncio.sleep(FIRST_WAIT * 2 ** (attempt - 1))
+                continue
+            # An earlier attempt without an answer may have deleted it.
+            if response.is_success or (unsure and method == "DELETE" and response.status_code == 404):
+                return response
+            wait = _read_seconds(response.headers.get("retry-after"))
+            again = response.status_code in (PASSING if version is None else (429,))
+            if not again or attempt == ATTEMPTS or (wait or 0.0) > LONGEST_WAIT:
+                raise read_refusal(response.status_code, response.content, wait)
+            await asyncio.sleep(FIRST_WAIT * 2 ** (attempt - 1) if wait is None else wait)
+        raise AssertionError("the last attempt has returned or raised")
+
+    async def read(self, kind: type[T], method: str, path: str, **request: Any) -> T:
+        """Send a request, and read its answer as this dataclass."""
+        return self.parse(kind, (await self.send(method, path, **request)).content)
+
+    def parse(self, kind: type[T], content: bytes) -> T:
+        """Read an answer as this dataclass. Raises KnowledgeError for an answer that is not of this form."""
+        try:
+            read: T = _adapter(cast(Hashable, kind)).validate_json(content)
+            return read
+        except ValueError as error:
+            raise KnowledgeError(
+                f"KB_URL: the answer of {self.remote.url} is not one that this version of the command reads;"
+                " check the address, and that the command is not older than the service"
+            ) from error
+
+    def _unreachable(self, error: httpx.TransportError) -> ServiceUnreachable:
+        return ServiceUnreachable(f"KB_URL: no answer from {self.remote.url} ({type(error).__name__})")
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _show(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _read_seconds(text: str | None) -> float | None:
+    """The seconds of Retry-After; None for a date, which the service never sends."""
+    with contextlib.suppress(TypeError, ValueError):
+        return max(0.0, float(cast(str, text)))
+    return None

@@ -1,0 +1,154 @@
+"""Which service a command uses, and what it says when that fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.auth.principal import Role
+from app.cli.remote import exchange
+from app.cli.remote.exchange import Exchange
+from app.cli.target import Remote
+from app.errors import EntryNotFound, KnowledgeError, RateLimited, ServiceUnreachable
+from tests.cli.conftest import CommandLine
+from tests.cli.remote.conftest import token_of
+from tests.fixtures.http.running_service import RunningService
+
+SECRET = "s3cret-token"
+
+
+def test_the_tenant_is_required_without_a_default(offline: CommandLine) -> None:
+    refused = offline("search", "x")
+    assert refused.status == 2
+    assert "is required, unless KB_TENANT or KB_URL is set" in refused.err
+
+
+def test_the_token_determines_the_tenant(remote: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = remote("list", "--tenant", "demo")
+    assert refused.err == "error: --tenant: must be omitted with KB_URL: KB_TOKEN determines the tenant\n"
+    monkeypatch.setenv("KB_TENANT", "another")
+    assert remote.succeed("list", "--json").json["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"KB_URL": "https://kb.example"}, "KB_TOKEN: must be set with KB_URL"),
+        ({"KB_URL": "ftp://kb.example", "KB_TOKEN": SECRET}, "KB_URL: must be an address"),
+        ({"KB_URL": "https://ada:pw@kb.example", "KB_TOKEN": SECRET}, "KB_URL: must be an address"),
+        ({"KB_URL": "https://kb.example", "KB_TOKEN": f"{SECRET} x"}, "KB_TOKEN: must be one line"),
+        ({"KB_URL": "http://127.0.0.1:9", "KB_TOKEN": SECRET}, "KB_URL: no answer from http://127.0.0.1:9"),
+    ],
+)
+def test_a_wrong_address_is_named_and_the_token_is_not_shown(
+    offline: CommandLine, variables: dict[str, str], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "FIRST_WAIT", 0.001)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    for command in (("get", "x"), ("add", "x"), ("search", "x"), ("tenant", "list")):
+        refused = offline(*command)
+        assert refused.status == 1
+        assert reason in refused.err
+        assert refused.err.count("\n") == 1
+        assert SECRET not in refused.err
+        assert refused.out == ""
+
+
+def test_an_address_from_a_file_never_gets_the_token_of_the_environment(
+    offline: CommandLine, tmp_path: Path, service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("KB_TOKEN", SECRET)
+    file = tmp_path / "remote.env"
+    file.write_text(f"KB_URL={service.url}\n")
+    assert "must come from one source" in offline("--env-file", str(file), "list").err
+    monkeypatch.delenv("KB_TOKEN")
+    file.write_text(f"KB_URL={service.url}\nKB_TOKEN={service.new_token()}\n")
+    assert offline.succeed("--env-file", str(file), "list", "--json").json["items"] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("export",), ("model", "list"), ("nodes",), ("token", "--role", "reader"), ("erase", "--files")],
+)
+def test_a_command_of_the_installation_refuses_a_service_elsewhere(
+    remote: CommandLine, arguments: tuple[str, ...]
+) -> None:
+    refused = remote(*arguments)
+    assert refused.status in (1, 2)
+    assert "KB_URL" in refused.err
+
+
+def test_refusals_of_the_service_are_shown_as_they_are(
+    remote: CommandLine, service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "must be between 1 and 50" in remote("search", "x", "--limit", "51").err
+    monkeypatch.setenv("KB_TOKEN", token_of(service.new_tenant(), Role.READER))
+    refused = remote("add", "x")
+    assert (refused.status, refused.err.count("\n")) == (1, 1)
+    assert "role" in refused.err
+    monkeypatch.setenv("KB_TOKEN", "no-token")
+    refused = remote("list", "--json")
+    assert json.loads(refused.err)["error"].startswith("KB_TOKEN: ")
+
+
+async def test_a_request_is_sent_again_as_retry_after_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr("app.cli.remote.exchange.asyncio.sleep", sleep)
+    problem = {"type": "/problems/limit-reached", "detail": "too many", "limit": "requests"}
+    answers = [
+        httpx.Response(429, json=problem, headers={"Retry-After": "7"}),
+        httpx.Response(503),
+        httpx.Response(204),
+    ]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["Authorization"] == f"Bearer {SECRET}"
+        return answers.pop(0)
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        sender = Exchange(Remote("http://kb.example", SECRET), http)
+        assert (await sender.send("GET", "/x")).status_code == 204
+        assert waits == [7.0, 1.0]
+        answers[:] = [httpx.Response(429, json=problem, headers={"Retry-After": "3600"})]
+        with pytest.raises(RateLimited, match="too many"):
+            await sender.send("GET", "/x")
+        answers[:] = [httpx.Response(502, text="<html>")]
+        with pytest.raises(KnowledgeError, match="the status 502"):
+            await sender.send("PATCH", "/x", version=3)
+        answers[:] = [httpx.Response(302, headers={"Location": "http://evil.example"})]
+        with pytest.raises(KnowledgeError, match="the status 302"):
+            await sender.send("GET", "/x")
+        answers[:] = [httpx.Response(200, text="hello")]
+        with pytest.raises(KnowledgeError, match="not one that this version"):
+            await sender.read(dict[str, int], "GET", "/x")
+
+
+async def test_a_delete_whose_answer_was_lost_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "FIRST_WAIT", 0.0)
+    missing = {"type": "/problems/entry-not-found", "detail": "there is no entry with this id"}
+    outcomes: list[httpx.Response | Exception] = [httpx.ReadError("lost"), httpx.Response(404, json=missing)]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        sender = Exchange(Remote("http://kb.example", SECRET), http)
+        await sender.send("DELETE", "/x")
+        outcomes[:] = [httpx.Response(404, json=missing)]
+        with pytest.raises(EntryNotFound):
+            await sender.send("DELETE", "/x")
+        outcomes[:] = [httpx.ReadError("lost")]
+        with pytest.raises(ServiceUnreachable):
+            await sender.send("PATCH", "/x", version=1)

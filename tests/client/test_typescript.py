@@ -1,0 +1,54 @@
+"""The TypeScript client is generated, built, run against the real service, and packed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import httpx
+
+from tests.client.node import NPM, expect_success, install_packages
+from tests.fixtures.http.running_service import RunningService
+
+CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
+
+
+def test_the_typescript_client_works_and_is_packed(
+    tmp_path: Path, service: RunningService, token: str
+) -> None:
+    tracked = subprocess.check_output(["git", "ls-files", "."], cwd=CLIENT, text=True).splitlines()
+    for name in tracked:
+        target = tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CLIENT / name, target)
+    document = httpx.get(f"{service.url}/openapi.json", trust_env=False, timeout=60)
+    (tmp_path / "openapi.json").write_bytes(document.content)
+    install_packages(tmp_path)
+    for script in ("generate", "build", "test"):
+        expect_success(
+            (*NPM, "run", script), tmp_path, KB_URL=service.url, KB_TOKEN=token, NO_PROXY="127.0.0.1"
+        )
+    expect_success((*NPM, "pack"), tmp_path)
+    with tarfile.open(next(tmp_path.glob("*.tgz"))) as packed:
+        names = {Path(name).relative_to("package").as_posix() for name in packed.getnames()}
+    assert names >= {
+        "package.json",
+        "README.md",
+        "LICENSE",
+        "dist/index.js",
+        "dist/index.d.ts",
+        "dist/schema.d.ts",
+    }
+    assert not [name for name in names if name.startswith(("src/", "test/", "node_modules/", "openapi"))]
+
+
+def test_the_lock_file_has_pinned_packages_and_no_addresses() -> None:
+    lock = json.loads((CLIENT / "package-lock.json").read_text())
+    packages = {name: package for name, package in lock["packages"].items() if name}
+    assert all(
+        package["version"] and package["integrity"] and package["dev"] for package in packages.values()
+    )
+    assert "resolved" not in (CLIENT / "package-lock.json").read_text()
