@@ -11,10 +11,10 @@ from fastapi import Request, Response
 from app.auth.principal import Role
 from app.concurrency.stopwatch import Stopwatch, run_stopwatch
 from app.console.pages.searching import lead_to_address, read_parameters, read_query
-from app.console.parts.hits import title_of
-from app.console.parts.rank_chart import Place, RankChart, Ranking, draw_ranks
-from app.console.parts.search_form import LONGEST_ADDRESS, SearchForm, errors_by_field
-from app.console.parts.sides import (
+from app.console.parts.search.form import LONGEST_ADDRESS, SearchForm, errors_by_field
+from app.console.parts.search.hits import title_of
+from app.console.parts.search.rank_chart import Place, RankChart, Ranking, draw_ranks
+from app.console.parts.search.sides import (
     ADDRESS,
     SETTINGS,
     SHARED,

@@ -14,12 +14,12 @@ from starlette.datastructures import FormData, ImmutableMultiDict
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.console.parts.entry_form import read_texts
-from app.console.parts.facets import FACETS, MOST_VALUES
-from app.console.parts.hits import ShownResult, show_answer
 from app.console.parts.relationships import RELATIONSHIPS
-from app.console.parts.search_form import ADDRESS, LONGEST_ADDRESS, SearchForm, errors_by_field
-from app.console.parts.sides import compare_with, comparison_address
-from app.console.parts.start import gather_start
+from app.console.parts.search.facets import FACETS, MOST_VALUES
+from app.console.parts.search.form import ADDRESS, LONGEST_ADDRESS, SearchForm, errors_by_field
+from app.console.parts.search.hits import ShownResult, show_answer
+from app.console.parts.search.sides import compare_with, comparison_address
+from app.console.parts.search.start import gather_start
 from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import InvalidInput

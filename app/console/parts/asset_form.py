@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData
 
 from app.console.parts.entry_form import read_fields, read_roles, read_tags, read_version
-from app.console.parts.search_form import write_list
+from app.console.parts.search.form import write_list
 from app.console.rendering import pretty_json, render
 from app.db.queries.knowledge.assets import Asset
 from app.knowledge.ingestion.changes import AssetDraft

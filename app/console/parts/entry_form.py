@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData
 
 from app.console.parts.moments import read_moment, write_moment
-from app.console.parts.search_form import read_list, read_number, write_list
+from app.console.parts.search.form import read_list, read_number, write_list
 from app.console.rendering import pretty_json
 from app.db.queries.knowledge.entries import Entry
 from app.errors import FieldError, InvalidInput

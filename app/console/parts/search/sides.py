@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
-from app.console.parts.search_form import NAMES, SearchForm
+from app.console.parts.search.form import NAMES, SearchForm
 
 ADDRESS = "/console/compare"
 SIDES = ("a", "b")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.console.parts.facets import Facet, show_facets
-from app.console.parts.rank_chart import Place, RankChart, Ranking, draw_ranks
-from app.console.parts.score_words import ScoreWords, tell_score
-from app.console.parts.search_form import SearchForm
+from app.console.parts.search.facets import Facet, show_facets
+from app.console.parts.search.form import SearchForm
+from app.console.parts.search.rank_chart import Place, RankChart, Ranking, draw_ranks
+from app.console.parts.search.score_words import ScoreWords, tell_score
 from app.knowledge.search.answer.highlighting import Highlighter, Piece
 from app.knowledge.search.answer.notices import describe_degradation
 from app.knowledge.search.journal.continuation import PageStart

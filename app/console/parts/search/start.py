@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.composition.services import Services
-from app.console.parts.hits import HEADINGS
+from app.console.parts.search.hits import HEADINGS
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
 from app.db.queries.work.saved_searches import SavedSearch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.console.parts.search_form import SearchForm
+from app.console.parts.search.form import SearchForm
 from app.knowledge.search.results import Facet as Counted
 
 MOST_VALUES = 12
