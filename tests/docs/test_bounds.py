@@ -25,6 +25,7 @@ from app.concurrency.share import FREE, LARGE, MIB_SECONDS
 from app.concurrency.share import SHARE as LOOP_SHARE
 from app.documents.parsed import ParseLimits
 from app.knowledge.administration.platform import READS
+from app.knowledge.entries.sections import READ_LENGTH
 from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.checks import MAX_METADATA_VALUES
 from app.knowledge.search.journal.waiting import QUEUE_BYTES
@@ -52,6 +53,7 @@ from app.knowledge.tenants.admission import (
 )
 from app.knowledge.tenants.revocations import MAX_REVOKED
 from app.knowledge.upkeep.records import MOST_ENDED_DELIVERIES, MOST_FEEDBACK
+from app.mcp.tools.assistants import FETCH_LENGTH
 from app.settings import Settings
 from app.web.bodies.bounded import Patience
 from app.web.bodies.bounds import BODIES, DEPTH, MCP_READER, SMALL, UPLOAD_ROOM
@@ -99,6 +101,8 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
             "answers that are not read, in bytes": UNREAD_BYTES,
             "answers of all tenants that are not read, in bytes": UNREAD_TOTAL,
             "answers to callers without a valid token in a second": STRANGERS_PER_SECOND,
+            "characters of a text that `kb_get` and `kb_read_document` return": READ_LENGTH,
+            "characters of a document that `fetch` returns": FETCH_LENGTH,
             "refused messages to `/mcp` that are read, in a minute": REPORTS,
             "reads of platform admins at the same time": READS,
             "invalid fields named in a problem": MOST,
