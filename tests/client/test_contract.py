@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from app.main import create_app
 from app.settings import Settings
-from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, fields, models, parts, records
+from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, fields, models, parts, records, tenancy
 
 SCHEMAS: dict[str, Any] = create_app(Settings()).openapi()["components"]["schemas"]
 
@@ -62,6 +62,19 @@ ANSWERS: dict[str, type[BaseModel]] = {
     "RankedEntry": records.RankedEntry,
     "Difference": records.Difference,
     "Replay": records.Replay,
+    "Stats": tenancy.Statistics,
+    "Settings": tenancy.TenantSettings,
+    "AuditRecord": tenancy.AuditRecord,
+    "SearchReceipt": tenancy.SearchReceipt,
+    "FeedbackReport": tenancy.FeedbackReport,
+    "EmptySearch": tenancy.EmptySearch,
+    "DislikedEntry": tenancy.DislikedEntry,
+    "RevokedToken": tenancy.RevokedToken,
+    "ModelChange": tenancy.ModelChange,
+    "ModelInfo": tenancy.ModelName,
+    "Tenant": tenancy.Tenant,
+    "TenantList": tenancy.TenantPage,
+    "TenantLimits": tenancy.TenantLimits,
 }
 REQUESTS: dict[str, type] = {
     "SearchRequest": fields.SearchRequest,

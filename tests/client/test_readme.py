@@ -23,7 +23,7 @@ def surroundings(
     )
     monkeypatch.chdir(tmp_path)
     for name, value in (("URL", service.url), ("TOKEN", token)):
-        monkeypatch.setenv(f"KNOWLEDGE_{name}", value)
+        monkeypatch.setenv(f"KB_{name}", value)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 

@@ -10,11 +10,11 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from knowledge_client import assets, entries, history, oversight, searches, sources
+from knowledge_client import administration, assets, entries, history, oversight, searches, sources
 from knowledge_client.exchange import Attempt, Exchange, Outcome, Pause, perform
 from knowledge_client.pages import Pages
 from knowledge_client.retries import Retries
-from knowledge_client.tokens import TokenSource
+from knowledge_client.tokens import TokenSource, find_token, find_url
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,19 +49,22 @@ class KnowledgeClient:
 
     def __init__(
         self,
-        url: str,
-        token: TokenSource,
+        url: str | None = None,
+        token: TokenSource | None = None,
         *,
         timeout: float = 30.0,
         retries: Retries | None = None,
         http: httpx.Client | None = None,
     ) -> None:
-        """`timeout` is the limit of each network wait, in seconds (5 for connecting).
+        """Without `url` and `token`, they are those of the variables KB_URL and KB_TOKEN.
+
+        `timeout` is the limit of each network wait, in seconds (5 for connecting).
 
         `http` is your own httpx client, with its timeouts, proxies and certificates; it is not closed.
+        Raises ValueError without an address or a token.
         """
-        self._url = url.rstrip("/")
-        self._token = token
+        self._url = find_url(url)
+        self._token: TokenSource = find_token(token)
         self._current: str | None = None
         self._retries = retries or Retries()
         self._lent = http is not None
@@ -128,6 +131,26 @@ class KnowledgeClient:
     list_quarantined = _call(oversight.list_quarantined)
     iterate_quarantined = _walk(oversight.iterate_quarantined)
     release = _call(oversight.release)
+
+    get_statistics = _call(administration.get_statistics)
+    get_settings = _call(administration.get_settings)
+    change_settings = _call(administration.change_settings)
+    list_audit = _call(administration.list_audit)
+    iterate_audit = _walk(administration.iterate_audit)
+    get_search_receipt = _call(administration.get_search_receipt)
+    get_feedback_report = _call(administration.get_feedback_report)
+    revoke_token = _call(administration.revoke_token)
+    list_revoked_tokens = _call(administration.list_revoked_tokens)
+    iterate_revoked_tokens = _walk(administration.iterate_revoked_tokens)
+    start_model_change = _call(administration.start_model_change)
+    get_model_change = _call(administration.get_model_change)
+    switch_model = _call(administration.switch_model)
+    end_model_change = _call(administration.end_model_change)
+    create_tenant = _call(administration.create_tenant)
+    list_tenants = _call(administration.list_tenants)
+    iterate_tenants = _walk(administration.iterate_tenants)
+    change_tenant_limits = _call(administration.change_tenant_limits)
+    delete_tenant = _call(administration.delete_tenant)
 
     def run(self, exchange: Exchange[T]) -> T:
         """Run a call defined elsewhere. Raises KnowledgeError."""
