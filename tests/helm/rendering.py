@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.helm.chart import CHART
+
 helm = pytest.importorskip("helm_python", reason="`make test-helm` installs Helm")
 
-ROOT = Path(__file__).resolve().parents[2]
-CHART = ROOT / "deploy" / "helm"
 CERTIFICATES = "/etc/knowledge/certificates"
 
 REQUIRED: dict[str, Any] = {
@@ -74,9 +72,3 @@ def pods(objects: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], d
             pod = one["spec"]["template"]["spec"]
             (container,) = pod["containers"]
             yield one["metadata"]["labels"]["app.kubernetes.io/component"], pod, container
-
-
-def read_schema() -> dict[str, Any]:
-    loaded = json.loads((CHART / "values.schema.json").read_text("utf-8"))
-    assert isinstance(loaded, dict)
-    return loaded

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.helm.rendering import CHART, EVERYTHING, REQUIRED, find, helm, pods, render
+from tests.helm.chart import CHART
+from tests.helm.rendering import EVERYTHING, REQUIRED, find, helm, pods, render
 
 kubernetes_validate = pytest.importorskip("kubernetes_validate")
 
