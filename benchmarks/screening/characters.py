@@ -55,6 +55,24 @@ UNKNOWN: dict[str, Make] = {
     "letters that look alike": lambda r: r.choice(CARRIERS).replace("a", "\u0430").replace("e", "\u0435"),
     "words split by a soft hyphen": lambda r: _split_words(r, "\u00ad", 4),
 }
+FRESH = (
+    "har\u2064bour",
+    "in\u180evoice",
+    "b\u0435rth key",
+    "\u0455cope of w\u043erk",
+    "pay\u00adment o\u00adf all",
+    "The\u2003gate\u2002is\u2004open",
+    "na\u034fme",
+    "ok\ufe01",
+    "te\u2062xt",
+    "l\u0131ke paypa\u04cf",
+    "the\u3164gate",
+    "\u2066x",
+    "A\U000e0041",
+    "gate\u200a\u200aopen",
+    "\uff50assword",
+)
+"""Written after the last change of the rules."""
 ORDINARY: dict[str, Make] = {
     "emoji with joiners": lambda r: _insert(
         r,
@@ -106,5 +124,9 @@ def make_characters() -> Iterator[Sample]:
         yield from repeat(kind, "zero_width", COUNT, make)
     for kind, make in UNKNOWN.items():
         yield from repeat(kind, "zero_width", COUNT, make, known=False)
+    for text in FRESH:
+        yield from repeat(
+            "characters: fresh", "zero_width", 1, lambda r, text=text: _insert(r, f" {text}"), known=False
+        )  # type: ignore[misc]
     for kind, make in ORDINARY.items():
         yield from repeat(f"character-like: {kind}", None, COUNT, make)

@@ -39,6 +39,24 @@ HTML_MISSED: Mapping[str, Hide] = {
     "nearly white": lambda text: f"<p style='color:#fdfdfd'>{text}</p>",
     "clipped": lambda text: f"<p style='clip-path: inset(100%)'>{text}</p>",
 }
+HTML_FRESH: Mapping[str, Hide] = {
+    "fresh 1": lambda text: f"<style>p.note{{font-size:0}}</style><p class=note>{text}</p>",
+    "fresh 2": lambda text: f"<style>.a .b{{display:none}}</style><div class=a><p class=b>{text}</p></div>",
+    "fresh 3": lambda text: f"<p style='height:1px;overflow:hidden'>{text}</p>",
+    "fresh 4": lambda text: f"<p style='color:rgba(0,0,0,0)'>{text}</p>",
+    "fresh 5": lambda text: f"<p style='position:absolute;top:-5000px'>{text}</p>",
+    "fresh 6": lambda text: f"<p style='filter:opacity(0)'>{text}</p>",
+    "fresh 7": lambda text: f"<p style='color:#fefefe;font-size:9px'>{text}</p>",
+    "fresh 8": lambda text: f"<div style='max-height:0;overflow:hidden'>{text}</div>",
+    "fresh 9": lambda text: f"<p style='transform:translateX(-9999px)'>{text}</p>",
+    "fresh 10": lambda text: f"<style>#n{{visibility:hidden}}</style><p id=n>{text}</p>",
+    "fresh 11": lambda text: f"<p style='clip:rect(1px,1px,1px,1px);position:absolute'>{text}</p>",
+    "fresh 12": lambda text: f"<p style='opacity:1%'>{text}</p>",
+    "fresh 13": lambda text: f"<div style='background:#000'><p style='color:#010101'>{text}</p></div>",
+    "fresh 14": lambda text: f"<p style='text-indent:-200%'>{text}</p>",
+    "fresh 15": lambda text: f"<p style='line-height:0;font-size:.5px'>{text}</p>",
+}
+"""Written after the last change of the rules."""
 HTML_SEEN: Mapping[str, Hide] = {
     "white on blue": lambda text: f"<p style='color:white;background:navy'>{text}</p>",
     "small print": lambda text: f"<p style='font-size:8px;opacity:0.6'>{text}</p>",
@@ -128,6 +146,9 @@ def make_files() -> Iterator[Sample]:
             yield _hidden(f"HTML, {kind}", write_html(hide(text), random), html.parse)
         for kind, hide in HTML_MISSED.items():
             yield _hidden(f"HTML, {kind}", write_html(hide(text), random), html.parse, known=False)
+        if numbers[0] == 0:
+            for hide in HTML_FRESH.values():
+                yield _hidden("HTML, fresh", write_html(hide(text), random), html.parse, known=False)
         for kind, hide in HTML_SEEN.items():
             yield _seen(f"HTML, {kind}", write_html(hide(text), random), html.parse)
         for kind, properties in DOCX_HIDDEN.items():

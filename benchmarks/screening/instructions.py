@@ -26,7 +26,7 @@ def make_instructions() -> Iterator[Sample]:
             texts = [space.join(text) for text in itertools.product(*lists)]
             for text in random.sample(texts, min(MOST, len(texts))):
                 yield Sample(f"{group}: known forms", "instructions", surround(text, random))
-    for name in ("usual", "paraphrases"):
+    for name in ("usual", "paraphrases", "fresh"):
         for group, texts in given[name].items():
             for text in texts:
                 yield Sample(f"{group}: {name}", "instructions", surround(text, Random(text)), known=False)

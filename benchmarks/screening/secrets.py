@@ -11,7 +11,7 @@ from uuid import UUID
 
 import orjson
 
-from benchmarks.screening.samples import Sample, repeat
+from benchmarks.screening.samples import Sample, repeat, surround
 
 COUNT = 10
 """Samples of each kind."""
@@ -88,6 +88,29 @@ UNKNOWN: dict[str, Make] = {
     ),
     "PIN": lambda r: f"The code of the safe is {r.randrange(1_000, 999_999)}.",
 }
+FRESH: tuple[Make, ...] = (
+    lambda r: f"zk_prod_{draw(r, 40)}",
+    lambda r: f"orchard-live-{draw(r, 36)}",
+    lambda r: f"export ORCHARD_CRED={draw(r, 36)}",
+    lambda r: f"credential: {draw(r, 44)}",
+    lambda r: f"The wifi passphrase is {type_password(r)} for guests.",
+    lambda r: f"Use root / {type_password(r)} to get in.",
+    lambda r: f"Das WLAN-Passwort lautet {type_password(r)}.",
+    lambda r: f"user deploy pw {type_password(r)}",
+    lambda r: f"user,password\ndeploy,{type_password(r)}",
+    lambda r: f"Alarm code: {r.randrange(3_000, 9_999)}",
+    lambda r: f"Die PIN der Karte ist {r.randrange(3_000, 9_999)}.",
+    lambda r: f"punch in {r.randrange(3_000, 9_999)} at the side door",
+    lambda r: f"curl -u deploy:{draw(r, 16)} https://api.acme.io/v1",
+    lambda r: f"X-Api-Key: {draw(r, 32)}",
+    lambda r: f"https://api.acme.io/v1?access_token={draw(r, 40)}",
+    lambda r: f"secret: {draw(r, 64, HEX)}",
+    lambda r: "seed phrase: ripple castle oven lamp goat brick tide wal zimt nord kran house",
+    lambda r: draw(r, 40),
+    lambda r: f"(token {draw(r, 32)})",
+    lambda r: f'"auth": "{draw(r, 44)}="',
+)
+"""Written after the last change of the rules."""
 
 
 def _digest(random: Random) -> str:
@@ -152,5 +175,8 @@ def make_secrets() -> Iterator[Sample]:
         yield from repeat(kind, "secret", COUNT, make)
     for kind, make in UNKNOWN.items():
         yield from repeat(kind, "secret", COUNT, make, known=False)
+    for number, make in enumerate(FRESH):
+        content = surround(make(Random(f"fresh {number}")), Random(number))
+        yield Sample("secrets: fresh", "secret", content, known=False)
     for kind, make in ORDINARY.items():
         yield from repeat(f"secret-like: {kind}", None, COUNT, make)

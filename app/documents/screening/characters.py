@@ -28,6 +28,59 @@ _ALPHABETIC = re.compile("[0-9A-Za-z\u00aa\u00b5\u00ba\u00c0-\u024f\u0370-\u052f
 _IDEOGRAPH = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _EMOJI_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
 
+_LETTER = re.compile(r"[^\W\d_]")
+_LOOKALIKES = {
+    "\u0430": "a",
+    "\u0435": "e",
+    "\u043e": "o",
+    "\u0440": "p",
+    "\u0441": "c",
+    "\u0443": "y",
+    "\u0445": "x",
+    "\u0456": "i",
+    "\u0458": "j",
+    "\u0455": "s",
+    "\u0501": "d",
+    "\u04bb": "h",
+    "\u051b": "q",
+    "\u051d": "w",
+    "\u0410": "A",
+    "\u0412": "B",
+    "\u0415": "E",
+    "\u041a": "K",
+    "\u041c": "M",
+    "\u041d": "H",
+    "\u041e": "O",
+    "\u0420": "P",
+    "\u0421": "C",
+    "\u0422": "T",
+    "\u0425": "X",
+    "\u0406": "I",
+    "\u0405": "S",
+    "\u03bf": "o",
+    "\u0391": "A",
+    "\u0392": "B",
+    "\u0395": "E",
+    "\u0397": "H",
+    "\u0399": "I",
+    "\u039f": "O",
+    "\u03a1": "P",
+}
+"""Cyrillic and Greek letters, each with the Latin one that looks the same."""
+_LATIN = str.maketrans(_LOOKALIKES)
+_OTHERS = "".join(_LOOKALIKES)
+_MIXED = re.compile(f"(?<=[a-zA-Z])[{_OTHERS}]|[{_OTHERS}](?=[a-zA-Z])")
+_WORD = re.compile(r"[^\W\d_]*")
+_ALL_LATIN = re.compile(f"[a-zA-Z{_OTHERS}]*[a-zA-Z]{{2}}[a-zA-Z{_OTHERS}]*|[{_OTHERS}][a-zA-Z][{_OTHERS}]+")
+"""A word of Latin letters and of others that look like them. Words that have further letters are names of products."""
+_ODD_SPACE = re.compile("(?<=[a-z,.;:])[\u2000-\u2008\u205f\u1680](?=[a-zA-Z])")
+"""A space of unusual width between words; typesetting uses them at numbers and marks."""
+_FEWEST_SPACES = 2
+_LONGEST_WORD = 60
+
+ODD = "\u2000-\u2008\u205f\u1680" + _OTHERS
+"""Characters that are suspicious between Latin letters."""
+
 _ALWAYS = frozenset("\u17b4\u17b5\u202d\u202e\ufff9\ufffa\ufffb" + "".join(map(chr, range(0x206A, 0x2070))))
 """Overrides of direction, deprecated formatting, and annotations between lines."""
 _JOINERS = frozenset("\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufeff\u00ad\u034f")
@@ -43,6 +96,39 @@ def find_characters(text: str) -> Iterator[Finding]:
         start, end = match.span()
         if _is_suspicious(text, start, end):
             yield Finding("zero_width", start, end)
+    yield from _find_mixed_words(text)
+    for match in re.finditer("\u00ad", text):
+        if _is_odd_hyphen(text, match.start()):
+            yield Finding("zero_width", *match.span())
+    spaces = [match.start() for match in _ODD_SPACE.finditer(text)]
+    if len(spaces) >= _FEWEST_SPACES:
+        yield Finding("zero_width", spaces[0], spaces[-1] + 1)
+
+
+def _find_mixed_words(text: str) -> Iterator[Finding]:
+    end = 0
+    for match in _MIXED.finditer(text):
+        if match.start() >= end:
+            start = match.start()
+            while start > end and match.start() - start < _LONGEST_WORD and _LETTER.match(text, start - 1):
+                start -= 1
+            word = _WORD.match(text, start, start + 2 * _LONGEST_WORD)
+            end = word.end() if word else match.end()
+            if _ALL_LATIN.fullmatch(text, start, end):
+                yield Finding("zero_width", start, end)
+
+
+def _is_odd_hyphen(text: str, place: int) -> bool:
+    """Whether a soft hyphen stands after the first letter of a word, or a letter after another one: no language divides
+    a word there."""
+    if not _LETTER.match(text, place + 1) or not place or not _LETTER.match(text, place - 1):
+        return False
+    return place == 1 or not (_LETTER.match(text, place - 2))
+
+
+def replace_lookalikes(text: str) -> str:
+    """The text with the Latin letters that others resemble, and without invisible characters."""
+    return _RUN.sub("", text).translate(_LATIN)
 
 
 def _is_suspicious(text: str, start: int, end: int) -> bool:

@@ -16,8 +16,8 @@ _MAX_MEMORY = 64 << 20
 class CharacterSet:
     """Tells whether a text has one of some characters, several times as fast as `re` does."""
 
-    def __init__(self, characters: str) -> None:
-        self._pattern = re2.compile(f"[{characters}]")
+    def __init__(self, characters: str, *, whole: bool = False) -> None:
+        self._pattern = re2.compile(characters if whole else f"[{characters}]")
 
     def is_in(self, text: str) -> bool:
         """Whether one of the characters is in the text."""
@@ -53,7 +53,8 @@ class RuleSet:
             # take quadratic time.
             bytes_read = characters = 0
             for match in self._compile(place).finditer(data):
-                if rule.check is not None and not rule.check((match.group(1) or b"").decode()):
+                value: bytes = next(filter(None, match.groups()), b"")
+                if rule.check is not None and not rule.check(value.decode()):
                     continue
                 start = characters + len(data[bytes_read : match.start()].decode())
                 bytes_read, characters = match.end(), start + len(match.group().decode())

@@ -32,9 +32,11 @@ def read_rules() -> Iterator[Rule]:
     given = tomllib.loads((_HERE / "instructions.toml").read_text())
     for rule in given["rules"]:
         phrase = rule.get("phrase")
-        unless = rule.get("unless")
+        unless, denied = rule.get("unless"), rule.get("denied")
         pattern = rule["pattern"] if phrase is None else _join(phrase, unless)
-        check = None if unless is None else operator.not_
+        if denied is not None:
+            pattern += f"(?:{_WORD}{{0,2}}({denied})(?:{_APART}|\n|$))?"
+        check = None if unless is None and denied is None else operator.not_
         yield Rule(
             rule["name"], "instructions", tuple(rule["triggers"]), _insert(pattern, given["words"]), check
         )

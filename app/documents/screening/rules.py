@@ -27,7 +27,7 @@ class Rule:
         flag: what a match raises.
         triggers: patterns, at least one of which is in every match; short ones, since all text is compared with them.
         pattern: in the syntax of RE2, which has no backreferences and no look-around.
-        check: whether a match counts, by the text of its first group.
+        check: whether a match counts, by the text of its first group that is not empty.
     """
 
     name: str

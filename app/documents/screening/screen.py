@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final, get_args
 
-from app.documents.screening.characters import INVISIBLE, find_characters
+from app.documents.screening.characters import INVISIBLE, ODD, find_characters, replace_lookalikes
 from app.documents.screening.rules import Finding, Flag
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ OVERLAP = 4_096
 
 _STYLED = "\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff"
 """Letters of full width, and those of mathematics, which are read as the letters that they resemble."""
+
+
+_SPACED = re.compile(r"(?:(?<=\s)|^)(?:[^\W\d_] {1,3}){12,400}[^\W\d_](?=\s|$|[.!])")
+"""Letters with spaces between them, and more between words."""
+_SPACED_START = "[A-Za-z] {1,3}[A-Za-z] {1,3}[A-Za-z] {1,3}[A-Za-z] {1,3}[A-Za-z] {1,3}[A-Za-z] "
 
 
 def screen(text: str) -> list[Flag]:
@@ -42,17 +48,31 @@ def find(text: str, known: Container[Flag] = ()) -> Iterator[Finding]:
     for start in range(0, max(1, len(text)), WINDOW):
         piece = text[start : start + WINDOW + OVERLAP] if len(text) > WINDOW else text
         plain = piece.isascii()
-        if not plain and "zero_width" not in known and _set_of(INVISIBLE).is_in(piece):
+        if not plain and "zero_width" not in known and _set_of(INVISIBLE + ODD).is_in(piece):
+            disguised = False
             for finding in find_characters(piece):
+                disguised = True
                 yield _move(finding, start)
                 if "zero_width" in known:
                     break
+            if disguised:
+                yield from _find_disguised(replace_lookalikes(piece), start, len(piece))
         for finding in rules.find(piece, known):
             yield _move(finding, start)
         if not plain and _set_of(_STYLED).is_in(piece):
             # Positions change with the normal form: the whole piece is flagged.
-            for flag in {finding.flag for finding in rules.find(unicodedata.normalize("NFKC", piece))}:
-                yield Finding(flag, start, start + len(piece))
+            yield from _find_disguised(unicodedata.normalize("NFKC", piece), start, len(piece))
+        for match in _SPACED.finditer(piece) if _set_of_spaced().is_in(piece) else ():
+            letters = " ".join("".join(word.split()) for word in re.split(r"\s{2,}", match.group()))
+            for finding in _find_disguised(letters, start + match.start(), match.end() - match.start()):
+                if finding.flag == "instructions":
+                    yield finding
+
+
+def _find_disguised(text: str, start: int, length: int) -> Iterator[Finding]:
+    """The flags of a text in another form, each for all of the original."""
+    for flag in {finding.flag for finding in _rules().find(text)}:
+        yield Finding(flag, start, start + length)
 
 
 def flags_of_spans(findings: Iterable[Finding], spans: Sequence[tuple[int, int]]) -> list[set[Flag]]:
@@ -74,6 +94,13 @@ def _rules() -> RuleSet:
     from app.documents.screening.reading import read_rules
 
     return RuleSet([*read_rules()])
+
+
+@cache
+def _set_of_spaced() -> CharacterSet:
+    from app.documents.screening.matching import CharacterSet
+
+    return CharacterSet(_SPACED_START, whole=True)
 
 
 @cache

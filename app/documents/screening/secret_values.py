@@ -6,11 +6,14 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import orjson
 
 from app.documents.screening.placeholders import entropy, is_placeholder, is_random
 
+_EXAMPLE_PINS = frozenset({"1337", "4711", "112233", "12345678"})
+"""Numbers that documentation shows."""
 _EXAMPLE_SUBJECT = "1234567890"
 """The subject of the token that documentation of JWT shows."""
 _EXAMPLE_HOST = re.compile(
@@ -70,6 +73,28 @@ def _is_assigned(value: str) -> bool:
     return bool(letters and _KINDS[2].search(value) and is_random(value, 3.5) and not _NAME.search(value))
 
 
+def _is_mixed(value: str) -> bool:
+    """Whether a value has lower case, upper case and digits throughout, as keys have and names do not."""
+    if value.endswith("="):  # a digest
+        return False
+    counts = [sum(map(test, value)) for test in (str.islower, str.isupper, str.isdigit)]
+    changes = sum(one.isdigit() != other.isdigit() for one, other in pairwise(value))
+    return min(counts) >= 2 and changes >= 4 and is_random(value, 4.0) and not _NAME.search(value)
+
+
+def _is_row(rows: str) -> bool:
+    """Whether a cell of the rows of a table is a password."""
+    return any(_is_password(cell.strip("`*\"' ")) for cell in rows.replace("\n", "|").split("|"))
+
+
+def _is_pin(value: str) -> bool:
+    """Whether digits are not the usual ones of an example, nor a year."""
+    steps = {int(b) - int(a) for a, b in pairwise(value)}
+    return (
+        len(steps) > 1 and not (len(value) == 4 and value[:2] in {"19", "20"}) and value not in _EXAMPLE_PINS
+    )
+
+
 def _decode(part: str) -> bytes:
     try:
         return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
@@ -83,7 +108,10 @@ CHECKS: Mapping[str, Callable[[str], bool]] = {
     "bearer": _is_bearer,
     "connection": _is_connection,
     "jwt": _is_jwt,
+    "mixed": _is_mixed,
     "password": _is_password,
+    "pin": _is_pin,
+    "row": _is_row,
     "value": lambda value: not is_placeholder(value),
 }
 """The names that rules have for them."""

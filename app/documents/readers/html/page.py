@@ -10,6 +10,7 @@ from lxml import etree
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.html.furniture import UNSEEN, Furniture, is_content
+from app.documents.readers.html.styles import StyleSheets
 from app.documents.readers.html.tables import read_rows
 from app.documents.readers.html.visibility import find_reason
 from app.documents.readers.marks import CLOSE, OPEN, add_marked, remove_marks
@@ -40,6 +41,7 @@ class PageReader:
         self._builder = TextBuilder(limits)
         self._furniture = furniture
         self._styled = next(root.iter("style", "link"), None) is not None
+        self._sheets = StyleSheets(root)
         self._layout = _find_layout_tables(root)
         self._line: list[str] = []
         self._gap = ""
@@ -128,7 +130,9 @@ class PageReader:
             self._marker = ""
 
     def _hide(self, element: Any) -> None:
-        if self._hidden is None and (reason := find_reason(element, styled=self._styled)):
+        if self._hidden is None and (
+            reason := find_reason(element, styled=self._styled, declared=self._sheets.find(element))
+        ):
             self._hidden, self._mark = element, OPEN[reason]
             self._line.append(self._mark)
 
@@ -205,7 +209,9 @@ class PageReader:
                 walk.skip_subtree()
             else:
                 seen = self._hidden is None and hidden is None
-                if seen and (reason := find_reason(element, styled=self._styled)):
+                if seen and (
+                    reason := find_reason(element, styled=self._styled, declared=self._sheets.find(element))
+                ):
                     pieces.append(OPEN[reason])
                     hidden = element
                 pieces.append(" " if element.tag in _BLOCKS or element.tag in _LINES else "")

@@ -1,8 +1,9 @@
-"""Tells why a reader of a page does not see an element, from its attributes; style sheets are not evaluated."""
+"""Tells why a reader of a page does not see an element, from its attributes and what simple rules declare for it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -11,28 +12,46 @@ from app.documents.parsed import HiddenReason
 
 _DECLARATION = re.compile(r"([a-z-]+)\s*:\s*([^;]+)")
 _LENGTH = re.compile(r"(-?\d{0,9}(?:\.\d{0,9})?)(px|pt|em|rem|%|vw|vh)?")
-_WHITE = frozenset({"white", "#fff", "#ffffff", "rgb(255,255,255)", "rgba(255,255,255,1)"})
+_COLOURS = {
+    "white": (255, 255, 255),
+    "snow": (255, 250, 250),
+    "ivory": (255, 255, 240),
+    "ghostwhite": (248, 248, 255),
+    "whitesmoke": (245, 245, 245),
+    "black": (0, 0, 0),
+}
+_SAME = 12
+"""A difference that the eye does not see, of 255."""
+_FAINT = 0.05
+_HEX = re.compile(r"#([0-9a-f]{3}|[0-9a-f]{6})")
+_RGB = re.compile(r"rgba?\((\d{1,3}),(\d{1,3}),(\d{1,3})(?:,1(?:\.0*)?)?\)")
+_CLIPPED = re.compile(r"inset\((?:100|[5-9]\d)(?:\.\d+)?%|(?:circle|ellipse)\(0")
+_NO_RECTANGLE = re.compile(r"rect\((?:[01](?:px)?,?){4}\)")
+_NO_SCALE = re.compile(r"scale[xy]?\(0(?:\.0\d*)?\)")
 _FAR = -900.0
 _TINY = {"px": 1.0, "pt": 1.0, "em": 0.1, "rem": 0.1, "%": 10.0, None: 0.0}
 _MAX_STYLE = 2_000
 _MAX_ANCESTORS = 50
 
 
-def find_reason(element: Any, *, styled: bool) -> HiddenReason | None:
-    """The reason, None for an element that is seen; `styled`: the page has style sheets, which may set a background."""
+def find_reason(element: Any, *, styled: bool, declared: str = "") -> HiddenReason | None:
+    """The reason, None for an element that is seen; `styled`: the page has style sheets, which may set a background.
+
+    `declared` are the declarations of style sheets for the element.
+    """
     attributes = element.attrib
     if "hidden" in attributes:
         return "hidden_element"
-    style = attributes.get("style")
-    if style is None and element.tag != "font":
+    style = f"{declared};{attributes.get('style', '')}".strip(";")
+    if not style and element.tag != "font":
         return None
     reason, colour, background = _read_style(style[:_MAX_STYLE].lower() if style else "")
     if reason is not None:
         return reason
     colour = colour or "".join(attributes.get("color", "").lower().split())
     if colour and background:
-        return "same_colour" if colour == background or {colour, background} <= _WHITE else None
-    return "same_colour" if colour in _WHITE and _stands_on_white(element, styled) else None
+        return "same_colour" if colour == background or _are_near(colour, background) else None
+    return "same_colour" if _are_near(colour, "white") and _stands_on_white(element, styled) else None
 
 
 @lru_cache(1_024)
@@ -46,10 +65,12 @@ def _read_style(style: str) -> tuple[HiddenReason | None, str, str]:
     reason: HiddenReason | None = None
     if values.get("display") == "none" or values.get("visibility") in {"hidden", "collapse"}:
         reason = "hidden_element"
-    elif colour == "transparent" or _read_number(values.get("opacity")) == 0:
+    elif colour == "transparent" or _is_faint(values.get("opacity")):
         reason = "transparent"
-    elif _is_tiny(values.get("font-size")):
+    elif _is_tiny(values.get("font-size")) or _NO_SCALE.match(values.get("transform", "")):
         reason = "tiny"
+    elif _is_clipped(values):
+        reason = "clipped"
     elif any(_is_far(values.get(name)) for name in ("left", "top", "text-indent", "margin-left", "right")):
         reason = "off_page"
     return reason, colour, background
@@ -61,6 +82,37 @@ def _read_number(value: str | None) -> float | None:
         return float(match.group(1)) if match else None
     except ValueError:
         return None
+
+
+def _is_clipped(values: Mapping[str, str]) -> bool:
+    if _CLIPPED.match(values.get("clip-path", "")) or _NO_RECTANGLE.match(values.get("clip", "")):
+        return True
+    sizes = (values.get(name) for name in ("height", "max-height", "width", "max-width"))
+    return values.get("overflow") == "hidden" and any(_read_number(size) == 0 for size in sizes)
+
+
+def _is_faint(value: str | None) -> bool:
+    number = _read_number(value)
+    return number is not None and number <= (_FAINT if value and "%" not in value else 100 * _FAINT)
+
+
+def _are_near(one: str, other: str) -> bool:
+    """Whether two colours look the same; unknown ones do not."""
+    first, second = _read_colour(one), _read_colour(other)
+    if first is None or second is None:
+        return False
+    return all(abs(a - b) <= _SAME for a, b in zip(first, second, strict=True))
+
+
+def _read_colour(value: str) -> tuple[int, ...] | None:
+    if value in _COLOURS:
+        return _COLOURS[value]
+    if match := _HEX.fullmatch(value):
+        digits = match.group(1)
+        pairs = [2 * c for c in digits] if len(digits) == 3 else [digits[i : i + 2] for i in (0, 2, 4)]
+        return tuple(int(pair, 16) for pair in pairs)
+    match = _RGB.fullmatch(value)
+    return tuple(map(int, match.groups())) if match else None
 
 
 def _is_tiny(value: str | None) -> bool:
