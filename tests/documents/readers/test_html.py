@@ -137,6 +137,11 @@ def test_html_with_little_in_its_main_element_is_read_as_a_whole() -> None:
         ("style='font-size: 1px !important'", "tiny"),
         ("style='position:absolute; left:-9999px'", "off_page"),
         ("style='color: #FFF'", "same_colour"),
+        ("style='color: #fdfdfd'", "same_colour"),
+        ("style='opacity: 1%'", "transparent"),
+        ("style='clip-path: inset(100%)'", "clipped"),
+        ("style='clip: rect(0 0 0 0)'", "clipped"),
+        ("style='height:0;overflow:hidden'", "clipped"),
         ("style='color:white;background-color:#ffffff'", "same_colour"),
         ("style='color:navy;background:navy'", "same_colour"),
     ],
@@ -233,3 +238,21 @@ def test_deeply_nested_html_does_not_fail() -> None:
 def test_html_without_text_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="no content"):
         parse(b"<!-- nothing -->", LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("sheet", "hidden"),
+    [
+        (".x { display: none }", True),
+        ("p.a, p.x { /* small */ font-size: 0 }", True),
+        ("#n { opacity: 0 }", True),
+        (".y { display: none }", False),
+        ("@media print { .x { display: none } }", False),
+        (".x { display: none } .x { display: block }", False),
+        (".menu .x { display: none }", False),
+    ],
+)
+def test_rules_within_the_page_hide_an_element(sheet: str, hidden: bool) -> None:
+    page = f"<style>{sheet}</style><p>first</p><p class='x b' id=n>second</p>"
+    document = parse(page.encode(), LIMITS)
+    assert [document.text[span.start : span.end] for span in document.hidden] == ["second"] * hidden

@@ -23,6 +23,9 @@ FOUND = {
     "an override in Hebrew": "\u05e9\u05dc\u05d5\u05dd \u202eabc",
     "an embedding to the left without such text": "if access \u2067 then",
     "a Hangul filler as a name": "name: \u3164",
+    "a letter of another alphabet": "p\u0430ssword",
+    "a soft hyphen after one letter": "p\u00adassword",
+    "unusual spaces": "the\u2005gate is\u2004open",
     "annotations": "word\ufff9other\ufffb",
 }
 ORDINARY = {
@@ -44,6 +47,8 @@ ORDINARY = {
     "a text heart": "\u2764\ufe0e",
     "Hangul with fillers": "\u115f\u1161",
     "Mongolian": "\u182e\u180b\u1823",
+    "Russian with a Latin name": "\u041f\u0440\u0438\u0432\u0435\u0442, Acme!",
+    "a thin space at a number": "5\u2009km",
     "ASCII": "plain text",
 }
 

@@ -55,6 +55,10 @@ SECRETS = {
     "Azure storage": f"AccountName=acme;AccountKey={draw(86)}==",
     "assigned key": f'"client_secret": "{draw(32)}"',
     "password": "Root password: Zk8!vQ2mWx",
+    "a prefix of its own": f"acme_{draw(40)}",
+    "a password in a sentence": "Log in as deploy with Blau-Wal77!x and restart.",
+    "a password in a table": "| user | password |\n| --- | --- |\n| deploy | Blau-Wal77!x |",
+    "a PIN": "The code of the safe is 7392.",
     "German password": "Passwort: Blau-Wal77!x",
 }
 ORDINARY = {
@@ -69,6 +73,8 @@ ORDINARY = {
     "the example of JWT": make_jwt("1234567890"),
     "code": "password = os.environ['DB_PASSWORD_2']",
     "code that calls": "password=hash_password(user.Password1)",
+    "the example of a PIN": "The PIN is 1234.",
+    "an exit code": "The exit code is 1001.",
     "a digest": "sha256:" + draw(64, HEX),
     "an id": "0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11",
     "a rule": "Password: at least 12 characters",
