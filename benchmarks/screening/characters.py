@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from random import Random
 
-from benchmarks.screening.samples import CARRIERS, Sample, repeat
+from benchmarks.screening.samples import CARRIERS, Sample, repeat, surround
 
 COUNT = 10
 """Samples of each kind."""
@@ -125,8 +125,8 @@ def make_characters() -> Iterator[Sample]:
     for kind, make in UNKNOWN.items():
         yield from repeat(kind, "zero_width", COUNT, make, known=False)
     for text in FRESH:
-        yield from repeat(
-            "characters: fresh", "zero_width", 1, lambda r, text=text: _insert(r, f" {text}"), known=False
-        )  # type: ignore[misc]
+        random = Random(text)
+        content = surround(_insert(random, f" {text}"), random)
+        yield Sample("characters: fresh", "zero_width", content, known=False)
     for kind, make in ORDINARY.items():
         yield from repeat(f"character-like: {kind}", None, COUNT, make)
