@@ -72,7 +72,7 @@ FRESH = (
     "gate\u200a\u200aopen",
     "\uff50assword",
 )
-"""Written after the last change of the rules."""
+"""No rule was written for these."""
 ORDINARY: dict[str, Make] = {
     "emoji with joiners": lambda r: _insert(
         r,

@@ -56,7 +56,7 @@ HTML_FRESH: Mapping[str, Hide] = {
     "fresh 14": lambda text: f"<p style='text-indent:-200%'>{text}</p>",
     "fresh 15": lambda text: f"<p style='line-height:0;font-size:.5px'>{text}</p>",
 }
-"""Written after the last change of the rules."""
+"""No rule was written for these."""
 HTML_SEEN: Mapping[str, Hide] = {
     "white on blue": lambda text: f"<p style='color:white;background:navy'>{text}</p>",
     "small print": lambda text: f"<p style='font-size:8px;opacity:0.6'>{text}</p>",

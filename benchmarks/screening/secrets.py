@@ -110,7 +110,7 @@ FRESH: tuple[Make, ...] = (
     lambda r: f"(token {draw(r, 32)})",
     lambda r: f'"auth": "{draw(r, 44)}="',
 )
-"""Written after the last change of the rules."""
+"""No rule was written for these."""
 
 
 def _digest(random: Random) -> str:

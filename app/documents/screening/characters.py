@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from app.documents.screening.rules import Finding
 
-INVISIBLE = (
+_INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_RUN = re.compile(f"[{INVISIBLE}]+")
+_RUN = re.compile(f"[{_INVISIBLE}]+")
 
 _MOST = 3
 """Adjacent invisible characters that no ordinary text has, except in an emoji flag."""
@@ -78,9 +79,6 @@ _ODD_SPACE = re.compile("(?<=[a-z,.;:])[\u2000-\u2008\u205f\u1680](?=[a-zA-Z])")
 _FEWEST_SPACES = 2
 _LONGEST_WORD = 60
 
-ODD = "\u2000-\u2008\u205f\u1680" + _OTHERS
-"""Characters that are suspicious between Latin letters."""
-
 _ALWAYS = frozenset("\u17b4\u17b5\u202d\u202e\ufff9\ufffa\ufffb" + "".join(map(chr, range(0x206A, 0x2070))))
 """Overrides of direction, deprecated formatting, and annotations between lines."""
 _JOINERS = frozenset("\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufeff\u00ad\u034f")
@@ -88,18 +86,17 @@ _TO_THE_LEFT = frozenset("\u202b\u2067")
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0")
 
 
-def find_characters(text: str) -> Iterator[Finding]:
-    """Yield the runs of invisible characters that are not part of ordinary writing."""
-    if text.isascii():
-        return
+def _find_invisible(text: str) -> Iterator[Finding]:
     for match in _RUN.finditer(text):
         start, end = match.span()
         if _is_suspicious(text, start, end):
             yield Finding("zero_width", start, end)
-    yield from _find_mixed_words(text)
     for match in re.finditer("\u00ad", text):
         if _is_odd_hyphen(text, match.start()):
             yield Finding("zero_width", *match.span())
+
+
+def _find_odd_spaces(text: str) -> Iterator[Finding]:
     spaces = [match.start() for match in _ODD_SPACE.finditer(text)]
     if len(spaces) >= _FEWEST_SPACES:
         yield Finding("zero_width", spaces[0], spaces[-1] + 1)
@@ -124,6 +121,14 @@ def _is_odd_hyphen(text: str, place: int) -> bool:
     if not _LETTER.match(text, place + 1) or not place or not _LETTER.match(text, place - 1):
         return False
     return place == 1 or not (_LETTER.match(text, place - 2))
+
+
+FINDERS: Final[tuple[tuple[str, Callable[[str], Iterator[Finding]]], ...]] = (
+    (f"[{_INVISIBLE}]", _find_invisible),
+    (f"[a-zA-Z][{_OTHERS}]|[{_OTHERS}][a-zA-Z]", _find_mixed_words),
+    ("[a-z,.;:][\u2000-\u2008\u205f\u1680][a-zA-Z]", _find_odd_spaces),
+)
+"""What finds odd characters, each with a pattern that is in every text in which it can find some."""
 
 
 def replace_lookalikes(text: str) -> str:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import operator
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from app.documents.screening.placeholders import is_random
-from app.documents.screening.rules import Rule
+from app.documents.screening.rules import Flag, Rule
 from app.documents.screening.secret_values import CHECKS
 
 _HERE = Path(__file__).parent
 _RANDOM = 3.0
 """Bits for each character of a secret."""
+_REACH = 1_024
+"""Bytes after its trigger in which most rules match: 256 characters of any script, a thousand of ASCII."""
 
 _APART = r"[\t\r -/:-@\[-`{-~\x{a0}«»‘’“”„‚–—…·]"
 """A character between two words. Classes of all Unicode letters would make the automata a hundred times as large."""
@@ -37,13 +39,15 @@ def read_rules() -> Iterator[Rule]:
         if denied is not None:
             pattern += f"(?:{_WORD}{{0,2}}({denied})(?:{_APART}|\n|$))?"
         check = None if unless is None and denied is None else operator.not_
-        yield Rule(
-            rule["name"], "instructions", tuple(rule["triggers"]), _insert(pattern, given["words"]), check
-        )
+        yield _make(rule, "instructions", _insert(pattern, given["words"]), check)
     for rule in tomllib.loads((_HERE / "secrets.toml").read_text())["rules"]:
         token = rule.get("token")
         pattern = rule["pattern"] if token is None else rf"(?:^|[^0-9A-Za-z_])(?:{token})"
-        yield Rule(rule["name"], "secret", tuple(rule["triggers"]), pattern, _make_check(rule))
+        yield _make(rule, "secret", pattern, _make_check(rule))
+
+
+def _make(rule: Mapping[str, Any], flag: Flag, pattern: str, check: Callable[[str], bool] | None) -> Rule:
+    return Rule(rule["name"], flag, tuple(rule["triggers"]), pattern, rule.get("reach", _REACH), check)
 
 
 def _make_check(rule: Mapping[str, Any]) -> Any:

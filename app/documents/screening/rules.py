@@ -27,6 +27,7 @@ class Rule:
         flag: what a match raises.
         triggers: patterns, at least one of which is in every match; short ones, since all text is compared with them.
         pattern: in the syntax of RE2, which has no backreferences and no look-around.
+        reach: bytes after a trigger that a match can have; of a longer one, the rest is not found.
         check: whether a match counts, by the text of its first group that is not empty.
     """
 
@@ -34,4 +35,5 @@ class Rule:
     flag: Flag
     triggers: tuple[str, ...]
     pattern: str
+    reach: int
     check: Callable[[str], bool] | None = None

@@ -9,7 +9,7 @@ import string
 import orjson
 import pytest
 
-from app.documents.screening.screen import screen
+from app.documents.screening.screen import find, screen
 
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
@@ -59,6 +59,14 @@ SECRETS = {
     "a password in a sentence": "Log in as deploy with Blau-Wal77!x and restart.",
     "a password in a table": "| user | password |\n| --- | --- |\n| deploy | Blau-Wal77!x |",
     "a PIN": "The code of the safe is 7392.",
+    "Sentry": f"sntryu_{draw(64, HEX)}",
+    "Pulumi": f"pul-{draw(40, HEX)}",
+    "Sourcegraph": f"sgp_{draw(16, HEX)}_{draw(40, HEX)}",
+    "Brevo": f"xkeysib-{draw(64, HEX)}-{draw(16)}",
+    "NuGet": f"oy2{draw(43, HEX)}",
+    "LangSmith": f"lsv2_pt_{draw(32, HEX)}_{draw(10, HEX)}",
+    "Perplexity": f"pplx-{draw(48)}",
+    "OpenShift": f"sha256~{draw(43)}",
     "German password": "Passwort: Blau-Wal77!x",
 }
 ORDINARY = {
@@ -77,6 +85,7 @@ ORDINARY = {
     "an exit code": "The exit code is 1001.",
     "a digest": "sha256:" + draw(64, HEX),
     "an id": "0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11",
+    "names with prefixes": "re_compile_all_patterns_of_a_rule_set, secret_values_of_a_tenant",
     "a rule": "Password: at least 12 characters",
     "a long name": "access_token: com.acme.service.tokens.AccessTokenProvider2",
     "an address with a port": "http://db.acme.io:8080/path@2",
@@ -86,6 +95,20 @@ ORDINARY = {
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_secret_is_found(name: str) -> None:
     assert screen(f"Notes on the deployment.\n\n{SECRETS[name]}\n\nAsk the team.") == ["secret"]
+
+
+@pytest.mark.parametrize("before", range(8_100, 8_200, 9))
+def test_a_secret_is_found_wherever_it_stands(before: int) -> None:
+    secret = f"ghp_{draw(36)}"
+    text = "ä " * (before // 3) + secret + " end" * 3_000
+    (finding,) = find(text)
+    assert text[finding.start : finding.end].strip() == secret
+
+
+def test_the_flag_of_a_private_key_covers_all_of_it() -> None:
+    key = KEY.format("RSA ", draw(3_000), "RSA ")
+    (finding,) = find("Notes.\n" * 1_000 + key)
+    assert finding.end - finding.start >= 3_000
 
 
 @pytest.mark.parametrize("name", ORDINARY)
