@@ -190,13 +190,15 @@ begin
   end if;
   if tg_op = 'UPDATE' and old.quarantined <> new.quarantined then
     -- A quarantine reaches back to all versions of the entry, and to chunks of an earlier ingestion with its text. When it
-    -- ends by a release, so does this; if a change ends it, not for texts that were quarantined.
+    -- ends, by a release or by a change in this transaction, versions without flags are found again, except those with a
+    -- text that was quarantined. A release also holds for those with its text, tags and metadata.
     update former_entries v set withheld = new.quarantined
      where v.tenant_id = old.tenant_id
        and (v.id = old.id or v.asset_id = old.asset_id and v.text_hash = old.text_hash)
        and (new.quarantined
-            or v.text_hash = old.text_hash and new.text_hash = old.text_hash and new.metadata = old.metadata
-            or v.text_hash <> old.text_hash and not exists (
+            or old.updated_at < now() and v.text_hash = old.text_hash and v.tags <@ old.tags
+               and (v.asset_id is not null or v.metadata - 'flags' = old.metadata - 'flags')
+            or coalesce(v.metadata -> 'flags', '[]') = '[]' and not exists (
                  select from former_entries q
                   where q.tenant_id = v.tenant_id and q.id = v.id and q.quarantined and q.text_hash = v.text_hash))
        and v.withheld <> new.quarantined;

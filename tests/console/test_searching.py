@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -224,3 +225,15 @@ async def test_a_search_while_typing_leaves_no_record(
     assert page.answer.headers["hx-push-url"] == "/console?query=bell&limit=1"
     assert page.all(".thumbs")
     assert page.all("a[rel=next]")
+
+
+async def test_a_search_as_of_a_past_time_has_its_hits_and_no_facets(browser: Browser, admin: Caller) -> None:
+    await admin.patch("/admin/settings", {"keep_versions_days": 30})
+    entry = await admin.add("the bell tolls at noon")
+    await admin.patch(f"/knowledge/entries/{entry['id']}", {"content": "the horn sounds at noon"})
+    changed = (await admin.get(f"/knowledge/entries/{entry['id']}")).json()["updated_at"]
+    before = (datetime.fromisoformat(changed) - timedelta(microseconds=1)).isoformat()
+    page = await browser.search("bell tolls", mode="keyword", as_of=before)
+    assert page.status == 200
+    assert "the bell tolls at noon" in page.one("#results").text_content()
+    assert not page.all(".facets")

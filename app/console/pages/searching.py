@@ -191,11 +191,13 @@ def lead_to_address(request: Request, address: str) -> Response | None:
 def read_query(form: SearchForm, services: Services, *, explain: bool = False) -> SearchQuery:
     """Read the search from a form, validated as in the API. Raises InvalidInput.
 
-    With `explain`, the result is explained and has facets even if the form does not ask for it.
+    With `explain`, the result is explained and has facets even if the form does not ask for it; a past time has none.
     """
     request = form.request()
     if explain:
-        request |= {"explain": True, "facets": request.get("facets", list(FACETS))}
+        request["explain"] = True
+        if "as_of" not in request:
+            request.setdefault("facets", list(FACETS))
     try:
         return SearchRequest.model_validate(request).to_query(services.search.defaults)
     except ValidationError as error:

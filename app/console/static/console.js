@@ -34,7 +34,7 @@ document.addEventListener("submit", (event) => {
   asked = document.getElementById("query").value.trim();
 });
 
-// "/" focuses the field with data-key="/"; the arrows, j and k go through the results.
+// "/" focuses the field with data-key="/", also where that has the focus and is empty; the arrows, j and k go through the results.
 function focusQuery() {
   const field = document.querySelector('[data-key="/"]');
   if (!field) return false;
@@ -60,7 +60,7 @@ document.addEventListener("keydown", (event) => {
   const down = event.key === "ArrowDown" || (event.key === "j" && !typing);
   const up = event.key === "ArrowUp" || (event.key === "k" && !typing);
   let done = false;
-  if (event.key === "/" && !typing) done = focusQuery();
+  if (event.key === "/" && (!typing || (element.dataset.key === "/" && !element.value))) done = focusQuery();
   else if (element.id === "query" && event.key === "ArrowDown") done = goThroughHits(1, null);
   else if (element.matches(".hit h3 a") && (down || up)) done = goThroughHits(down ? 1 : -1, element);
   else if (!typing && (event.key === "j" || event.key === "k")) done = goThroughHits(1, null);

@@ -76,6 +76,47 @@ async def test_a_text_that_was_replaced_in_quarantine_stays_hidden(
     assert await found(services, keeper, now()) == [CLEAN]
 
 
+SECRET = "ghp_a8Kd93jfLq0PzXc72mNbVt5RwYh1Gu4Es6Qo"
+
+
+@pytest.mark.parametrize(
+    ("flagged", "clean"),
+    [
+        (EntryDraft(content="quiet pond", metadata={"token": SECRET}), EntryDraft(metadata={})),
+        (EntryDraft(content="quiet pond", tags=[SECRET]), EntryDraft(tags=["pond"])),
+    ],
+    ids=["metadata", "tag"],
+)
+async def test_versions_with_a_flagged_field_stay_hidden_after_a_change_ends_the_quarantine(
+    services: Services, keeper: Tenant, flagged: EntryDraft, clean: EntryDraft
+) -> None:
+    await choose(services, keeper, "flag")
+    held = (await services.entries.create(keeper.id, flagged))[0].id
+    before = now()
+    await choose(services, keeper, "quarantine")
+    await services.entries.change(keeper.id, held, EntryDraft(confidence=0.5, title="Pond"))
+    assert (await services.entries.get(keeper.id, held)).quarantined
+    assert await found(services, keeper, before) == []
+    await services.entries.change(keeper.id, held, clean)
+    assert not (await services.entries.get(keeper.id, held)).quarantined
+    assert await found(services, keeper, before) == []
+    assert await texts(services, keeper, held) == []
+
+
+async def test_a_release_shows_no_version_with_another_flagged_field(
+    services: Services, keeper: Tenant
+) -> None:
+    await choose(services, keeper, "flag")
+    draft = EntryDraft(content="quiet pond", tags=[SECRET])
+    held = (await services.entries.create(keeper.id, draft))[0].id
+    before = now()
+    await choose(services, keeper, "quarantine")
+    await services.entries.change(keeper.id, held, EntryDraft(content=ORDER, tags=["pond"]))
+    await services.entries.quarantine.release(keeper.id, entry_ids=[held])
+    assert await found(services, keeper, before) == []
+    assert await texts(services, keeper, held) == []
+
+
 async def test_a_chunk_that_is_quarantined_when_its_file_is_ingested_again_is_hidden_before_too(
     services: Services, keeper: Tenant, run_jobs: RunJobs
 ) -> None:
