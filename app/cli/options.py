@@ -22,13 +22,18 @@ def complete_tenant(incomplete: str) -> list[str]:
 
 
 def find_tenant() -> str:
-    """The tenant of a command that names none; empty where the token of KB_TOKEN determines it."""
+    """The tenant of a command that names none; empty without one, or where the token of KB_TOKEN determines it."""
     from app.cli.target import default_tenant
 
-    if (slug := default_tenant()) is None:
-        raise typer.BadParameter(
-            "is required, unless KB_TENANT or KB_URL is set", param_hint="'--tenant' / '-t'"
-        )
+    return default_tenant() or ""
+
+
+def require_tenant(context: typer.Context, slug: str) -> str:
+    """Check that there is a tenant, but not while a shell completes the line. Raises BadParameter."""
+    from app.cli.target import default_tenant
+
+    if not slug and not context.resilient_parsing and default_tenant() is None:
+        raise typer.BadParameter("is required, unless KB_TENANT or KB_URL is set")
     return slug
 
 
@@ -41,6 +46,7 @@ TenantOption = Annotated[
         help="The tenant; default: KB_TENANT. Omit it with KB_URL.",
         show_default=False,
         default_factory=find_tenant,
+        callback=require_tenant,
         autocompletion=complete_tenant,
     ),
 ]

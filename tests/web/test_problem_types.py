@@ -23,12 +23,13 @@ def test_every_error_of_a_service_has_a_type_and_every_conflict_its_own() -> Non
         for _, kind in inspect.getmembers(errors, inspect.isclass)
         if issubclass(kind, errors.KnowledgeError)
     }
-    # A reranker that fails degrades a search; no caller gets its error.
+    # A reranker that fails degrades a search, and no caller gets its error; only the command line calls other services.
     inside = {
         errors.KnowledgeError,
         errors.ConfigurationError,
         errors.ProviderUnavailable,
         errors.RerankerUnavailable,
+        errors.ServiceUnreachable,
     }
     for kind in kinds - inside:
         found = type_of_error(kind)
