@@ -1,4 +1,4 @@
-"""The methods of each path, over all routers."""
+"""The methods of each path, over all routers, and the method of a request."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from fastapi import FastAPI
+from starlette.types import Scope
+
+SENT = "knowledge.sent_method"
+"""The key of a request's scope with the method that was sent, where the request is served as another."""
 
 
 class MethodTable:
@@ -39,3 +43,8 @@ class MethodTable:
         return {
             path: re.compile(re.sub(r"\{[^{}]+\}", "[^/]+", path)) for path in self._methods if "{" in path
         }
+
+
+def is_head(scope: Scope) -> bool:
+    """Whether a request asks for the headers only: HEAD is served as GET, and must not change anything."""
+    return bool(scope.get(SENT, scope["method"]) == "HEAD")

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import httpx
 import pytest
+from fastapi import FastAPI
 
 from app.auth.sign_in_link import VALID_SECONDS, SignInLink, is_loopback
+from tests.fixtures.http.callers import Caller
+
+PATH = "/console/sign-in/once"
+
+
+@pytest.fixture
+def key(app: FastAPI, admin: Caller) -> Iterator[str]:
+    """The key of a link to the admin's token."""
+    link = SignInLink(admin.token)
+    app.state.sign_in_link = link
+    yield link.issue()
+    del app.state.sign_in_link
 
 
 def test_a_key_is_exchanged_once() -> None:
@@ -45,3 +61,18 @@ def test_a_key_expires() -> None:
 )
 def test_only_addresses_of_this_machine_are_loopback(host: str | None, near: bool) -> None:
     assert is_loopback(host) is near
+
+
+async def test_head_neither_uses_the_link_nor_tells_whether_it_is_valid(app: FastAPI, key: str) -> None:
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://console.test") as browser:
+        asked = [await browser.head(PATH, params={"key": sent}) for sent in (key, key, f"{key}x")]
+        for answer in asked:
+            assert (answer.status_code, answer.content) == (200, b"")
+            assert "set-cookie" not in answer.headers
+        assert len({answer.headers["content-length"] for answer in asked}) == 1
+        signed_in = await browser.get(PATH, params={"key": key})
+        assert (signed_in.status_code, signed_in.headers["location"]) == (303, "/console")
+        assert "set-cookie" in signed_in.headers
+        told = await browser.head(PATH, params={"key": key})
+        assert "set-cookie" not in told.headers

@@ -2,45 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, get_args, get_type_hints
 from uuid import UUID, uuid4
 
 import pytest
 
 from app.cli.main import command as program
-from tests.cli.conftest import CommandLine, clean_environment, restored_logging
+from tests.cli.conftest import CommandLine, Result, clean_environment, restored_logging
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.database.seeded import Seeded
-from tests.isolation.holdings import replace_cursor_id
+from tests.isolation.holdings import replace_cursor_id, snapshot
 
 __all__ = ["clean_environment", "restored_logging"]
 
 
-Takes = Callable[[Mapping[str, Any]], bool]
+Spot = tuple[tuple[str, ...], str]
+"""A command, and the name of one of its parameters."""
+
+ENTRY, ASSET, NAME = "ENTRY", "ASSET", "NAME"
+"""What stands for the id of an entry, the id of an asset, and the external id of an entry."""
+
+CALLS: Mapping[Spot, tuple[tuple[str, ...], ...]] = {
+    (("why-not",), "entry"): (("why-not", ENTRY, "harbour"), ("why-not", NAME, "harbour")),
+    (("related",), "entry_id"): (("related", ENTRY),),
+    (("add",), "parent_id"): (("add", "A part of it.", "--parent", ENTRY),),
+    (("add",), "source_ids"): (("add", "Derived from it.", "--source-id", ENTRY),),
+    (("add",), "superseded_by_id"): (("add", "Replaced by it.", "--superseded-by", ENTRY),),
+    (("get",), "entry"): (
+        *(("get", ENTRY), ("get", NAME), ("get", "--asset", ASSET)),
+        *(("get", "--text", ENTRY), ("get", "--text", NAME), ("get", "--asset", "--text", ASSET)),
+    ),
+    (("list",), "asset"): (("list", "--asset", ASSET),),
+    (("edit",), "entry"): (("edit", ENTRY, "--title", "Changed"), ("edit", NAME, "--title", "Changed")),
+    (("edit",), "parent_id"): (("edit", "bell", "--parent", ENTRY),),
+    (("edit",), "source_ids"): (("edit", "bell", "--source-id", ENTRY),),
+    (("edit",), "superseded_by_id"): (("edit", "bell", "--superseded-by", ENTRY),),
+    (("delete",), "ids"): (
+        *(("delete", "--yes", ENTRY), ("delete", "--yes", NAME), ("delete", "--yes", "--asset", ASSET)),
+    ),
+    (("erase",), "asset"): (("erase", "--yes", "--asset", ASSET),),
+    (("erase",), "entry"): (("erase", "--yes", "--entry", ENTRY),),
+    (("quarantine", "release"), "ids"): (
+        ("quarantine", "release", ENTRY),
+        ("quarantine", "release", "--asset", ASSET),
+    ),
+}
+"""The calls of each command for each of its parameters that takes an id."""
+
+FORMS: tuple[tuple[str, ...], ...] = ((), ("--json",))
+CASES = [
+    (call, form)
+    for calls in CALLS.values()
+    for call in calls
+    for form in FORMS
+    if not (form and "--text" in call)
+]
+"""Each call as text and as JSON; `--text` is not allowed with `--json`."""
+
+DESTRUCTIVE = ("delete", "erase", "quarantine")
+"""Commands that are not run with an id of their own tenant: later tests need what they remove."""
+
+TIMES = re.compile(r'("(?:query_time|waiting)_ms": ?)\d+')
 
 
-CHANGES = {("erase",): ("--entry",), ("quarantine", "release"): ()}
-"""Commands that change what they name, with the option before the id: none is run with an id of its own tenant."""
+def takes_id(name: str, kind: Any, metavar: str) -> bool:
+    """Whether a parameter takes ids; a text that may also be an external id says so in its help."""
+    return kind is UUID or any(takes_id(name, k, "") for k in get_args(kind)) or metavar in ("ID", "ID...")
 
 
-def takes_id(parameters: Mapping[str, Any]) -> bool:
-    return any(kind is UUID or UUID in get_args(kind) for kind in parameters.values())
+def takes_cursor(name: str, kind: Any, metavar: str) -> bool:
+    return name == "cursor"
 
 
-def takes_cursor(parameters: Mapping[str, Any]) -> bool:
-    return "cursor" in parameters
-
-
-def list_commands(takes: Takes, group: Any = None, way: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """The commands with a parameter that satisfies the condition; it receives the types by name."""
-    found = []
+def list_spots(
+    takes: Callable[[str, Any, str], bool], group: Any = None, way: tuple[str, ...] = ()
+) -> Iterator[Spot]:
+    """The parameters of commands that satisfy the condition."""
     for name, inner in (program() if group is None else group).commands.items():
-        if inner.callback is not None and takes(get_type_hints(inner.callback)):
-            found.append((*way, name))
+        kinds = {} if inner.callback is None else get_type_hints(inner.callback)
+        for parameter in inner.params:
+            if takes(parameter.name, kinds.get(parameter.name), parameter.metavar or ""):
+                yield (*way, name), parameter.name
         if hasattr(inner, "commands"):
-            found += list_commands(takes, inner, (*way, name))
-    return found
+            yield from list_spots(takes, inner, (*way, name))
 
 
 @pytest.fixture
@@ -58,36 +104,70 @@ def knowledge(
 
 
 @pytest.fixture
-async def entries(seeded: Seeded) -> dict[str, str]:
-    """An entry of each tenant that has relations."""
-    sql = "select parent_id from entries where tenant_id = $1 and parent_id is not null and source_ids = '{}'"
+async def held(seeded: Seeded) -> dict[str, dict[str, str]]:
+    """An entry of each tenant that has relations, its external id, which differs, and an asset with chunks.
+
+    Another entry of each tenant has the external id `bell`.
+    """
+    found = {}
+    rename = """update entries set external_id = $3 where tenant_id = $1 and content like $2
+                   and external_id is distinct from $3"""
     async with connected(seeded.database.superuser_dsn) as superuser:
-        tenants = {"first": seeded.first, "second": seeded.second}
-        return {slug: str(await superuser.fetchval(sql, tenant)) for slug, tenant in tenants.items()}
+        for slug, tenant in {"first": seeded.first, "second": seeded.second}.items():
+            await superuser.execute(rename, tenant, "Ships wait%", f"ships of {slug}")
+            await superuser.execute(rename, tenant, "The harbour bell%", "bell")
+            sql = "select parent_id from entries where tenant_id = $1 and external_id = 'bell'"
+            entry = await superuser.fetchval(sql, tenant)
+            sql = "select asset_id from entries where tenant_id = $1 and asset_id is not null limit 1"
+            asset = await superuser.fetchval(sql, tenant)
+            found[slug] = {ENTRY: str(entry), ASSET: str(asset), NAME: f"ships of {slug}"}
+    return found
 
 
-def test_commands_that_take_an_id_are_found() -> None:
-    assert ("related",) in list_commands(takes_id)
-    assert list_commands(takes_cursor) == [("search",)], "teach the test below how to get its cursor"
+@pytest.fixture
+async def unchanged(seeded: Seeded, held: dict[str, dict[str, str]]) -> AsyncIterator[None]:
+    """Checks after the test that the second tenant's data are as before."""
+    async with connected(seeded.database.superuser_dsn) as superuser:
+        before = await snapshot(superuser, seeded.second)
+        yield
+        assert await snapshot(superuser, seeded.second) == before
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
-@pytest.mark.parametrize("command", list_commands(takes_id), ids=" ".join)
+def run(
+    knowledge: CommandLine, call: tuple[str, ...], ids: Mapping[str, str], form: tuple[str, ...]
+) -> Result:
+    """The result of a call by the first tenant, without the ids and the times that it took."""
+    found = knowledge(*(ids.get(part, part) for part in call), "--tenant", "first", *form)
+    assert found.status != 2, found.err
+    texts = []
+    for text in (found.out, found.err):
+        for kind, given in ids.items():
+            text = text.replace(given, kind)
+        texts.append(TIMES.sub(r"\1N", text))
+    return Result(found.status, *texts)
+
+
+def test_every_parameter_that_takes_an_id_has_a_call() -> None:
+    assert set(list_spots(takes_id)) == set(CALLS)
+    cursors = [(("search",), "cursor"), (("list",), "cursor")]
+    assert list(list_spots(takes_cursor)) == cursors, "teach the tests below how to get its cursor"
+
+
+@pytest.mark.parametrize(("call", "form"), CASES, ids=lambda words: " ".join(words) or "text")
 def test_command_treats_another_tenants_id_like_an_unknown_one(
-    knowledge: CommandLine, entries: dict[str, str], command: tuple[str, ...], form: tuple[str, ...]
+    knowledge: CommandLine,
+    held: dict[str, dict[str, str]],
+    unchanged: None,
+    call: tuple[str, ...],
+    form: tuple[str, ...],
 ) -> None:
-    unknown = str(uuid4())
-    results = []
-    for entry_id in (unknown, entries["second"]):
-        extra = ("--yes",) if command == ("erase",) else ()
-        found = knowledge(*command, *CHANGES.get(command, ()), entry_id, "--tenant", "first", *extra, *form)
-        assert found.status != 2, found.err
-        results.append((found.status, found.out.replace(entry_id, "ID"), found.err.replace(entry_id, "ID")))
-    assert results[0] == results[1]
-    if command in CHANGES:
-        return
-    own = knowledge(*command, entries["first"], "--tenant", "first", *form)
-    assert (own.status, own.out) != results[0][:2]
+    unknown = {ENTRY: str(uuid4()), ASSET: str(uuid4()), NAME: "ships of none"}
+    result = run(knowledge, call, unknown, form)
+    assert run(knowledge, call, held["second"], form) == result
+    if call[0] not in DESTRUCTIVE:
+        own = run(knowledge, call, held["first"], form)
+        assert own.status == 0, own.err
+        assert own != result
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
@@ -107,3 +187,21 @@ def test_search_treats_another_tenants_cursor_like_an_unknown_one(
     own = knowledge(*search, "--tenant", "first", "--cursor", cursors["first"], *form)
     assert own.status == 0
     assert pages["first"]["results"][0]["id"] not in own.out
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize("what", [(), ("--assets",)], ids=["entries", "assets"])
+def test_list_treats_another_tenants_cursor_like_an_unknown_one(
+    knowledge: CommandLine, what: tuple[str, ...], form: tuple[str, ...]
+) -> None:
+    """A cursor of a list is a position: any time and any id continue the caller's own list."""
+    shown = ("list", *what, "--limit", "1")
+    pages = {slug: knowledge(*shown, "--tenant", slug, "--json").json for slug in ("first", "second")}
+    cursor = pages["second"]["next_cursor"]
+    unknown = replace_cursor_id(cursor, {pages["second"]["items"][0]["id"]})
+    results = [knowledge(*shown, "--tenant", "first", "--cursor", c, *form) for c in (unknown, cursor)]
+    assert results[0] == results[1]
+    assert results[0].status == 0
+    own = knowledge(*shown, "--tenant", "first", "--cursor", pages["first"]["next_cursor"], *form)
+    assert own.status == 0
+    assert pages["first"]["items"][0]["id"] not in own.out

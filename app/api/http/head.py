@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.web.methods import SENT
+
 
 async def serve_as_get(serve: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve HEAD as the GET of its path, without the body."""
@@ -17,7 +19,7 @@ async def serve_as_get(serve: ASGIApp, scope: Scope, receive: Receive, send: Sen
             ended = True
             await send({"type": "http.response.body", "body": b""})
 
-    inner = {**scope, "method": "GET"}
+    inner = {**scope, "method": "GET", SENT: "HEAD"}
     try:
         await serve(inner, receive, send_head)
     finally:

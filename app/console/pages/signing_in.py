@@ -13,6 +13,7 @@ from app.console.rendering import render
 from app.console.session import COOKIE, HOME, PLATFORM, SIGN_IN, console_router, local_page
 from app.errors import Forbidden, Unauthenticated
 from app.web.access import Parts, authenticate
+from app.web.methods import is_head
 
 router = console_router(None)
 
@@ -56,7 +57,12 @@ async def sign_in(
 
 @router.get("/sign-in/once")
 async def sign_in_once(request: Request, key: str = "") -> Response:
-    """Sign in with the link that `knowledge serve --demo` printed; only a browser on the same machine can."""
+    """Sign in with the link that `knowledge serve --demo` printed; only a browser on the same machine can.
+
+    HEAD has no effect and does not tell whether the key is valid: previews of links send it.
+    """
+    if is_head(request.scope):
+        return render(request, "pages/sign_in.html", next=HOME, refusal=None)
     link: SignInLink | None = getattr(request.app.state, "sign_in_link", None)
     is_near = request.client is not None and is_loopback(request.client.host)
     token = link.redeem(key) if link is not None and is_near else None

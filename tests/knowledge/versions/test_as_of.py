@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -117,6 +118,19 @@ async def test_pages_of_a_search_stay_in_the_past(services: Services, keeper: Te
         await services.search.search(
             keeper.id, SearchQuery(query="harbour", cursor=first.metadata.next_cursor, as_of=now())
         )
+
+
+async def test_a_cursor_with_filters_needs_as_of_too(services: Services, keeper: Tenant) -> None:
+    await write(services, keeper, *(f"harbour {n}" for n in range(3)))
+    query = SearchQuery(query="harbour", mode="keyword", limit=2, as_of=now(), include_superseded=True)
+    first = await services.search.search(keeper.id, query)
+    later = replace(query, cursor=first.metadata.next_cursor)
+    for partial in (replace(later, as_of=None), replace(later, include_superseded=False)):
+        with pytest.raises(InvalidInput, match="another search"):
+            await services.search.search(keeper.id, partial)
+    for accepted in (later, replace(later, as_of=None, include_superseded=False)):
+        (hit,) = await services.search.search(keeper.id, accepted)
+        assert hit.validity is not None
 
 
 @pytest.mark.parametrize(
