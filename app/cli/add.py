@@ -16,6 +16,7 @@ from app.cli.target import choose_target
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
+    from app.knowledge.entries.drafts import EntryDraft
 
 
 def register(app: typer.Typer) -> None:
@@ -71,10 +72,10 @@ def add(
         is_verified=is_verified,
         external_id=external_id,
     )
-    from app.web.models.entries import NewEntry
-
-    fields.check_draft(NewEntry, wanted)
-    found = call(target, "add", {"fields": wanted}, answer, doing="storing the entry")
+    arguments = {"fields": wanted}
+    found = call(
+        target, "add", arguments, answer, check=lambda: _read_draft(wanted), doing="storing the entry"
+    )
     if as_json:
         print_json(found)
         return
@@ -85,9 +86,14 @@ def add(
 
 async def answer(knowledge: Knowledge, arguments: Mapping[str, Any]) -> Any:
     """Store the entry. Raises KnowledgeError."""
-    from app.web.models.entries import NewEntry
-
-    draft = fields.read_draft(NewEntry, arguments["fields"])
+    draft = _read_draft(arguments["fields"])
     tenant = await knowledge.tenants.find(arguments["tenant"])
     entry, created = await knowledge.entries.create(tenant.id, draft, actor=ACTOR)
     return {"created": created, "entry": entry}
+
+
+def _read_draft(wanted: Mapping[str, Any]) -> EntryDraft:
+    """The draft of a new entry. Raises InvalidInput."""
+    from app.web.models.entries import NewEntry
+
+    return fields.read_draft(NewEntry, wanted)

@@ -33,14 +33,21 @@ def call(
     answer: Answer,
     *,
     opening: Open = open_service,
+    check: Callable[[], object] | None = None,
     doing: str | None = None,
 ) -> Any:
-    """The result of a command, in JSON. `opening` opens what `answer` needs in this process. Raises KnowledgeError."""
+    """The result of a command, in JSON. `opening` opens what `answer` needs in this process. Raises KnowledgeError.
+
+    `check` refuses invalid arguments before anything is opened. A service that runs here checks them itself: this
+    process then loads no module of the database, so the command stays fast.
+    """
     if isinstance(target, Local):
         settings = target.settings
         asked = {"tenant": target.slug, **arguments}
 
         async def work() -> Any:
+            if check is not None:
+                check()
             async with opening(settings) as services:
                 return _plain(await answer(services, asked))
 
@@ -50,6 +57,8 @@ def call(
     async def request() -> Any:
         from app.cli.remote.knowledge import open_remote
 
+        if check is not None:
+            check()
         async with open_remote(remote) as knowledge:
             return _plain(await answer(knowledge, {"tenant": "", **arguments}))
 

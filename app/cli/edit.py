@@ -17,6 +17,7 @@ from app.errors import InvalidInput
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
+    from app.knowledge.entries.drafts import EntryDraft
 
 EMPTY: Mapping[str, Any] = {
     "title": None,
@@ -99,11 +100,10 @@ def edit(
     _clear(wanted, clear or [])
     if not wanted:
         raise InvalidInput.of("options", "name at least one field to change")
-    from app.web.models.entries import EntryPatch
-
-    fields.check_draft(EntryPatch, wanted)
     arguments = {"entry": entry, "fields": wanted, "if_version": if_version}
-    changed = call(target, "edit", arguments, answer, doing="changing the entry")
+    changed = call(
+        target, "edit", arguments, answer, check=lambda: _read_draft(wanted), doing="changing the entry"
+    )
     if as_json:
         print_json(changed)
     else:
@@ -123,11 +123,16 @@ def _clear(wanted: dict[str, Any], names: list[str]) -> None:
 
 async def answer(knowledge: Knowledge, arguments: Mapping[str, Any]) -> Any:
     """Change the entry. Raises KnowledgeError."""
-    from app.web.models.entries import EntryPatch
-
-    draft = fields.read_draft(EntryPatch, arguments["fields"])
+    draft = _read_draft(arguments["fields"])
     tenant = await knowledge.tenants.find(arguments["tenant"])
     entry_id = await fields.find_id(knowledge, tenant.id, arguments["entry"])
     return await knowledge.entries.change(
         tenant.id, entry_id, draft, if_version=arguments["if_version"], actor=ACTOR
     )
+
+
+def _read_draft(wanted: Mapping[str, Any]) -> EntryDraft:
+    """The draft of a change. Raises InvalidInput."""
+    from app.web.models.entries import EntryPatch
+
+    return fields.read_draft(EntryPatch, wanted)

@@ -103,11 +103,6 @@ def read_draft(model: type[Model], fields: Mapping[str, Any]) -> EntryDraft:
         raise InvalidInput(field_errors({**e, "loc": ("body", *e["loc"])} for e in found)) from None
 
 
-def check_draft(model: type[Model], fields: Mapping[str, Any]) -> None:
-    """Raise InvalidInput for invalid fields, before anything is opened."""
-    read_draft(model, fields)
-
-
 async def find_id(knowledge: Knowledge, tenant_id: UUID, given: str) -> UUID:
     """The id of an entry that is given by its id or its external id. Raises EntryNotFound."""
     try:

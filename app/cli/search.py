@@ -111,9 +111,10 @@ def search(
         # The output for people shows the ranks, too.
         "explain": explain or not as_json,
     }
-    query.read_query(wanted)  # an invalid query fails before anything is opened
     arguments = {"query": wanted, "lines": None if as_json else {"explain": explain}}
-    found = call(target, "search", arguments, answer, doing="searching")
+    found = call(
+        target, "search", arguments, answer, check=lambda: query.read_query(wanted), doing="searching"
+    )
     if as_json:
         print_json(found)
         return

@@ -81,8 +81,10 @@ def why_not(
         "similarity_threshold": threshold,
         "include_superseded": superseded,
     }
-    query.read_query(wanted)  # an invalid query fails before anything is opened
-    found = call(target, "why-not", {"entry": entry, "query": wanted}, answer, doing="searching")
+    arguments = {"entry": entry, "query": wanted}
+    found = call(
+        target, "why-not", arguments, answer, check=lambda: query.read_query(wanted), doing="searching"
+    )
     if as_json:
         print_json(found)
         return

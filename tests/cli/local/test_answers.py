@@ -78,6 +78,11 @@ def test_search_has_the_same_result_from_the_service(both: Both, arguments: tupl
         ("related", "01890000-0000-7000-8000-000000000000", "-t", "harbour", "-n", "21"),
         ("related", "01890000-0000-7000-8000-000000000000", "-t", "nobody"),
         ("token", "--role", "reader", "-t", "nobody"),
+        ("why-not", "unknown-1", "", "-t", "harbour", "--json"),
+        ("add", "text", "-t", "harbour", "--confidence", "2", "--type", "chunk", "--json"),
+        ("edit", "unknown-1", "-t", "harbour", "--confidence", "2"),
+        ("get", "unknown-1", "-t", "harbour"),
+        ("list", "-t", "harbour", "-n", "0"),
     ],
     ids=" ".join,
 )
@@ -103,3 +108,21 @@ def test_a_token_is_for_the_tenant_that_the_service_finds(both: Both) -> None:
     asked, opened = run_command(*arguments), both.open(*arguments)
     assert not asked.opened
     assert json.loads(asked.out)["tenant_id"] == opened.json["tenant_id"]
+
+
+def test_entries_are_listed_read_and_explained_by_the_service(both: Both) -> None:
+    items = json.loads(both.compare("list", "-t", both.tenant, "--json").out)["items"]
+    entry_id = items[0]["id"]
+    assert entry_id in both.compare("get", entry_id, "-t", both.tenant, "--json").out
+    why = both.compare("why-not", entry_id, "mooring", "-t", both.tenant, "--tag", "nothing")
+    assert why.out.startswith("not among the results\n")
+
+
+def test_entries_are_written_by_the_service(both: Both) -> None:
+    for arguments in (
+        ("add", "The pilot boards at the buoy.", "--external-id", "pilot-1"),
+        ("edit", "pilot-1", "--title", "Pilot"),
+        ("delete", "pilot-1", "--yes"),
+    ):
+        done = run_command(*arguments, "-t", both.tenant)
+        assert (done.status, done.opened) == (0, False), (arguments, done)
