@@ -62,7 +62,7 @@ class Forbidden(KnowledgeError):
 
 
 class Quarantined(Forbidden):
-    """A quarantined text, and a caller who could not correct it."""
+    """A quarantined text, and an agent, or a caller who could not correct it."""
 
 
 class NotFound(KnowledgeError):

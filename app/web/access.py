@@ -76,7 +76,10 @@ class Caller:
 
     @property
     def sees_quarantined(self) -> bool:
-        """Whether the caller may read what is in quarantine: those who can correct it may, and readers may not."""
+        """Whether the caller may read what is in quarantine over HTTP and in the console: those who can correct it.
+
+        The tools of MCP do not ask: agents get no quarantined text, whatever their role.
+        """
         return self.principal.has(Role.CREATOR)
 
 

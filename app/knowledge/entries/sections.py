@@ -69,21 +69,19 @@ class SectionReader:
         heading: str | None = None,
         start: int | None = None,
         length: int = READ_LENGTH,
-        include_quarantined: bool = False,
     ) -> ReadPart:
         """Read at most `length` characters (1 to 100,000) of a page, of the section of a heading, or from `start`.
 
         A heading is found by a part of it, in any case. Without any of the three, the text is read from its beginning.
-        Raises AssetNotFound, TextNotReady, Quarantined if a part of the text is in quarantine, without
-        `include_quarantined`, and InvalidInput for a page or heading that the text does not have.
+        Raises AssetNotFound, TextNotReady, Quarantined if a part of the text is in quarantine, and InvalidInput for a
+        page or heading that the text does not have.
         """
         if sum(place is not None for place in (page, heading, start)) > 1:
             raise InvalidInput.of("start", "must be omitted with page or heading, which exclude each other")
         if not 0 <= (start or 0) <= MAX_POSITION or not 1 <= length <= MAX_PART:
             raise InvalidInput.of("start", "must be a position in the text")
         async with self._database.tenant_session(tenant_id) as session:
-            if not include_quarantined:
-                await require_released(session, asset_id)
+            await require_released(session, asset_id)
             if page is not None:
                 span = await _find_page(session, asset_id, page)
             elif heading is not None:
@@ -94,8 +92,9 @@ class SectionReader:
             part = await db.fetch_text_part(session, asset_id, span.start, size)
             unasked = page is None and heading is None and start is None
             contents = await db.list_contents(session, asset_id, MAX_CONTENTS) if unasked else ()
-            if not include_quarantined:  # again: another transaction may have put it there in the meantime
-                await require_released(session, asset_id)
+            await require_released(
+                session, asset_id
+            )  # again: another transaction may have put it there since
         if part is None:
             raise AssetNotFound("there is no asset with this id")
         if part.text is None or part.total is None:

@@ -18,8 +18,12 @@ from app.knowledge.quarantine.releases import find_released, note_releases
 MAX_RELEASED = 1_000
 """Most ids in one release."""
 
-HELD_ENTRY = "the entry is in quarantine: this requires the role creator or tenant_admin"
-HELD_ASSET = "a part of the text is in quarantine: this requires the role creator or tenant_admin"
+_WAY_OUT = (
+    "the tools of agents do not return it; a creator or tenant_admin can read it in the console or over HTTP, and an"
+    " admin can release it there"
+)
+HELD_ENTRY = f"the entry is in quarantine: {_WAY_OUT}"
+HELD_ASSET = f"a part of the text is in quarantine: {_WAY_OUT}"
 
 
 async def require_released(session: TenantSession, asset_id: UUID) -> None:

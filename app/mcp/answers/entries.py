@@ -1,8 +1,9 @@
-"""The result of kb_get."""
+"""The result of kb_get, and a written entry in the results of kb_add and kb_update."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from typing import Any
 
 from app.db.queries.knowledge.entries import Entry
 from app.errors import InvalidInput
@@ -22,8 +23,7 @@ def answer_entry(entry: Entry, start: int) -> ToolAnswer:
     part = entry.content[start : start + READ_LENGTH]
     end = start + len(part)
     marker = Marker(texts_of(entry))
-    hidden = ["QUARANTINED"] if entry.quarantined else []
-    facts = [*list_facts(entry), f"version {entry.version}", f"id {entry.id}", *mark_of(entry), *hidden]
+    facts = [*list_facts(entry), f"version {entry.version}", f"id {entry.id}", *mark_of(entry)]
     cut = f" Characters {start} to {end} of {total}." if len(part) < total else ""
     more = f" Continue with start {end}." if end < total else ""
     citation = cite(entry)
@@ -37,3 +37,25 @@ def answer_entry(entry: Entry, start: int) -> ToolAnswer:
     }
     text = marker.enclose("\n".join([*write_lines(entry), part]))
     return ToolAnswer(f"{', '.join(facts)}.{cut}{more} {marker.notice}\n\n{text}", structured)
+
+
+def show_written(entry: Entry) -> dict[str, Any]:
+    """The entry in plain JSON; of one in quarantine, only its id, version, flags and state."""
+    if not entry.quarantined:
+        return to_json(entry)
+    return {
+        "id": str(entry.id),
+        "version": entry.version,
+        "flags": flags_of(entry.metadata),
+        "quarantined": True,
+    }
+
+
+def describe_state(entry: Entry) -> str:
+    """In sentences: whether searches find the entry, and who can release it."""
+    if not entry.quarantined:
+        return f"Keyword search: ready; semantic search: {entry.embedding_status}."
+    return (
+        f"It is in quarantine (SUSPICIOUS: {', '.join(flags_of(entry.metadata))}): searches do not find it, and tools"
+        " do not return its text. An admin can release it in the console or over HTTP."
+    )

@@ -76,13 +76,19 @@ class SearchAnswerModel(BaseModel):
     budget: BudgetModel | None
 
 
+class WrittenEntryModel(EntryModel):
+    """The entry as it is stored now; while it is in quarantine, only its id, version, flags and `quarantined`."""
+
+    flags: list[Flag] = Field([], description="Suspicious content, named of an entry in quarantine only.")
+
+
 class AddedModel(BaseModel):
     """The outcome of storing an entry."""
 
     status: Literal["created", "existing"] = Field(
         description="existing: the entry existed, and its fields were updated."
     )
-    entry: EntryModel
+    entry: WrittenEntryModel
 
 
 class DeletedModel(BaseModel):
@@ -177,4 +183,17 @@ def search_output_schema(
     answer = schema if place is None else schema["properties"][place]["anyOf"][0]
     answer["properties"]["results"]["items"]["required"] = [*MAIN_FIELDS, "citation", "content_cut", "flags"]
     answer["properties"]["metadata"]["required"] = list(MAIN_METADATA)
+    return schema
+
+
+def written_output_schema(
+    model: type[BaseModel] = WrittenEntryModel, place: str | None = None
+) -> dict[str, Any]:
+    """The schema of `model`, with a written entry at `place`, None: the model itself.
+
+    Of the fields of an entry, one in quarantine has the main ones and `flags`.
+    """
+    schema = output_schema(model)
+    entry = schema if place is None else schema["properties"][place]
+    entry["required"] = ["id", "version", "quarantined"]
     return schema

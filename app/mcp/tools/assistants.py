@@ -48,17 +48,16 @@ async def _fetch(arguments: FetchArguments, call: Call) -> ToolAnswer:
 
 
 async def _read_around(call: Call, entry: Entry, citation: Citation) -> tuple[str, dict[str, str]]:
-    """The text of a passage's document with the passage in its middle, and which part of the document it is."""
+    """The text of a passage's document with the passage in its middle, and which part of the document it is.
+
+    Of a document with a quarantined passage, the passage alone.
+    """
     assert entry.asset_id is not None
     middle = ((citation.char_start or 0) + (citation.char_end or 0)) // 2
     start = max(0, middle - FETCH_LENGTH // 2)
     try:
         part = await call.services.sections.read(
-            call.tenant_id,
-            entry.asset_id,
-            start=start,
-            length=FETCH_LENGTH,
-            include_quarantined=call.caller.sees_quarantined,
+            call.tenant_id, entry.asset_id, start=start, length=FETCH_LENGTH
         )
     except (TextNotReady, Quarantined):
         return entry.content, {}

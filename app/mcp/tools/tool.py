@@ -45,10 +45,8 @@ class Call:
         return self.caller.subject
 
     async def read_entry(self, entry_id: UUID) -> Entry:
-        """An entry of the caller's tenant. Raises EntryNotFound, and Quarantined for a reader."""
-        return await self.services.entries.read(
-            self.tenant_id, entry_id, include_quarantined=self.caller.sees_quarantined
-        )
+        """An entry of the caller's tenant. Raises EntryNotFound, and Quarantined, whatever the caller's role."""
+        return await self.services.entries.read(self.tenant_id, entry_id)
 
     async def read_document(
         self,
@@ -61,12 +59,7 @@ class Call:
         """A document of the caller's tenant and a part of its text. Raises as SectionReader.read does."""
         asset = await self.services.assets.get(self.tenant_id, asset_id)
         part = await self.services.sections.read(
-            self.tenant_id,
-            asset_id,
-            page=page,
-            heading=heading,
-            start=start,
-            include_quarantined=self.caller.sees_quarantined,
+            self.tenant_id, asset_id, page=page, heading=heading, start=start
         )
         return asset, part
 

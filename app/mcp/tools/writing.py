@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from app.auth.principal import Role
+from app.mcp.answers.entries import describe_state, show_written
 from app.mcp.answers.tool_answer import ToolAnswer, to_json
 from app.mcp.schemas.flattening import output_schema
-from app.mcp.schemas.models import AddedModel, DeletedModel
+from app.mcp.schemas.models import AddedModel, DeletedModel, written_output_schema
 from app.mcp.schemas.writing import BulkArguments, DeleteArguments, UpdateArguments
 from app.mcp.tools.tool import Call, make_tool
 from app.web.bulk import write_entries
-from app.web.models.entries import BulkResponse, EntryModel, NewEntry
+from app.web.models.entries import BulkResponse, NewEntry
 
 
 async def _add(arguments: NewEntry, call: Call) -> ToolAnswer:
     entry, new = await call.services.entries.create(call.tenant_id, arguments.draft(), actor=call.subject)
     status = "created" if new else "existing"
     said = "Stored as a new entry" if new else "The entry existed already and has the given fields now"
-    text = f"{said}: id {entry.id}. Keyword search: ready; semantic search: {entry.embedding_status}."
-    return ToolAnswer(text, to_json({"status": status, "entry": entry}))
+    text = f"{said}: id {entry.id}. {describe_state(entry)}"
+    return ToolAnswer(text, {"status": status, "entry": show_written(entry)})
 
 
 async def _import(arguments: BulkArguments, call: Call) -> ToolAnswer:
@@ -37,7 +38,7 @@ async def _update(arguments: UpdateArguments, call: Call) -> ToolAnswer:
         call.tenant_id, arguments.entry_id, arguments.draft(), if_version=versions, actor=call.subject
     )
     text = f"The entry has the given fields now: id {entry.id}, version {entry.version}."
-    return ToolAnswer(f"{text} Semantic search: {entry.embedding_status}.", to_json(entry))
+    return ToolAnswer(f"{text} {describe_state(entry)}", show_written(entry))
 
 
 async def _delete(arguments: DeleteArguments, call: Call) -> ToolAnswer:
@@ -57,7 +58,7 @@ TOOLS = (
         Role.CREATOR,
         NewEntry,
         _add,
-        output_schema(AddedModel),
+        written_output_schema(AddedModel, "entry"),
         effect="changes",
     ),
     make_tool(
@@ -80,7 +81,7 @@ TOOLS = (
         Role.CREATOR,
         UpdateArguments,
         _update,
-        output_schema(EntryModel),
+        written_output_schema(),
         effect="changes",
     ),
     make_tool(
