@@ -156,8 +156,8 @@ async def test_searches_relations_and_reasons_are_without_it(
             assert not reasons["in_results"]
             assert "quarantined" in text
             check_silence(f"{reasons}{text}")
-        for name in ("kb_search", "hybrid_search", "search"):
-            check_silence(str(await succeed(client, name, query=asked)))
+        for name, field in (("kb_search", "query"), ("hybrid_search", "query_text"), ("search", "query")):
+            check_silence(str(await succeed(client, name, **{field: asked})))
         check_silence(str(await succeed(client, "kb_list_tags")))
         prompt = await client.get_prompt("check_statement", {"statement": asked})
         check_silence(prompt.model_dump_json())
