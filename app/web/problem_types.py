@@ -27,6 +27,13 @@ _ROWS = (
         "forbidden", 403, "The token lacks the required role.", "Use a token with the role.", errors.Forbidden
     ),
     ProblemType(
+        "quarantined",
+        403,
+        "The text is in quarantine: only callers who can correct it read it, and never through /mcp.",
+        "Ask a tenant administrator to release it, or to correct it.",
+        errors.Quarantined,
+    ),
+    ProblemType(
         "no-such-path",
         404,
         "The service has nothing at this path.",

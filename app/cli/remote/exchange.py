@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+from asyncio import sleep
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -68,7 +68,7 @@ class Exchange:
                 if attempt == ATTEMPTS or version is not None:
                     raise self._unreachable(error) from error
                 unsure = True
-                await asyncio.sleep(FIRST_WAIT * 2 ** (attempt - 1))
+                await sleep(FIRST_WAIT * 2 ** (attempt - 1))
                 continue
             # An earlier attempt without an answer may have deleted it.
             if response.is_success or (unsure and method == "DELETE" and response.status_code == 404):
@@ -77,7 +77,7 @@ class Exchange:
             again = response.status_code in (PASSING if version is None else (429,))
             if not again or attempt == ATTEMPTS or (wait or 0.0) > LONGEST_WAIT:
                 raise read_refusal(response.status_code, response.content, wait)
-            await asyncio.sleep(FIRST_WAIT * 2 ** (attempt - 1) if wait is None else wait)
+            await sleep(FIRST_WAIT * 2 ** (attempt - 1) if wait is None else wait)
         raise AssertionError("the last attempt has returned or raised")
 
     async def read(self, kind: type[T], method: str, path: str, **request: Any) -> T:

@@ -1,25 +1,33 @@
-"""The commands, on a service with a real port; it has a worker and the database of the other tests."""
+"""The commands, on a service with a real port, a worker and a database of its own: other tests start workers themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from uuid import UUID
 
 import pytest
 
 from app.auth.principal import Role
+from app.embedded import EmbeddedAddress
 from app.embeddings.factory import ProviderConfig, build_provider
 from tests.cli.conftest import CommandLine
-from tests.fixtures.database.cluster import MODEL, TestDatabase
+from tests.fixtures.database.cluster import MODEL, TestDatabase, new_database
 from tests.fixtures.http.callers import make_token
 from tests.fixtures.http.running_service import RunningService, run_service
 
 
 @pytest.fixture(scope="session")
-def service(cli_database: TestDatabase) -> Iterator[RunningService]:
+async def service_database(cluster: EmbeddedAddress, template: str) -> AsyncIterator[TestDatabase]:
+    """A migrated database with the mock model."""
+    async with new_database(cluster, template=template) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def service(service_database: TestDatabase) -> Iterator[RunningService]:
     """The service on a real port."""
     provider = build_provider(ProviderConfig(kind="mock", dimensions=MODEL.dimensions))
-    with run_service(cli_database.service_dsn, provider) as running:
+    with run_service(service_database.service_dsn, provider) as running:
         yield running
 
 

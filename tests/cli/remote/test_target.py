@@ -102,7 +102,7 @@ async def test_a_request_is_sent_again_as_retry_after_says(monkeypatch: pytest.M
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr("app.cli.remote.exchange.asyncio.sleep", sleep)
+    monkeypatch.setattr("app.cli.remote.exchange.sleep", sleep)
     problem = {"type": "/problems/limit-reached", "detail": "too many", "limit": "requests"}
     answers = [
         httpx.Response(429, json=problem, headers={"Retry-After": "7"}),
