@@ -1,4 +1,4 @@
-"""The commands, on a service with a real port, a worker and a database of its own: other tests start workers themselves."""
+"""The commands, on a service with a real port, a worker and a database that no other test uses."""
 
 from __future__ import annotations
 
