@@ -70,7 +70,9 @@ def test_every_contender_is_here() -> None:
     assert {name for name, _ in find_contenders()} == PEERS | set(OWN)
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "over_http" else name for name in OWN]
+)
 async def test_a_contender_answers(
     name: str, race: Race, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ async def test_limits_changes_and_metrics_are_those_of_one_service(
     assert messages(service)["serving"] == 1
 
 
+@pytest.mark.slow
 async def test_a_search_of_one_process_continues_and_is_judged_in_another(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:
@@ -142,6 +143,7 @@ async def test_no_process_remains_when_the_one_above_them_is_killed(service_dsn:
         assert alive == []
 
 
+@pytest.mark.slow
 async def test_a_start_that_fails_has_one_reason(service_dsn: str, tmp_path: Path) -> None:
     settings = settings_for(service_dsn, KB_WORKERS="3", EMBEDDING_DIMENSIONS="17")
     with pytest.raises(AssertionError, match="error: ") as failed:

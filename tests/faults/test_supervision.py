@@ -104,6 +104,7 @@ async def test_processes_without_room_are_started_later(service_dsn: str, tmp_pa
         assert await service.terminate() == 0
 
 
+@pytest.mark.slow
 async def test_a_service_without_room_at_its_start_serves_with_fewer_processes(
     service_dsn: str, tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ async def test_a_service_without_room_at_its_start_serves_with_fewer_processes(
         assert await service.terminate() == 0
 
 
+@pytest.mark.slow
 async def test_a_database_that_does_not_answer_its_check_does_not_stop_signals(
     service_dsn: str, superuser_dsn: str, tmp_path: Path
 ) -> None:

@@ -53,7 +53,7 @@ CALLS: Mapping[Spot, tuple[tuple[str, ...], ...]] = {
 
 FORMS: tuple[tuple[str, ...], ...] = ((), ("--json",))
 CASES = [
-    (call, form)
+    pytest.param(call, form, marks=[pytest.mark.slow] if form and call[0] != "get" else [])
     for calls in CALLS.values()
     for call in calls
     for form in FORMS

@@ -70,19 +70,21 @@ def test_search_has_the_same_result_from_the_service(both: Both, arguments: tupl
     "arguments",
     [
         ("search", "mooring", "-t", "nobody"),
-        ("search", "mooring", "-t", "nobody", "--json"),
-        ("search", "", "-t", "harbour", "--json"),
+        pytest.param(("search", "mooring", "-t", "nobody", "--json"), marks=pytest.mark.slow),
+        pytest.param(("search", "", "-t", "harbour", "--json"), marks=pytest.mark.slow),
         ("search", "mooring", "-t", "harbour", "-n", "101", "--threshold", "2", "--json"),
         ("search", "mooring", "-t", "harbour", "--cursor", "broken"),
-        ("search", "mooring", "-t", "harbour", "--type", "nothing"),
+        pytest.param(("search", "mooring", "-t", "harbour", "--type", "nothing"), marks=pytest.mark.slow),
         ("related", "01890000-0000-7000-8000-000000000000", "-t", "harbour", "-n", "21"),
-        ("related", "01890000-0000-7000-8000-000000000000", "-t", "nobody"),
+        pytest.param(
+            ("related", "01890000-0000-7000-8000-000000000000", "-t", "nobody"), marks=pytest.mark.slow
+        ),
         ("token", "--role", "reader", "-t", "nobody"),
         ("why-not", "unknown-1", "", "-t", "harbour", "--json"),
         ("add", "text", "-t", "harbour", "--confidence", "2", "--type", "chunk", "--json"),
-        ("edit", "unknown-1", "-t", "harbour", "--confidence", "2"),
+        pytest.param(("edit", "unknown-1", "-t", "harbour", "--confidence", "2"), marks=pytest.mark.slow),
         ("get", "unknown-1", "-t", "harbour"),
-        ("list", "-t", "harbour", "-n", "0"),
+        pytest.param(("list", "-t", "harbour", "-n", "0"), marks=pytest.mark.slow),
     ],
     ids=" ".join,
 )

@@ -15,6 +15,8 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 
+pytestmark = pytest.mark.own_tenants
+
 Write = Callable[[Services, Tenant, UUID], Coroutine[Any, Any, None]]
 WAITING = (
     "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"

@@ -19,6 +19,8 @@ from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of, document
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def test_uploaded_file_becomes_chunks_with_exact_offsets(
     services: Services, tenant: Tenant, run_jobs: RunJobs

@@ -19,6 +19,8 @@ from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, TOKEN, choose, found
 
+pytestmark = pytest.mark.own_tenants
+
 
 @pytest.mark.parametrize(
     "draft",

@@ -18,6 +18,8 @@ from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, TOKEN, choose, found
 
+pytestmark = pytest.mark.own_tenants
+
 
 @pytest.fixture(autouse=True)
 async def quarantining(services: Services, tenant: Tenant) -> None:

@@ -21,6 +21,8 @@ from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.workers import MINUTE, claim, expire_leases
 from tests.knowledge.queue.queueing import NOW, enqueue
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def test_job_is_claimed_once_and_removed_when_done(services: Services, tenant: Tenant) -> None:
     await enqueue(services, tenant, "a")

@@ -167,12 +167,12 @@ def test_the_size_of_a_waiting_search_is_that_of_its_memory(kind: str, answered:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        for number in range(1, 51):
+        for number in range(1, 21):
             keep(number)
-        taken = (tracemalloc.get_traced_memory()[0] - before) / 50
+        taken = (tracemalloc.get_traced_memory()[0] - before) / 20
     finally:
         tracemalloc.stop()
-    estimated = sum(answered.size for answered in kept[1:]) / 50
+    estimated = sum(answered.size for answered in kept[1:]) / 20
     assert taken <= estimated <= 2.5 * taken
 
 

@@ -20,6 +20,8 @@ from app.knowledge.upkeep import records
 from app.knowledge.upkeep.records import RecordTrimmer
 from tests.fixtures.database.cluster import connected
 
+pytestmark = pytest.mark.own_tenants
+
 GROWING = {
     "searches": "receipts",
     "feedback": "feedback",

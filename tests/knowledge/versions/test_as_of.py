@@ -19,6 +19,8 @@ from tests.knowledge.conftest import RunJobs
 from tests.knowledge.versions.keeping import found, now
 from tests.knowledge.writing import write
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def test_the_text_at_a_change_is_the_new_one(services: Services, keeper: Tenant) -> None:
     (entry_id,) = await write(services, keeper, "old harbour")

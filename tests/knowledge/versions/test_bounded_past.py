@@ -21,6 +21,8 @@ from tests.fixtures.searching import make_search
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.versions.keeping import now
 
+pytestmark = pytest.mark.own_tenants
+
 VERSIONS = 60
 FOUND: dict[str, tuple[dict[str, Any], set[int]]] = {
     "a rare tag": ({"tags": ["rare"]}, {7, 11, 37}),

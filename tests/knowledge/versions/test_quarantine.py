@@ -17,6 +17,8 @@ from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, choose
 from tests.knowledge.versions.keeping import found, now, texts
 from tests.knowledge.writing import write
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def quarantine(services: Services, tenant: Tenant, entry_id: UUID) -> None:
     await choose(services, tenant, "quarantine")

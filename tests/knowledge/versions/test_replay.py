@@ -19,6 +19,8 @@ from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.writing import ids, write
 
+pytestmark = pytest.mark.own_tenants
+
 QUERY = "harbour at night"
 
 
@@ -65,7 +67,10 @@ async def disturb(services: Services, tenant: Tenant, result: SearchResult) -> N
 
 @pytest.mark.parametrize("changed", [False, True], ids=["unchanged", "changed since"])
 @pytest.mark.parametrize("fusion", get_args(Fusion))
-@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize(
+    "mode",
+    ["hybrid", *(pytest.param(mode, marks=pytest.mark.slow) for mode in get_args(Mode) if mode != "hybrid")],
+)
 async def test_a_replay_has_the_same_ranking_and_scores(
     services: Services, keeper: Tenant, mode: Mode, fusion: Fusion, changed: bool
 ) -> None:

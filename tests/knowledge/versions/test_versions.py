@@ -17,6 +17,8 @@ from tests.fixtures.database.cluster import connected
 from tests.knowledge.versions.keeping import found, keep, now, texts
 from tests.knowledge.writing import write
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def age(services: Services, superuser_dsn: str, tenant: Tenant, days: float) -> None:
     """Move everything that is kept into the past."""

@@ -15,6 +15,8 @@ from app.knowledge.search.results import KeywordExplanation, SearchResult
 from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.writing import write
 
+pytestmark = pytest.mark.own_tenants
+
 BUDGET = 10
 
 
