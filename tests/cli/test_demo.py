@@ -55,6 +55,7 @@ async def test_interrupted_demo_is_completed_and_a_complete_one_is_unchanged(
     assert (await read_entries(services)).keys() == entries.keys()
 
 
+@pytest.mark.slow
 async def test_demo_does_not_wait_for_an_unavailable_provider_and_is_loaded_once(
     services: Services, failing_provider: FailingProvider
 ) -> None:

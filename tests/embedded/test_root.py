@@ -208,6 +208,7 @@ def test_data_of_an_ordinary_user_keeps_its_owner(open_folder: Path) -> None:
             assert fetch_value(postgres.start().dsn(), "select n from kept") == 7
 
 
+@pytest.mark.slow
 def test_ordinary_user_runs_postgres_as_itself(open_folder: Path) -> None:
     os.chown(open_folder, get_unprivileged(), get_unprivileged())
     data_dir = open_folder / "data"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from app.composition.services import Services
 from app.evaluation.collection import Document
@@ -19,6 +20,7 @@ SMALL, LARGE = Population(1, 15), Population(2, 25)
 EXACT_LIMIT = 20
 
 
+@pytest.mark.slow
 async def test_a_tenant_with_an_index_and_one_without_are_measured_and_keep_their_entries(
     services: Services, admin_dsn: str, superuser_dsn: str
 ) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import orjson
+import pytest
 
 from benchmarks.corpus.made_up import make_texts
 from benchmarks.texts import find_kind, make_queries, read_library
@@ -56,6 +57,7 @@ def test_texts_are_made_up_without_the_collections(tmp_path: Path) -> None:
     assert (len(library.documents), library.questions, library.kind) == (20, (), "made-up words")
 
 
+@pytest.mark.slow
 def test_made_up_texts_are_as_long_and_as_varied_as_real_ones() -> None:
     texts = make_texts(1_000)
     assert texts == make_texts(1_000)

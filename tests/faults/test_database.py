@@ -221,6 +221,7 @@ async def move_database(superuser: Connection, name: str, tablespace: str) -> No
     await superuser.execute(f"alter database {name} allow_connections true")
 
 
+@pytest.mark.slow
 async def test_a_full_disk_is_a_503_with_its_reason_and_searches_still_work(
     scene: Scene, small_disk: Path
 ) -> None:

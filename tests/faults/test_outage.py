@@ -224,6 +224,7 @@ async def test_a_server_that_goes_silent_during_statements_is_down_and_not_busy(
     await wait_until_done(database)
 
 
+@pytest.mark.slow
 async def test_many_callers_of_a_silent_server_share_one_connection_attempt(
     database: Database, database_proxy: FaultProxy
 ) -> None:

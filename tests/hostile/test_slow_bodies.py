@@ -7,6 +7,7 @@ import contextlib
 from dataclasses import replace
 
 import httpx
+import pytest
 
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
@@ -29,6 +30,7 @@ async def announce(line: Line, token: str) -> None:
     await line.send(f'{head}Content-Length: {BODY_BYTES}\r\n\r\n{{"entries": ['.encode())
 
 
+@pytest.mark.slow
 async def test_slow_bodies_of_several_tenants_leave_room_for_another_tenants_body(
     settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
 ) -> None:

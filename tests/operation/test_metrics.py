@@ -155,6 +155,7 @@ async def test_scrape_succeeds_when_the_database_refuses_or_hangs(operated: Oper
         assert [name for name, _ in series if name.startswith("knowledge_pool_")]
 
 
+@pytest.mark.slow
 async def test_a_database_that_is_too_busy_to_count_is_up(operated: Operated) -> None:
     database = operated.services.database
     observation = Observation(operated.services, patience=0.5)

@@ -71,6 +71,7 @@ async def test_head_leaves_its_connection_usable_for_the_next_request(address: s
     assert length in second.lower()
 
 
+@pytest.mark.slow
 async def test_an_upload_of_60_megabytes_is_answered_with_413(caller: Caller) -> None:
     expect_problem(await caller.upload("big.txt", MEGABYTE * 60, "text/plain"), 413)
     expect_problem(await caller.upload("big.txt", MEGABYTE * 50 + b"a", "text/plain"), 413)

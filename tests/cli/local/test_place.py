@@ -172,6 +172,7 @@ def _send(path: str, request: bytes) -> bytes:
     return received
 
 
+@pytest.mark.slow
 def test_a_command_works_next_to_the_socket_of_a_service_that_was_killed(
     knowledge: CommandLine, filled: str
 ) -> None:

@@ -41,7 +41,7 @@ def remote(offline: CommandLine, service: RunningService, monkeypatch: pytest.Mo
     return offline
 
 
-@pytest.fixture(params=["here", "elsewhere"])
+@pytest.fixture(params=[pytest.param("here", marks=pytest.mark.slow), "elsewhere"])
 def anywhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """The command in a new tenant that no option names, on the database or at the service."""
     if request.param == "elsewhere":

@@ -112,6 +112,7 @@ async def test_searches_read_from_the_replica_and_find_the_same(services: Servic
     assert await search_on_replica(services, tenant, "moorings") == at_once
 
 
+@pytest.mark.slow
 async def test_each_write_is_found_at_once(services: Services) -> None:
     tenant = await make_tenant(services, "own-writes", "The first entry.")
     await search_on_replica(services, tenant, "first")
@@ -189,6 +190,7 @@ async def test_a_replica_shows_no_rows_of_other_tenants(
             await driver.execute("delete from entries")
 
 
+@pytest.mark.slow
 async def test_an_address_of_another_database_is_never_used(
     servers: ReplicatedDatabase, fresh_database: TestDatabase
 ) -> None:

@@ -246,6 +246,7 @@ def test_process_without_its_parent_ends_at_once() -> None:
     assert (ended.returncode, ended.stdout) == (1, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the system tells of the parent's death on Linux only")
 def test_killed_parent_leaves_no_process(tmp_path: Path) -> None:
     slow = tmp_path / "slow.html"

@@ -54,6 +54,7 @@ async def test_entries_of_one_bulk_write_cannot_supersede_each_other(
     assert [result.status for result in results] == ["updated", "failed"]
 
 
+@pytest.mark.slow
 async def test_a_chain_of_successors_has_a_limit(services: Services, tenant: Tenant) -> None:
     last: UUID | None = None
     for number in range(MAX_SUCCESSORS + 1):

@@ -112,6 +112,7 @@ async def test_no_query_is_shown_or_stored_when_the_tenant_does_not_keep_queries
     assert (await desk.sql(kept), await desk.sql(receipts)) == ([0], [0]), "what was kept is erased"
 
 
+@pytest.mark.slow
 async def test_searches_with_results_are_removed_after_a_day(desk: Desk) -> None:
     await keep_queries(desk)
     await desk.write("The harbour")

@@ -83,6 +83,7 @@ async def test_queries_that_neither_model_answers_do_not_count(move: Move) -> No
     assert change.decision.basis == "too_little_evidence"
 
 
+@pytest.mark.slow
 async def test_enough_feedback_decides_against_a_worse_model_at_any_threshold(move: Move) -> None:
     await move.add(50)
     await move.judge(20)

@@ -12,7 +12,7 @@ from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.search.history import History
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_answers_tell_what_is_so(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, seed: int
 ) -> None:

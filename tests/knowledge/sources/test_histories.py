@@ -28,7 +28,7 @@ async def run_history(cluster: EmbeddedAddress, template: str, seed: int, runs: 
 
 
 async def test_runs_that_are_killed_lose_nothing(cluster: EmbeddedAddress, template: str) -> None:
-    assert await run_history(cluster, template, seed=7, runs=4) > 0
+    assert await run_history(cluster, template, seed=7, runs=2) > 0
 
 
 @pytest.mark.slow

@@ -68,6 +68,7 @@ async def test_restoration_stopped_anywhere_has_audited_all_its_changes(
     assert await find_unnoted() == []
 
 
+@pytest.mark.slow
 async def test_restoration_that_cannot_be_audited_changes_nothing(
     services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:

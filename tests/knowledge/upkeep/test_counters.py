@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
+
 from app.composition.services import Services
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
@@ -93,6 +95,7 @@ async def test_counters_stay_exact_through_random_writes(
     assert stats.entries == sum(stats.entries_by_type.values())
 
 
+@pytest.mark.slow
 async def test_word_frequencies_are_recounted_after_growth(
     services: Services, tenant: Tenant, superuser_dsn: str, run_jobs: RunJobs
 ) -> None:

@@ -12,7 +12,7 @@ from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.versions.past import PastHistory
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 async def test_searches_of_the_past_find_what_was_valid(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, seed: int
 ) -> None:

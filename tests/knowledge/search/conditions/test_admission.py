@@ -109,7 +109,7 @@ async def filled(services: Services, tenant: Tenant, superuser_dsn: str) -> Fill
     return Filled(services, tenant, entries, asyncio.get_running_loop())
 
 
-@pytest.mark.parametrize("examples", [100, pytest.param(1_500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [40, pytest.param(1_500, marks=pytest.mark.slow)])
 def test_filters_admit_the_entries_that_fulfil_them(filled: Filled, examples: int) -> None:
     @settings(max_examples=examples, derandomize=examples < 1_000, **SETTINGS)
     @given(oracle.filters)
