@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
@@ -97,9 +98,14 @@ def describe_erasure(erasure: Erasure) -> list[str]:
             lines.append(f"  {place.place}: {place.removed} removed, {left}")
     if erasure.derived_total:
         lines.append(f"{erasure.derived_total} items that depend on these were not erased:")
-        lines += [f"  {each['kind']} {each['id']} ({each['relation']})" for each in erasure.derived[:20]]
+        lines += [_describe_dependent(each) for each in erasure.derived[:20]]
     lines += ["by design, these remain:", *(f"  {each.place}: {each.reason}" for each in erasure.remains)]
     return lines
+
+
+def _describe_dependent(named: Mapping[str, str | int]) -> str:
+    version = f" version {named['version']}" if "version" in named else ""
+    return f"  {named['kind']} {named['id']}{version} ({named['relation']})"
 
 
 async def _erase(target: Target, asset: UUID | None, entry: UUID | None, subject: str | None) -> Erasure:

@@ -40,7 +40,7 @@ class Erasure:
     erased_at: datetime | None
     checked_at: datetime | None
     places: Sequence[PlaceReport]
-    derived: Sequence[Mapping[str, str]]
+    derived: Sequence[Mapping[str, str | int]]
     derived_total: int
     remains: Sequence[Remainder]
 

@@ -94,6 +94,11 @@ SUBJECT_REMAINS = Remainder(
     "entries that came with an import, chunks' corrections, and entries older than the audit trail have no known"
     " author; texts about the subject that others wrote: search for them, and erase them one by one",
 )
+VERSIONS_REMAIN = Remainder(
+    "former_entries",
+    "former versions of other entries and assets, while the tenant keeps versions; those that may have erased texts are"
+    " in `derived`, and a search with `as_of` finds others",
+)
 
 
 def places_of(kind: Kind) -> Sequence[str]:
@@ -103,4 +108,4 @@ def places_of(kind: Kind) -> Sequence[str]:
 
 def remainders_of(kind: Kind) -> Sequence[Remainder]:
     """What an erasure of this kind leaves."""
-    return (*REMAINS, AUDIT_REMAINS, *((SUBJECT_REMAINS,) if kind == "subject" else ()))
+    return (*REMAINS, AUDIT_REMAINS, VERSIONS_REMAIN, *((SUBJECT_REMAINS,) if kind == "subject" else ()))

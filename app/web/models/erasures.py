@@ -48,12 +48,15 @@ class DependentModel(BaseModel):
 
     `child`: by its `parent_id`. `superseded`: the erased entry superseded it, and searches find it again. `derived`: by
     its `source_ids`. `same_content`, `same_bytes`: a copy. `filter`: a saved search that names the asset. `changed`:
-    the subject changed what another created.
+    the subject changed what another created. An `entry_version` is a former version of the entry `id`, and
+    `asset_versions` are former versions of the chunks of the asset `id`: with a text that was erased, or valid after
+    the subject had changed the item. The entry or asset may be deleted.
     """
 
     relation: Literal["child", "superseded", "derived", "same_content", "same_bytes", "filter", "changed"]
-    kind: Literal["asset", "entry", "saved_search"]
+    kind: Literal["asset", "entry", "saved_search", "entry_version", "asset_versions"]
     id: UUID
+    version: int | None = Field(None, description="Of an `entry_version`.")
 
 
 class RemainderModel(BaseModel):

@@ -53,11 +53,12 @@ class ErasedPlace(Answer):
 
 
 class Dependent(Answer):
-    """An item that depends on an erased one, and was not erased."""
+    """An item that depends on an erased one, and was not erased; `version` is that of an `entry_version`."""
 
     relation: str
     kind: str
     id: UUID
+    version: int | None = None
 
 
 class Remainder(Answer):

@@ -59,7 +59,7 @@ class HeldErasure:
     place: UUID
     removed: dict[str, int]
     found: dict[str, int]
-    derived: list[dict[str, str]]
+    derived: list[Mapping[str, str | int]]
     derived_total: int
 
 
@@ -74,7 +74,7 @@ class StoredErasure:
     state: State
     removed: Mapping[str, int]
     found: Mapping[str, int]
-    derived: Sequence[Mapping[str, str]]
+    derived: Sequence[Mapping[str, str | int]]
     derived_total: int
     created_at: datetime
     erased_at: datetime | None
@@ -88,6 +88,20 @@ class Dependent:
     relation: str
     kind: str
     id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class FormerDependent:
+    """A former version of an item that is not erased; without `version`, those of the chunks of an asset.
+
+    `total` counts all of them.
+    """
+
+    relation: str
+    kind: str
+    id: UUID
+    version: int | None
+    total: int
 
 
 async def create_erasure(

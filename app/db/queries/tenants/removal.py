@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from app.db.queries.knowledge.versions import erase_versions
-from app.db.queries.tenants.erasures import Dependent
+from app.db.queries.tenants.erasures import Dependent, FormerDependent
 from app.db.session import TenantSession
 from app.db.statements import Statement, load_statements
 
@@ -52,6 +52,18 @@ async def find_dependents(
     if asset_id is not None:
         return await session.fetch_as(Dependent, SQL["dependents_of_asset"], id=erasure_id, asset_id=asset_id)
     return await session.fetch_as(Dependent, SQL["dependents"], id=erasure_id, ids=list(entries))
+
+
+async def find_former_dependents(
+    session: TenantSession, erasure_id: UUID, subject: str | None, limit: int
+) -> list[FormerDependent]:
+    """Former versions of items that are not erased: copies, derived ones, and what the subject may have written.
+
+    To be called before anything is removed, since the removed texts are compared.
+    """
+    return await session.fetch_as(
+        FormerDependent, SQL["former_dependents"], id=erasure_id, subject=subject, limit=limit
+    )
 
 
 async def count_traces(

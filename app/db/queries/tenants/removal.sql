@@ -6,8 +6,16 @@ select coalesce(array_agg(distinct l), '{}') from entries e cross join unnest(ts
  where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
 
 -- name: dependents
--- Items that depend on entries that are about to be erased, or have the same content, and are not erased themselves.
-select d.relation, 'entry' as kind, d.id
+-- Items that depend on entries that are about to be erased, or have the content of one or of a former version of it, and are
+-- not erased themselves.
+with contents as materialized (
+  select e.content_hash from entries e
+   where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) and e.asset_id is null
+  union
+  select v.content_hash from former_entries v
+   where v.tenant_id = :tenant_id and v.id = any (:ids::uuid[]) and v.asset_id is null and not v.absent
+)
+select distinct d.relation, 'entry' as kind, d.id
   from (select 'child' as relation, e.id from entries e
          where e.tenant_id = :tenant_id and e.parent_id = any (:ids::uuid[])
         union all
@@ -17,13 +25,13 @@ select d.relation, 'entry' as kind, d.id
         select 'derived', e.id from entries e
          where e.tenant_id = :tenant_id and e.source_ids && :ids::uuid[]
         union all
-        select 'same_content', e.id from entries o join entries e on e.tenant_id = :tenant_id and e.content_hash = o.content_hash
-         where o.tenant_id = :tenant_id and o.id = any (:ids::uuid[]) and o.asset_id is null
-           and e.external_id is null and e.asset_id is null
+        select 'same_content', e.id from contents o
+          join entries e on e.tenant_id = :tenant_id and e.content_hash = o.content_hash
+         where e.external_id is null and e.asset_id is null
         union all
-        select 'same_content', e.id from entries o join entries e on e.tenant_id = :tenant_id and e.content_hash = o.content_hash
-         where o.tenant_id = :tenant_id and o.id = any (:ids::uuid[]) and o.asset_id is null
-           and e.external_id is not null) d
+        select 'same_content', e.id from contents o
+          join entries e on e.tenant_id = :tenant_id and e.content_hash = o.content_hash
+         where e.external_id is not null) d
  where not exists (select from erasure_items i where i.tenant_id = :tenant_id and i.erasure_id = :id and i.item = d.id)
  order by 1, 3;
 
@@ -36,6 +44,42 @@ union all
 select 'filter', 'saved_search', s.id from saved_searches s
  where s.tenant_id = :tenant_id and strpos(s.request::text, :asset_id::uuid::text) > 0
  order by 1, 3;
+
+-- name: former_dependents
+-- Former versions of other items: with the content of an erased one, present or former; derived from an erased one; and those
+-- that were valid at some time after the subject had changed the item, since the subject's words may be in them. Of chunks,
+-- the asset is named. `total` counts all.
+with erased as materialized (
+  select i.item from erasure_items i where i.tenant_id = :tenant_id and i.erasure_id = :id
+), contents as materialized (
+  select e.content_hash, e.asset_id is not null as is_chunk
+    from erased i join entries e on e.tenant_id = :tenant_id and e.id = i.item
+  union
+  select v.content_hash, v.asset_id is not null from former_entries v
+   where v.tenant_id = :tenant_id and not v.absent and (v.id in (table erased) or v.asset_id in (table erased))
+), touched as materialized (
+  select u.id, min(a.at) as at from audit a cross join unnest(a.subject_ids) u (id)
+   where a.tenant_id = :tenant_id and a.actor = :subject::text and a.outcome = 'done'
+     and a.action in ('entry.write', 'entry.update', 'asset.upload', 'asset.update', 'tenant.import')
+   group by u.id
+), others as materialized (
+  select v.id, v.asset_id, v.version, v.valid_until, v.content_hash, v.source_ids from former_entries v
+   where v.tenant_id = :tenant_id and not v.absent
+     and not exists (select from erased i where i.item = v.id) and not exists (select from erased i where i.item = v.asset_id)
+)
+select d.*, count(*) over () as total
+  from (select o.relation, case when o.asset_id is null then 'entry_version' else 'asset_versions' end as kind,
+               coalesce(o.asset_id, o.id) as id, case when o.asset_id is null then o.version end as version
+          from (select 'changed' as relation, v.* from others v join touched t on t.id = v.id where v.valid_until > t.at
+                union all
+                select 'changed', v.* from others v join touched t on t.id = v.asset_id where v.valid_until > t.at
+                union all
+                select 'same_content', v.* from others v
+                  join contents c on c.content_hash = v.content_hash and c.is_chunk = (v.asset_id is not null)
+                union all
+                select 'derived', v.* from others v cross join unnest(v.source_ids) s (id) join erased i on i.item = s.id) o
+         group by 1, 2, 3, 4) d
+ order by d.relation, d.kind, d.id, d.version limit :limit;
 
 -- name: traces
 -- Rows of these entries and assets, by table.
