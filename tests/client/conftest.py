@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
+import httpx
 import pytest
 
 from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.factory import ProviderConfig, build_provider
-from tests.client.callers import ClientCaller, make_client
+from knowledge_client import AsyncKnowledgeClient, KnowledgeClient
+from tests.client.callers import LOCAL, ClientCaller, make_client
 from tests.fixtures.database.cluster import new_database
 from tests.fixtures.http.running_service import RunningService, run_service
 
@@ -50,3 +52,17 @@ async def call(live_kind: str, service: RunningService, token: str) -> AsyncIter
     caller = make_client(live_kind, service.url, token)
     yield caller
     await caller.close()
+
+
+@pytest.fixture
+def client(service: RunningService, token: str) -> Iterator[KnowledgeClient]:
+    """The blocking client, in the test's tenant."""
+    with httpx.Client(**LOCAL) as http:
+        yield KnowledgeClient(service.url, token, http=http)
+
+
+@pytest.fixture
+async def async_client(service: RunningService, token: str) -> AsyncIterator[AsyncKnowledgeClient]:
+    """The async client, in the test's tenant."""
+    async with httpx.AsyncClient(**LOCAL) as http:
+        yield AsyncKnowledgeClient(service.url, token, http=http)

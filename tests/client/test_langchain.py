@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import httpx
 import pytest
 
 pytest.importorskip("langchain_core", reason="langchain-core is not installed")
@@ -23,20 +21,6 @@ from knowledge_client.langchain import (
     KnowledgeRetriever,
     KnowledgeVectorStore,
 )
-from tests.client.callers import LOCAL
-from tests.fixtures.http.running_service import RunningService
-
-
-@pytest.fixture
-def client(service: RunningService, token: str) -> Iterator[KnowledgeClient]:
-    with httpx.Client(**LOCAL) as http:
-        yield KnowledgeClient(service.url, token, http=http)
-
-
-@pytest.fixture
-async def async_client(service: RunningService, token: str) -> Any:
-    async with httpx.AsyncClient(**LOCAL) as http:
-        yield AsyncKnowledgeClient(service.url, token, http=http)
 
 
 @pytest.fixture

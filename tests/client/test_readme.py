@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.http.running_service import RunningService
 
 README = Path(__file__).parents[2] / "clients" / "python" / "README.md"
-QUICK_START, LANGCHAIN = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+QUICK_START, LANGCHAIN, LLAMAINDEX = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
@@ -39,5 +39,14 @@ def test_the_langchain_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("langchain_core", reason="langchain-core is not installed")
     names: dict[str, object] = {}
     exec(compile(QUICK_START + LANGCHAIN, str(README), "exec"), names)  # noqa: S102
+    names["client"].close()  # type: ignore[attr-defined]
+    assert capsys.readouterr().out.splitlines()[-2:] == ["Harbour hours", "berths"]
+
+
+@pytest.mark.slow
+def test_the_llamaindex_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("llama_index.core", reason="`make test-llamaindex` installs LlamaIndex")
+    names: dict[str, object] = {}
+    exec(compile(QUICK_START + LLAMAINDEX, str(README), "exec"), names)  # noqa: S102
     names["client"].close()  # type: ignore[attr-defined]
     assert capsys.readouterr().out.splitlines()[-2:] == ["Harbour hours", "berths"]

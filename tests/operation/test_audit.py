@@ -81,7 +81,7 @@ def test_audit_passes_when_every_package_was_compared(advisories: Advisories) ->
     assert ended.returncode == 0, ended.stderr
     assert [line.split(":")[0] for line in ended.stdout.splitlines()] == [
         "requirements.lock", "requirements-dev.lock", "requirements-ocr.lock", "requirements-helm.lock",
-        "requirements-audit.lock",
+        "requirements-llamaindex.lock", "requirements-audit.lock",
     ]  # fmt: skip
     assert advisories.asked > 300
 

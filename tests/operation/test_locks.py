@@ -16,6 +16,7 @@ LOCKS = {
     "requirements-dev.lock": 30,
     "requirements-ocr.lock": 30,
     "requirements-helm.lock": 10,
+    "requirements-llamaindex.lock": 40,
     "requirements-audit.lock": 30,
 }
 """Of each lock file: a number of packages that it surely exceeds."""

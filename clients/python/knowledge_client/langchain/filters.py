@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowledge_client.errors import KnowledgeError
+from knowledge_client.conditions import Condition, FilterUnsupported
 
 OPERATORS = ("$eq", "$ne", "$in", "$gt", "$gte", "$lt", "$lte", "$exists")
 SUPPORTED = f"use plain values, {', '.join(OPERATORS)}, $nin, $and, $or and $not"
 
 
-class FilterUnsupported(KnowledgeError, ValueError):
-    """A filter that the service cannot apply."""
-
-
-def read_filter(given: Any) -> dict[str, Any] | None:
+def read_filter(given: Any) -> Condition | None:
     """The service's `filter` for a filter of metadata; None if it has no conditions. Raises FilterUnsupported.
 
     A plain value is `$eq`; a plain object names keys inside the value, and of a plain list all values are required.
@@ -24,10 +20,10 @@ def read_filter(given: Any) -> dict[str, Any] | None:
     return _join(terms) if terms else None
 
 
-def _read_terms(given: Any, path: Sequence[str]) -> list[dict[str, Any]]:
+def _read_terms(given: Any, path: Sequence[str]) -> list[Condition]:
     if not isinstance(given, Mapping):
         raise FilterUnsupported(f"filter: must be a mapping of metadata, not {type(given).__name__}")
-    terms: list[dict[str, Any]] = []
+    terms: list[Condition] = []
     for name, value in given.items():
         if not isinstance(name, str):
             raise FilterUnsupported(f"filter: keys must be texts, not {type(name).__name__}")
@@ -43,14 +39,14 @@ def _read_terms(given: Any, path: Sequence[str]) -> list[dict[str, Any]]:
     return terms
 
 
-def _read_value(value: Any, path: Sequence[str]) -> list[dict[str, Any]]:
+def _read_value(value: Any, path: Sequence[str]) -> list[Condition]:
     if isinstance(value, Mapping) and value:
         return _read_terms(value, path)
     values = value if isinstance(value, list | tuple) and value else (value,)
     return [_read_operator("$eq", each, path) for each in values]
 
 
-def _read_operator(name: str, value: Any, path: Sequence[str]) -> dict[str, Any]:
+def _read_operator(name: str, value: Any, path: Sequence[str]) -> Condition:
     if not path or name not in (*OPERATORS, "$nin"):
         raise FilterUnsupported(f"filter: {name} is not supported here; {SUPPORTED}")
     field = ["metadata", *path]
@@ -64,7 +60,7 @@ def _read_operator(name: str, value: Any, path: Sequence[str]) -> dict[str, Any]
     return {"field": field, name.removeprefix("$"): value}
 
 
-def _join(terms: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _join(terms: Sequence[Condition]) -> Condition:
     if not terms:
         raise FilterUnsupported("filter: $and, $or and $not need conditions")
     return terms[0] if len(terms) == 1 else {"and": list(terms)}

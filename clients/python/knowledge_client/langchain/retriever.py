@@ -11,9 +11,10 @@ from pydantic import ConfigDict, Field
 
 from knowledge_client.async_client import AsyncKnowledgeClient
 from knowledge_client.client import KnowledgeClient
+from knowledge_client.documents import Found, facts_of, find
 from knowledge_client.fields import SearchOptions
-from knowledge_client.langchain.documents import Found, document_of, facts_of, find
-from knowledge_client.langchain.running import run, run_async
+from knowledge_client.langchain.documents import document_of
+from knowledge_client.running import run, run_async
 
 
 class KnowledgeRetriever(BaseRetriever):

@@ -11,11 +11,12 @@ from langchain_core.vectorstores import VectorStore
 
 from knowledge_client.async_client import AsyncKnowledgeClient
 from knowledge_client.client import KnowledgeClient
+from knowledge_client.documents import Found, find
 from knowledge_client.exchange import Exchange
 from knowledge_client.fields import SearchOptions
-from knowledge_client.langchain.documents import Found, document_of, fetch, find, remove, store
+from knowledge_client.langchain.documents import document_of, fetch, remove, store
 from knowledge_client.langchain.filters import read_filter
-from knowledge_client.langchain.running import run, run_async
+from knowledge_client.running import run, run_async
 
 T = TypeVar("T")
 Scored = list[tuple[Document, float]]

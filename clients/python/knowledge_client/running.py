@@ -1,10 +1,9 @@
-"""Selects the client that runs a call."""
+"""Selects the client that runs a call, for the classes of frameworks."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TypeVar
-
-from langchain_core.runnables import run_in_executor
 
 from knowledge_client.async_client import AsyncKnowledgeClient
 from knowledge_client.client import KnowledgeClient
@@ -26,4 +25,4 @@ async def run_async(
     """Run a call in this loop, or in a thread if there is no async client."""
     if async_client is not None:
         return await async_client.run(exchange)
-    return await run_in_executor(None, run, client, exchange)
+    return await asyncio.to_thread(run, client, exchange)
