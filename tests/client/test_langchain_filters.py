@@ -73,6 +73,7 @@ def test_the_service_accepts_every_translation_and_names_wrong_values(client: Kn
     searches: list[Any] = [{"query": "x", "filter": read_filter(given)} for given, _ in TRANSLATED]
     assert [outcome.error for outcome in client.search_batch(searches)] == [None] * len(searches)
     store = KnowledgeVectorStore(client)
+    wrong: tuple[dict[str, Any], ...]
     wrong = ({"year": {"$in": []}}, {"year": {"$in": "x"}}, {"year": {"$exists": 1}}, {"year": {"$gt": True}})
     for given in wrong:
         with pytest.raises(InvalidInput, match=r"filter\.(in|exists|gt)"):
