@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from uuid import UUID
 
-from fastapi import Response
+from fastapi import Query, Response
 
+from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
+from app.db.queries.tenants.audit import Action, AuditFilter, AuditOutcome
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.tenants.limits import NAMES
+from app.knowledge.tenants.settings import TenantSettings, version_of
 from app.web.access import (
     CurrentCaller,
     CurrentPrincipal,
     CurrentServices,
     secured_router,
 )
-from app.web.headers import LOCATION
+from app.web.headers import ETAG, LOCATION
 from app.web.models.administration import (
     AuditList,
     NewTenant,
@@ -29,8 +33,10 @@ from app.web.models.administration import (
 )
 from app.web.models.model_changes import ModelChangeModel, NewModelChange
 from app.web.models.receipts import ReplayModel, ReplayRequest, SearchReceiptModel
+from app.web.models.requests import Moment
 from app.web.models.revocations import NewRevocation, RevokedTokenList, RevokedTokenModel
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
+from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
 from app.web.rendering import describe_change, describe_replay, describe_search, json_response
 
@@ -45,18 +51,27 @@ async def get_stats(caller: CurrentCaller, services: CurrentServices) -> Respons
     return json_response(await services.administration.stats(caller.tenant_id, reader=caller.subject))
 
 
-@tenant_admins.get("/settings", response_model=SettingsModel)
+@tenant_admins.get(
+    "/settings", response_model=SettingsModel, responses=problems(others={200: {"headers": ETAG}})
+)
 async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the tenant's settings."""
-    return json_response(await services.tenants.read_settings(caller.tenant_id, reader=caller.subject))
+    return _show_settings(await services.tenants.read_settings(caller.tenant_id, reader=caller.subject))
 
 
-@tenant_admins.patch("/settings", response_model=SettingsModel, responses=problems(413, 415))
-async def change_settings(patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
+@tenant_admins.patch(
+    "/settings",
+    response_model=SettingsModel,
+    responses=problems(412, 413, 415, others={200: {"headers": ETAG}}),
+)
+async def change_settings(
+    patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices, if_match: IfMatch = None
+) -> Response:
     """Change some settings. Null restores the service's default. Limits must not exceed the platform's."""
-    return json_response(
-        await services.tenants.change_settings(caller.tenant_id, patch.given(), actor=caller.subject)
+    settings = await services.tenants.change_settings(
+        caller.tenant_id, patch.given(), if_version=read_versions(if_match), actor=caller.subject
     )
+    return _show_settings(settings)
 
 
 @tenant_admins.get("/audit", response_model=AuditList)
@@ -65,11 +80,21 @@ async def list_audit(
     services: CurrentServices,
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,
+    actor: Annotated[
+        str | None, Query(max_length=MAX_SUBJECT_CHARACTERS, description="Only of this `sub`.")
+    ] = None,
+    action: Annotated[Action | None, Query(description="Only of this action.")] = None,
+    outcome: Annotated[AuditOutcome | None, Query(description="Only with this outcome.")] = None,
+    after: Annotated[
+        Moment | None, Query(description="Only at this time or later; with a time zone.")
+    ] = None,
+    before: Annotated[Moment | None, Query(description="Only before this time.")] = None,
 ) -> Response:
-    """List the audit trail, newest first; metadata only."""
+    """List the audit trail, newest first; metadata only. Send the same filters with a cursor."""
+    wanted = AuditFilter(actor, action, outcome, after, before)
     return page_response(
         await services.administration.audit(
-            caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
+            caller.tenant_id, wanted, limit=limit, cursor=cursor, reader=caller.subject
         )
     )
 
@@ -204,6 +229,10 @@ async def list_revoked_platform_tokens(
     return page_response(
         await services.platform_revocations.list_revoked(limit=limit, cursor=cursor, reader=principal.subject)
     )
+
+
+def _show_settings(settings: TenantSettings) -> Response:
+    return json_response(settings, headers={"ETag": etag(version_of(settings))})
 
 
 def _show_change(change: ModelChange, status: int = 200) -> Response:

@@ -27,6 +27,7 @@ from app.documents.parsed import ParseLimits
 from app.embeddings.provider import EmbeddingProvider
 from app.kernel import count_cores
 from app.knowledge.administration.platform import PlatformService
+from app.knowledge.administration.preview import PreviewService
 from app.knowledge.administration.replay import ReplayService
 from app.knowledge.administration.service import AdministrationService
 from app.knowledge.audit import AuditTrail
@@ -105,6 +106,7 @@ class Services:
     feedback: FeedbackService
     administration: AdministrationService
     replays: ReplayService
+    previews: PreviewService
     inspection: InspectionService
     sections: SectionReader
     platform: PlatformService
@@ -153,14 +155,13 @@ async def build_services(
 ) -> Services:
     """Build the services over a given database and provider, for example inside another application.
 
-    `next_provider` serves tenants that are changing to its model, have changed, or can change back. `reranker` orders
-    the first `rerank_candidates` candidates of searches. Subscriptions continue for `rights_last` after their owner's
+    `next_provider` serves tenants that change to its model, or have. `reranker` orders the first `rerank_candidates`
+    candidates of searches. Subscriptions continue for `rights_last` after their owner's
     last call, send at most `messages_per_minute` to one host, and their secrets are encrypted with the first of
     `encryption_keys`. Audit trails keep their newest `most_audit` rows, at least a million. `direct_dsn` is the
     database's own address behind a pooler: the worker listens there. With `part`, limits hold for all processes.
 
-    Raises ConfigurationError when a model is not registered, a tenant uses neither, or tenants are not isolated.
-    """
+    Raises ConfigurationError when a model is not registered, a tenant uses neither, or tenants are not isolated."""
     await check_given(database)
     await database.join_cluster()
     defaults = replace(defaults or SearchDefaults(), rerank=reranker is not None)
@@ -224,6 +225,7 @@ async def build_services(
         feedback=FeedbackService(database, trail, tenants, journal, accesses),
         administration=administration,
         replays=ReplayService(database, administration, search, versions),
+        previews=PreviewService(database, trail, tenants, search, journal),
         inspection=InspectionService(database),
         sections=SectionReader(database),
         platform=PlatformService(database, tenants),

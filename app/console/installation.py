@@ -13,14 +13,13 @@ from app.console.pages import (
     assets,
     comparing,
     entries,
-    health,
-    model,
     platform,
     rating,
     saved_searches,
     searching,
     signing_in,
 )
+from app.console.pages.admin import audit, health, model, settings
 from app.console.rendering import FOLDER, render_problem
 from app.console.session import HOME
 from app.web.static_files import ReleasedFiles
@@ -41,7 +40,9 @@ def install_console(app: FastAPI) -> None:
         assets.readers,
         saved_searches.router,
         health.router,
+        settings.router,
         model.router,
+        audit.router,
         platform.router,
     ):
         app.include_router(router)

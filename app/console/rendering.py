@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from app.console.parts.moments import picker_of
+from app.console.sections import ADMINS, READERS, section_of
 from app.console.visitor import visitor_of
 from app.knowledge.quarantine.flagging import flags_of
 
@@ -30,6 +31,17 @@ def pretty_json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
+def plain_value(value: Any) -> str:
+    """A value of JSON as a person writes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(plain_value, value)) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {plain_value(part)}" for name, part in value.items()) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 templates = Environment(
     loader=FileSystemLoader(FOLDER / "templates"),
     autoescape=True,
@@ -38,9 +50,13 @@ templates = Environment(
     lstrip_blocks=True,
 )
 templates.globals["version"] = version("knowledge-search")
+templates.globals["SECTIONS"] = READERS
+templates.globals["ADMIN_SECTIONS"] = ADMINS
 
 templates.filters["pretty_json"] = pretty_json
+templates.filters["plain"] = plain_value
 templates.filters["flags"] = flags_of
+templates.filters["section"] = section_of
 templates.filters["picker"] = picker_of
 
 

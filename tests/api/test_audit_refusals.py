@@ -16,7 +16,7 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.db.database import Database
-from app.db.queries.tenants.audit import fetch_audit, list_audit
+from app.db.queries.tenants.audit import AuditFilter, fetch_audit, list_audit
 from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable, EntryNotFound, Forbidden
 from app.knowledge.audit import READ_SECONDS, REFUSAL_SECONDS, AuditTrail
@@ -236,7 +236,9 @@ async def test_reads_are_noted_once_in_an_interval_with_their_number(scene: Scen
 
     async def rows(reader: str) -> list[tuple[str, int]]:
         async with scene.services.database.tenant_session(tenant_id) as session:
-            found = await fetch_audit(session, [r.id for r in await list_audit(session, None, 100)])
+            found = await fetch_audit(
+                session, [r.id for r in await list_audit(session, AuditFilter(), None, 100)]
+            )
         return [(r.outcome, r.detail.get("reads", 1)) for r in reversed(found) if r.actor == reader]
 
     for moment in (0.0, 1.0, READ_SECONDS - 0.1, READ_SECONDS):

@@ -76,6 +76,10 @@ def tenant_pages(stock: Stock) -> dict[str, str]:
         "saved-searches": "/console/saved-searches",
         "saved-search-delete": f"/console/saved-searches/{stock.saved_search_id}/delete",
         "health": "/console/health",
+        "settings": "/console/settings",
+        "model": "/console/model",
+        "audit": "/console/audit",
+        "audit-filtered": "/console/audit?actor=ada&outcome=refused&after=2026-01-01T00:00",
         "unknown": f"/console/entries/{UNKNOWN}",
         "forbidden": "/console/platform",
     }

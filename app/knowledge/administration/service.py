@@ -9,13 +9,14 @@ from uuid import UUID
 from app.db.database import Database
 from app.db.queries.search.receipts import KeptSearch, ModelName
 from app.db.queries.tenants import audit, records, statistics, usage
-from app.db.queries.tenants.audit import AuditRecord
-from app.errors import SearchNotFound
+from app.db.queries.tenants.audit import AuditFilter, AuditRecord
+from app.errors import FieldError, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.text import MOMENT, STORABLE, is_moment, is_storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +131,21 @@ class AdministrationService:
         )
 
     async def audit(
-        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
+        self,
+        tenant_id: UUID,
+        wanted: AuditFilter | None = None,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        reader: str | None = None,
     ) -> Page[AuditRecord]:
-        """List the audit trail, newest first, as it was before this read. Raises InvalidInput for a bad cursor."""
-        wanted = PageRequest.read(limit, cursor)
+        """List the wanted rows of the audit trail, newest first, as it was before this read. Raises InvalidInput."""
+        wanted = wanted or AuditFilter()
+        _check_audit_filter(wanted)
+        page_request = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-            page = wanted.cut_places(await audit.list_audit(session, wanted.after, wanted.reach))
+            places = await audit.list_audit(session, wanted, page_request.after, page_request.reach)
+            page = page_request.cut_places(places)
             found = await audit.fetch_audit(session, [place.id for place in page.items])
             await self._trail.note_read(session, reader, "audit.read")
         return Page(found, page.next_cursor)
@@ -148,3 +158,21 @@ class AdministrationService:
         if kept is None:
             raise SearchNotFound("there is no search with this id, or its receipt has expired")
         return kept
+
+
+def _check_audit_filter(wanted: AuditFilter) -> None:
+    errors: list[FieldError] = []
+    if wanted.actor is not None and not is_storable(wanted.actor):
+        errors.append(FieldError("actor", f"must be a text, {STORABLE}"))
+    for name in ("after", "before"):
+        if (moment := getattr(wanted, name)) is not None and not is_moment(moment):
+            errors.append(FieldError(name, f"must be {MOMENT}"))
+    if (
+        not errors
+        and wanted.after is not None
+        and wanted.before is not None
+        and wanted.after >= wanted.before
+    ):
+        errors.append(FieldError("before", "must be later than after"))
+    if errors:
+        raise InvalidInput(errors)

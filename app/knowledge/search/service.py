@@ -46,6 +46,7 @@ from app.knowledge.search.why_not import WhyNot, judge
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.providers import find_provider
+from app.knowledge.tenants.settings import TenantSettings
 from app.knowledge.text import is_storable
 from app.knowledge.versions.service import VersionService
 from app.telemetry.metrics import SEARCH_LEG_SECONDS, SEARCH_SECONDS, SEARCH_WAITING_SECONDS, SEARCHES
@@ -101,6 +102,12 @@ class KnowledgeSearchService:
         with run_stopwatch():
             plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
             return await self._answer(plan, subject if recorded else None)
+
+    async def try_settings(self, tenant_id: UUID, query: SearchQuery, given: TenantSettings) -> SearchResult:
+        """Search as the tenant would with the given settings, without a record. Raises as `search` does."""
+        with run_stopwatch():
+            tenant = replace(await self._tenants.context(tenant_id), settings=given)
+            return await self._answer(make_plan(query, tenant, self.defaults), None)
 
     async def check(self, tenant_id: UUID, query: SearchQuery) -> None:
         """Check a query against the tenant's settings without running it. Raises InvalidInput, TenantNotFound."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,9 +24,14 @@ from app.db.queries.tenants import tenants as db
 from app.embeddings.provider import EmbeddingModel
 from app.errors import DatabaseUnavailable, InvalidInput, TenantExists, TenantNotFound
 from app.knowledge.audit import AuditTrail
-from app.knowledge.tenants.limits import Limits, check_limits, require_lower
-from app.knowledge.tenants.settings import TenantSettings, check_page_limits, require_default_within
-from app.knowledge.tenants.stored_settings import hold_tenant, store_settings
+from app.knowledge.tenants.limits import Limits, check_limits
+from app.knowledge.tenants.settings import TenantSettings
+from app.knowledge.tenants.stored_settings import (
+    apply_changes,
+    hold_tenant,
+    require_version,
+    store_settings,
+)
 from app.knowledge.text import STORABLE, is_storable
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -237,22 +242,40 @@ class TenantDirectory:
             raise TenantNotFound("the tenant does not exist")
         return changed
 
-    async def change_settings(
-        self, tenant_id: UUID, changes: Mapping[str, Any], *, actor: str = "service"
-    ) -> TenantSettings:
-        """Merge changes into the tenant's settings; None resets one. Raises InvalidInput, TenantNotFound."""
-        check_page_limits(changes, self._max_limit)
-        if changes.get("tuned") is not None:
-            raise InvalidInput.of("tuned", "is set by the service")
+    async def propose_settings(self, tenant_id: UUID, changes: Mapping[str, Any]) -> TenantSettings:
+        """The settings that `change_settings` would make; nothing is stored. Raises InvalidInput, TenantNotFound."""
         async with self._database.tenant_session(tenant_id) as session:
+            row = await db.own_tenant(session)
+        if row is None:
+            raise TenantNotFound("the tenant does not exist")
+        return self._apply(row, changes)[1]
+
+    def _apply(
+        self, row: db.OwnTenant, changes: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], TenantSettings]:
+        return apply_changes(row.settings, changes, allowed=self.allow(row.limits), max_limit=self._max_limit)
+
+    async def change_settings(
+        self,
+        tenant_id: UUID,
+        changes: Mapping[str, Any],
+        *,
+        if_version: Collection[int] | None = None,
+        actor: str = "service",
+    ) -> TenantSettings:
+        """Merge changes into the tenant's settings; None resets one.
+
+        With `if_version`, the settings must have one of these versions (`version_of`). Raises InvalidInput,
+        PreconditionFailed and TenantNotFound.
+        """
+        async with (
+            self._trail.attempt(tenant_id, actor, "settings.update"),
+            self._database.tenant_session(tenant_id) as session,
+        ):
             row = await hold_tenant(session)
-            if isinstance(own := changes.get("limits"), dict):
-                # Limits are merged one by one; null removes one.
-                if not check_limits(own, least=1):
-                    require_lower(own, self.allow(row.limits))
-                changes = {**changes, "limits": {**row.settings.get("limits", {}), **own}}
-            settings, _ = await store_settings(session, row, {**row.settings, **changes})
-            require_default_within(settings, changes)
+            require_version(row, if_version)
+            given, settings = self._apply(row, changes)
+            await store_settings(session, row, given)
             detail = {"fields": sorted(changes)}
             await audit.write_audit(session, actor, "settings.update", [], detail)
         self.forget(tenant_id)

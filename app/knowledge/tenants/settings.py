@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import sha256
 from typing import Any, get_args
+
+import orjson
 
 from app.errors import FieldError, InvalidInput
 from app.knowledge.tenants.limits import NAMES, check_limits
@@ -146,6 +149,12 @@ class TenantSettings:
         if "limits" in values:
             values["limits"] = {**dict.fromkeys(NAMES), **values["limits"]}
         return cls(**values)
+
+
+def version_of(settings: TenantSettings) -> int:
+    """A number of at most 18 digits, as the versions of ETags are, from a hash: other settings have another one."""
+    written = orjson.dumps(asdict(settings), option=orjson.OPT_SORT_KEYS)
+    return int.from_bytes(sha256(written).digest()[:8]) % 10**18
 
 
 def check_page_limits(changes: Mapping[str, Any], greatest: int) -> None:

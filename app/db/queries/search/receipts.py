@@ -108,6 +108,16 @@ class KeptSearch:
     receipt: Receipt
 
 
+@dataclass(frozen=True, slots=True)
+class RecentRequest:
+    """A query that callers searched for, with the parameters that its receipt has as they were asked."""
+
+    query: str
+    mode: str
+    rrf_k: int
+    options: Mapping[str, Any]
+
+
 async def insert_searches(session: TenantSession, searches: Sequence[KeptSearch]) -> None:
     """Store searches of one tenant."""
     await session.execute(
@@ -135,6 +145,11 @@ async def fetch_search(session: TenantSession, search_id: UUID, age: timedelta) 
         row["query_time_ms"],
         decode_receipt(row["receipt"]),
     )
+
+
+async def recent_requests(session: TenantSession, age: timedelta, limit: int) -> list[RecentRequest]:
+    """The latest queries that are not older than `age`, each once; none if the tenant keeps no query texts."""
+    return await session.fetch_as(RecentRequest, SQL["recent_requests"], age=age, limit=limit)
 
 
 async def purge_searches(session: TenantSession, age: timedelta, empty_age: timedelta) -> int:

@@ -9,6 +9,20 @@ select :tenant_id, s.* from unnest(:ids::uuid[], :subjects::text[], :ats::timest
 select id, subject, at, result_count, query_time_ms, receipt from searches
  where tenant_id = :tenant_id and id = :id and at > clock_timestamp() - :age::interval;
 
+-- name: recent_requests
+-- The latest searches, each query once; receipts contain queries only if the tenant keeps them.
+select r.query, r.mode, r.rrf_k, r.options
+  from (
+    select distinct on (s.receipt ->> 'query') s.receipt ->> 'query' as query, s.receipt ->> 'mode' as mode,
+           (s.receipt ->> 'rrf_k')::integer as rrf_k, s.receipt -> 'options' as options, s.at
+      from (select receipt, at from searches
+             where tenant_id = :tenant_id and at > clock_timestamp() - :age::interval and receipt ? 'query'
+               and receipt ? 'ranking'
+             order by at desc limit 200) s
+     order by 1, s.at desc
+  ) r
+ order by r.at desc limit :limit;
+
 -- name: purge_searches
 -- A search without results is kept for longer, without its receipt; other old searches are deleted.
 delete from searches

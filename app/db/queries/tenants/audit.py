@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -75,6 +75,17 @@ class AuditRecord:
     detail: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which rows of the audit trail are wanted; None: any. `after` is the earliest time, `before` is excluded."""
+
+    actor: str | None = None
+    action: Action | None = None
+    outcome: AuditOutcome | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+
+
 async def write_audit(
     session: TenantSession,
     actor: str,
@@ -96,10 +107,14 @@ async def write_audit(
     )
 
 
-async def list_audit(session: TenantSession, before: Position | None, limit: int) -> list[Place]:
+async def list_audit(
+    session: TenantSession, wanted: AuditFilter, before: Position | None, limit: int
+) -> list[Place]:
     """Places in the audit trail, newest first; rows of the same moment are in the order of their ids."""
     at, last_id = before or (None, None)
-    return await session.fetch_as(Place, SQL["list_audit"], before_at=at, before_id=last_id, limit=limit)
+    return await session.fetch_as(
+        Place, SQL["list_audit"], **asdict(wanted), before_at=at, before_id=last_id, limit=limit
+    )
 
 
 async def fetch_audit(session: TenantSession, ids: Sequence[UUID]) -> list[AuditRecord]:

@@ -30,7 +30,7 @@ async def show_model_change(request: Request, caller: CurrentCaller, services: C
         change = None
     model = (await services.tenants.context(caller.tenant_id)).model
     lines = [] if change is None else explain_change(change)
-    return render(request, "pages/model.html", change=change, model=model, lines=lines)
+    return render(request, "pages/admin/model.html", change=change, model=model, lines=lines)
 
 
 @router.post("/model")

@@ -49,7 +49,7 @@ async def show_health(request: Request, caller: CurrentCaller, services: Current
     hours = stats.searches_by_hour
     return render(
         request,
-        "pages/health.html",
+        "pages/admin/health.html",
         stats=stats,
         report=report,
         now=now,

@@ -1,0 +1,101 @@
+"""The audit trail of a tenant, for its admins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, get_args
+
+from fastapi import Query, Request, Response
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from app.auth.claims import MAX_SUBJECT_CHARACTERS
+from app.auth.principal import Role
+from app.console.parts.entry_form import errors_at
+from app.console.parts.moments import read_moment
+from app.console.parts.pager import PAGE_SIZE, page_links
+from app.console.rendering import render
+from app.console.session import console_router
+from app.db.queries.tenants.audit import Action, AuditFilter, AuditOutcome, AuditRecord
+from app.errors import InvalidInput
+from app.knowledge.paging import Page
+from app.web.access import CurrentCaller, CurrentServices
+from app.web.models.requests import Moment
+from app.web.pages import PageCursor
+from app.web.problems import invalid_input
+
+router = console_router(Role.TENANT_ADMIN)
+
+LIST = "/console/audit"
+SHOWN_IDS = 3
+"""Ids of one row; an action can have a thousand."""
+
+PLACES = {"entry": "/console/entries/", "asset": "/console/assets/"}
+"""Where the things of an action are shown, by the first part of its name."""
+
+
+class AuditForm(BaseModel):
+    """The filters of the page, as those of GET /admin/audit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    actor: str | None = None
+    action: Action | None = None
+    outcome: AuditOutcome | None = None
+    after: Moment | None = None
+    before: Moment | None = None
+
+
+@router.get("/audit")
+async def show_audit(
+    request: Request,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    actor: Annotated[str, Query(max_length=MAX_SUBJECT_CHARACTERS)] = "",
+    action: str = "",
+    outcome: str = "",
+    after: str = "",
+    before: str = "",
+    cursor: PageCursor = "",
+) -> Response:
+    """Show who did what, newest first, optionally by one actor, action, outcome or period."""
+    filters = {"actor": actor.strip(), "action": action, "outcome": outcome, "after": after, "before": before}
+    errors: dict[str, str] = {}
+    page: Page[AuditRecord] = Page([], None)
+    try:
+        page = await services.administration.audit(
+            caller.tenant_id,
+            _read_filter(filters),
+            limit=PAGE_SIZE,
+            cursor=cursor or None,
+            reader=caller.subject,
+        )
+    except InvalidInput as error:
+        errors = errors_at(error.errors)
+    given = {name: value for name, value in filters.items() if value}
+    return render(
+        request,
+        "pages/admin/audit.html",
+        status=422 if errors else 200,
+        page=page,
+        filters=filters,
+        given=given,
+        errors=errors,
+        actions=get_args(Action),
+        outcomes=get_args(AuditOutcome),
+        links=page_links(LIST, page, cursor, given),
+        places=PLACES,
+        shown_ids=SHOWN_IDS,
+    )
+
+
+def _read_filter(texts: Mapping[str, str]) -> AuditFilter:
+    """The filter of the form. Raises InvalidInput."""
+    given = {name: text for name, text in texts.items() if text}
+    for name in ("after", "before"):
+        if name in given:
+            given[name] = read_moment(given[name])
+    try:
+        form = AuditForm.model_validate(given)
+    except ValidationError as error:
+        raise invalid_input(error) from None
+    return AuditFilter(form.actor, form.action, form.outcome, form.after, form.before)

@@ -1,0 +1,25 @@
+"""The sections of the console, in the order of their navigation; a page belongs to one by the start of its path."""
+
+from __future__ import annotations
+
+READERS = (
+    ("/console", "Search"),
+    ("/console/compare", "Compare"),
+    ("/console/entries", "Entries"),
+    ("/console/assets", "Documents"),
+    ("/console/saved-searches", "Saved searches"),
+)
+"""Address and name of each section that all roles of a tenant see."""
+
+ADMINS = (
+    ("/console/health", "Health"),
+    ("/console/settings", "Settings"),
+    ("/console/model", "Model"),
+    ("/console/audit", "Audit trail"),
+)
+"""The sections of a tenant's admin."""
+
+
+def section_of(path: str) -> str:
+    """The address of the section of a page: the first two parts of its path."""
+    return "/".join(path.split("/")[:3])
