@@ -67,14 +67,14 @@ async def test_a_preview_leaves_no_record_and_shows_given_queries_where_none_are
     browser: Browser, admin: Caller, provider: FailingProvider, api_services: Services
 ) -> None:
     await find_differently(admin, provider)
-    await admin.search("a query of somebody else")
+    await admin.search("a query of another caller")
     page = await browser.get(SETTINGS)
     sent = fill(page, fusion="rrf", **{"weights.semantic": "0.1", "weights.keyword": "0.9"})
     preview = await browser.post(PREVIEW, sent)
     assert "The tenant does not keep the texts of queries" in preview.text
     preview = await browser.post(PREVIEW, sent | {"queries": "pier\r\n\r\nboat"})
     assert [text.split()[0] for text in preview.texts(".preview details > summary")] == ["pier", "boat"]
-    assert "somebody else" not in preview.text
+    assert "another caller" not in preview.text
     await api_services.journal.flush()
     assert (await admin.get("/admin/stats")).json()["searches_24h"] == 1
 
