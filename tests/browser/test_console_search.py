@@ -211,7 +211,7 @@ async def test_reader_is_offered_no_changes(visits: Visits) -> None:
     await visit.open("/console/entries")
     await visit.expect(visit.page.get_by_role("heading", name="Entries")).to_be_visible()
     assert await visit.page.get_by_role("link", name="New entry").count() == 0
-    assert await visit.page.get_by_role("link", name="Health").count() == 0
+    assert await visit.page.get_by_role("link", name="Administration").count() == 0
     await visit.open("/console/assets")
     assert await visit.page.get_by_role("button", name="Upload").count() == 0
     await visit.open("/console/health")

@@ -247,8 +247,8 @@ def test_htmx_is_the_recorded_version() -> None:
 
 
 async def test_each_role_sees_its_own_navigation(sign_in: SignIn, admin: Caller, reader: Caller) -> None:
-    assert "Health" in (await sign_in(admin).get("/console")).texts("nav[aria-label=Main] a")
+    assert "Administration" in (await sign_in(admin).get("/console")).texts("nav[aria-label=Main] a")
     page = await sign_in(reader).get("/console")
-    assert "Health" not in page.texts("nav[aria-label=Main] a")
+    assert "Administration" not in page.texts("nav[aria-label=Main] a")
     assert "rita" in page.one(".who").text_content()
     assert make_token(admin.tenant_id, Role.READER) not in page.answer.text
