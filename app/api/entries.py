@@ -162,8 +162,12 @@ async def related_entries(
     limit: Annotated[int, Query(ge=1, le=MAX_RELATED)] = 5,
 ) -> Response:
     """List the parent, then siblings (for a chunk its neighbours), then children, its sources, derived entries, and
-    entries that share two or more tags. Each entry is listed once, under the first relation that applies."""
-    return json_response(describe_related(await services.related.related(caller.tenant_id, entry_id, limit)))
+    entries that share two or more tags. Each entry is listed once, under the first relation that applies. A reader gets
+    403 for an entry in quarantine."""
+    found = await services.related.related(
+        caller.tenant_id, entry_id, limit, include_quarantined=caller.sees_quarantined
+    )
+    return json_response(describe_related(found))
 
 
 @readers.get("/{entry_id}/versions", response_model=VersionList, responses=problems(404))

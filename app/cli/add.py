@@ -74,7 +74,13 @@ def add(
     )
     arguments = {"fields": wanted}
     found = call(
-        target, "add", arguments, answer, check=lambda: _read_draft(wanted), doing="storing the entry"
+        target,
+        "add",
+        arguments,
+        answer,
+        check=lambda: _read_draft(wanted),
+        doing="storing the entry",
+        writes=True,
     )
     if as_json:
         print_json(found)

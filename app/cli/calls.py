@@ -35,11 +35,13 @@ def call(
     opening: Open = open_service,
     check: Callable[[], object] | None = None,
     doing: str | None = None,
+    writes: bool = False,
 ) -> Any:
     """The result of a command, in JSON. `opening` opens what `answer` needs in this process. Raises KnowledgeError.
 
     `check` refuses invalid arguments before anything is opened. A service that runs here checks them itself: this
-    process then loads no module of the database, so the command stays fast.
+    process then loads no module of the database, so the command stays fast. A command that `writes` is not done again
+    after a service has got it and not answered: ServiceUnreachable says that its outcome is not known.
     """
     if isinstance(target, Local):
         settings = target.settings
@@ -51,7 +53,7 @@ def call(
             async with opening(settings) as services:
                 return _plain(await answer(services, asked))
 
-        return ask_or_open(settings, command, asked, work, doing=doing)
+        return ask_or_open(settings, command, asked, work, doing=doing, writes=writes)
     remote = target
 
     async def request() -> Any:

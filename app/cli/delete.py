@@ -53,7 +53,7 @@ def delete(
         if not sys.stdin.isatty():
             raise InvalidInput.of("--yes", "is required without a terminal")
         typer.confirm(f"Delete {', '.join(ids)} from {describe_target(target)}?", abort=True, err=True)
-    done = call(target, "delete", {"ids": ids, "asset": asset}, answer, doing="deleting")
+    done = call(target, "delete", {"ids": ids, "asset": asset}, answer, doing="deleting", writes=True)
     if as_json:
         print_json(done)
     else:

@@ -102,7 +102,13 @@ def edit(
         raise InvalidInput.of("options", "name at least one field to change")
     arguments = {"entry": entry, "fields": wanted, "if_version": if_version}
     changed = call(
-        target, "edit", arguments, answer, check=lambda: _read_draft(wanted), doing="changing the entry"
+        target,
+        "edit",
+        arguments,
+        answer,
+        check=lambda: _read_draft(wanted),
+        doing="changing the entry",
+        writes=True,
     )
     if as_json:
         print_json(changed)

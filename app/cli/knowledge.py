@@ -99,7 +99,9 @@ class Entries(Protocol):
 class RelatedEntries(Protocol):
     """The entries that are related to an entry."""
 
-    async def related(self, tenant_id: UUID, entry_id: UUID, limit: int = ...) -> Related: ...
+    async def related(
+        self, tenant_id: UUID, entry_id: UUID, limit: int = ..., *, include_quarantined: bool = ...
+    ) -> Related: ...
 
 
 class Assets(Protocol):

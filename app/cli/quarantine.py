@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -12,12 +12,13 @@ import typer
 from app.cli.execution import ACTOR, open_tenants, run_async
 from app.cli.options import TenantOption, command_group, examples, json_option
 from app.cli.output.tables import print_table
-from app.cli.output.text import flatten, print_json
+from app.cli.output.text import flatten, print_json, remark
 from app.cli.target import Local, Target, choose_target
 
 if TYPE_CHECKING:
     from app.cli.remote.administration import RemoteQuarantine
     from app.db.queries.knowledge.entries import Entry
+    from app.db.queries.knowledge.quarantine import ItemKind
     from app.knowledge.quarantine.service import QuarantineService
 
 Ids = Annotated[
@@ -75,12 +76,31 @@ def release(
     ] = False,
     as_json: Annotated[bool, json_option("a list of the ids of the released entries")] = False,
 ) -> None:
-    """Let searches find entries again. Their texts are not quarantined again for the same flags."""
-    released = run_async(_release(choose_target(tenant), ids, asset), doing="releasing entries")
+    """Let searches find entries again. Their texts are not quarantined again for the same flags.
+
+    The exit status is 1 if an id is not that of an entry, or with --asset of an asset. An entry that is not in
+    quarantine stays as it is.
+    """
+    released, kinds = run_async(_release(choose_target(tenant), ids, asset), doing="releasing entries")
     if as_json:
         print_json(released)
     else:
         typer.echo(f"{len(released)} released")
+    wanted: ItemKind = "asset" if asset else "entry"
+    wrong = [each for each in ids if each not in released and kinds.get(each) != wanted]
+    for each in wrong:
+        remark(_describe_wrong(each, kinds.get(each), wanted))
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _describe_wrong(given: UUID, kind: ItemKind | None, wanted: ItemKind) -> str:
+    match kind:
+        case "asset":
+            return f"{given} is an asset: to release its chunks, add --asset"
+        case "entry":
+            return f"{given} is an entry: to release it, leave out --asset"
+    return f"there is no {wanted} {given}"
 
 
 async def _list(target: Target, limit: int) -> Sequence[Entry]:
@@ -88,11 +108,15 @@ async def _list(target: Target, limit: int) -> Sequence[Entry]:
         return (await service.list_quarantined(tenant_id, limit=limit, reader=ACTOR)).items
 
 
-async def _release(target: Target, ids: Sequence[UUID], of_assets: bool) -> Sequence[UUID]:
+async def _release(
+    target: Target, ids: Sequence[UUID], of_assets: bool
+) -> tuple[Sequence[UUID], Mapping[UUID, ItemKind]]:
+    """The released entries, and what those of the given ids are that are not among them."""
     async with _quarantine_of(target) as (service, tenant_id):
-        return await service.release(
+        released = await service.release(
             tenant_id, entry_ids=[] if of_assets else ids, asset_ids=ids if of_assets else [], actor=ACTOR
         )
+        return released, await service.find_kinds(tenant_id, [each for each in ids if each not in released])
 
 
 @asynccontextmanager

@@ -68,4 +68,5 @@ async def answer(knowledge: Knowledge | Platform, arguments: Mapping[str, Any]) 
 
     tenant = await knowledge.tenants.find(arguments["tenant"])
     entry_id = UUID(arguments["entry_id"])
-    return describe_related(await knowledge.related.related(tenant.id, entry_id, arguments["limit"]))
+    found = await knowledge.related.related(tenant.id, entry_id, arguments["limit"], include_quarantined=True)
+    return describe_related(found)

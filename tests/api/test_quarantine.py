@@ -49,6 +49,10 @@ async def test_only_callers_who_can_correct_it_read_a_quarantined_entry(
     assert (await reader.get(f"{path}/versions")).json()["items"] == []
     related = await reader.get(f"/knowledge/entries/{parent['id']}/related")
     assert related.json()["results"] == []
+    refused = await reader.get(f"{path}/related")
+    assert refused.status_code == 403
+    assert refused.json()["detail"] == (await reader.get(path)).json()["detail"]
+    assert parent["id"] not in refused.text
     former = await reader.search("gate", as_of=datetime.now(UTC).isoformat())
     assert held["id"] not in str(former["results"])
     for caller in (creator, admin):
@@ -56,6 +60,8 @@ async def test_only_callers_who_can_correct_it_read_a_quarantined_entry(
         listed = await caller.get("/knowledge/entries?include_quarantined=true")
         assert held["id"] in listed.text
         assert len((await caller.get(f"{path}/versions")).json()["items"]) == 1
+        (related,) = (await caller.get(f"{path}/related")).json()["results"]
+        assert related["id"] == parent["id"]
     await admin.post("/admin/quarantine/release", {"entry_ids": [held["id"]]})
     assert (await reader.get(path)).json()["content"] == ORDER
 

@@ -40,3 +40,30 @@ def test_quarantined_entries_are_listed_and_released(
     )
     wrong = knowledge("quarantine", "release", "no-id", "--tenant", tenant)
     assert wrong.status == 2
+
+
+def test_ids_that_a_release_does_not_mean_are_named(
+    knowledge: CommandLine, tenant: str, tmp_path: Path
+) -> None:
+    asyncio.run(choose_quarantine(tenant))
+    file = tmp_path / "note.txt"
+    file.write_text(ORDER)
+    knowledge.succeed("ingest", "--tenant", tenant, str(file))
+    (chunk,) = knowledge.succeed("quarantine", "list", "--tenant", tenant, "--json").json
+    asset, unknown = chunk["asset_id"], "0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11"
+
+    wrong = knowledge("quarantine", "release", asset, unknown, "--tenant", tenant)
+    assert (wrong.status, wrong.out) == (1, "0 released\n")
+    assert wrong.err.splitlines() == [
+        f"{asset} is an asset: to release its chunks, add --asset",
+        f"there is no entry {unknown}",
+    ]
+    wrong = knowledge("quarantine", "release", "--asset", chunk["id"], unknown, "--tenant", tenant)
+    assert (wrong.status, wrong.out) == (1, "0 released\n")
+    assert wrong.err.splitlines() == [
+        f"{chunk['id']} is an entry: to release it, leave out --asset",
+        f"there is no asset {unknown}",
+    ]
+    for released in ("1 released\n", "0 released\n"):
+        done = knowledge.succeed("quarantine", "release", "--asset", asset, "--tenant", tenant)
+        assert done.out == released

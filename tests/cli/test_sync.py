@@ -47,6 +47,7 @@ def test_runs_of_a_folder_add_move_replace_and_remove_files(
     refused = knowledge("sync", "docs", str(folder), "--tenant", tenant)
     assert refused.status == 1
     assert "would delete 2 of 5 assets" in refused.err
+    assert "knowledge sync --confirm-deletions" in refused.err
     assert sync("--confirm-deletions", "--exclude", "feldspar.md")["removed"] == 3
     told = knowledge.succeed("sync", "docs", str(folder), "--tenant", tenant, "--exclude", "feldspar.md")
     assert told.out.startswith(

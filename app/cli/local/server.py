@@ -103,7 +103,9 @@ class _Desk:
             await asyncio.wait((work, ended))
 
     async def close(self) -> None:
-        """End the requests in progress; their commands open the database themselves."""
+        """End the requests in progress: commands that read open the database themselves, and others say that their
+        outcome is not known.
+        """
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -119,6 +121,6 @@ async def _answer(answer: Answer, services: Services, arguments: Mapping[str, An
     except KnowledgeError as error:
         return orjson.dumps({"error": str(error)})
     except Exception:
-        # The command does the work itself, and reports what happens then.
+        # A command that reads does the work itself, and reports what happens then.
         log.exception("a command's request failed")
         return b""

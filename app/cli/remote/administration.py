@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +13,8 @@ import orjson
 
 from app.cli.remote.exchange import Exchange
 from app.db.queries.knowledge.entries import Entry
-from app.errors import TenantNotFound
+from app.db.queries.knowledge.quarantine import ItemKind
+from app.errors import NotFound, TenantNotFound
 from app.knowledge.administration.service import TenantStatistics
 from app.knowledge.erasure.erasure import Erasure
 from app.knowledge.paging import MAX_PAGE, Page
@@ -107,6 +110,17 @@ class RemoteQuarantine:
         given = {name: ids for name, ids in body.items() if ids}
         answer = await self.exchange.read(Released, "POST", "/admin/quarantine/release", body=given)
         return answer.released
+
+    async def find_kinds(self, tenant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, ItemKind]:
+        """Which of these ids are those of entries or of assets. Raises KnowledgeError."""
+        found: dict[UUID, ItemKind] = {}
+        paths: Mapping[ItemKind, str] = {"entry": "entries", "asset": "assets"}
+        for item, (kind, path) in product(ids, paths.items()):
+            if item not in found:
+                with contextlib.suppress(NotFound):
+                    await self.exchange.send("GET", f"/knowledge/{path}/{item}")
+                    found[item] = kind
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,9 @@ class RemoteRelated:
 
     exchange: Exchange
 
-    async def related(self, tenant_id: UUID, entry_id: UUID, limit: int = 5) -> Related:
+    async def related(
+        self, tenant_id: UUID, entry_id: UUID, limit: int = 5, *, include_quarantined: bool = True
+    ) -> Related:
         """Find the entries that are related to an entry. Raises KnowledgeError."""
         response = await self.exchange.send("GET", f"{ENTRIES}/{entry_id}/related", params={"limit": limit})
         answer = response.json()

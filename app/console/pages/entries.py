@@ -175,7 +175,7 @@ async def show_entry(
     sees_quarantined = caller.sees_quarantined
     entry = await services.entries.read(tenant_id, entry_id, include_quarantined=sees_quarantined)
     details = await services.inspection.entry(tenant_id, entry_id, include_quarantined=sees_quarantined)
-    related = await services.related.related(tenant_id, entry_id, 10)
+    related = await services.related.related(tenant_id, entry_id, 10, include_quarantined=sees_quarantined)
     response = render(
         request,
         "pages/entry.html",

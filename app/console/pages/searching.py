@@ -136,7 +136,9 @@ async def show_related(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """Show the entries related to an entry, by relationship. An unknown id has none."""
-    found = await services.related.related(caller.tenant_id, entry_id, limit=RELATED)
+    found = await services.related.related(
+        caller.tenant_id, entry_id, RELATED, include_quarantined=caller.sees_quarantined
+    )
     groups = [
         (RELATIONSHIPS[relationship], list(items))
         for relationship, items in groupby(found, key=lambda item: item.relationship)

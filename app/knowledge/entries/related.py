@@ -10,7 +10,8 @@ from uuid import UUID
 from app.db.database import Database
 from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import Entry
-from app.errors import InvalidInput
+from app.errors import InvalidInput, Quarantined
+from app.knowledge.quarantine.service import HELD_ENTRY
 from app.knowledge.vocabulary import Relationship
 
 MAX_RELATED = 20
@@ -52,12 +53,15 @@ class RelatedService:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def related(self, tenant_id: UUID, entry_id: UUID, limit: int = 5) -> Related:
+    async def related(
+        self, tenant_id: UUID, entry_id: UUID, limit: int = 5, *, include_quarantined: bool = False
+    ) -> Related:
         """Find related entries: parent, siblings (for a chunk, its neighbours), children, sources, derived, tags.
 
         The groups come in this order: children oldest first, sources as the entry lists them, derived entries newest
         first, then entries that share two or more tags. Each entry appears once, under its first relationship. An
-        unknown id has no related entries. Raises InvalidInput for a limit outside 1 to 20.
+        unknown id has no related entries. Raises InvalidInput for a limit outside 1 to 20, and Quarantined for a
+        quarantined entry without `include_quarantined`.
         """
         if not 1 <= limit <= MAX_RELATED:
             raise InvalidInput.of("limit", f"must be between 1 and {MAX_RELATED}")
@@ -65,9 +69,12 @@ class RelatedService:
         async def read() -> tuple[Sequence[db.Relation], Mapping[UUID, Entry]]:
             async with self._database.read_session(tenant_id) as session:
                 relations = await db.related_entries(session, entry_id, limit, MAX_COUNTED)
-                return relations, await db.fetch_entries(session, [relation.id for relation in relations])
+                ids = [entry_id, *(relation.id for relation in relations)]
+                return relations, await db.fetch_entries(session, ids)
 
         relations, found = await self._database.reading(tenant_id, read)
+        if not include_quarantined and entry_id in found and found[entry_id].quarantined:
+            raise Quarantined(HELD_ENTRY)
         results = [
             RelatedEntry(
                 found[relation.id], cast("Relationship", relation.relationship), relation.overlap_count

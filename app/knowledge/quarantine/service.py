@@ -8,6 +8,7 @@ from uuid import UUID
 from app.db.database import Database
 from app.db.queries.knowledge import entries, quarantine
 from app.db.queries.knowledge.entries import Entry
+from app.db.queries.knowledge.quarantine import ItemKind
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import InvalidInput, Quarantined
@@ -60,6 +61,11 @@ class QuarantineService:
             found = await entries.fetch_entries(session, [place.id for place in page.items])
             await self._trail.note_read(session, reader, "quarantine.read")
         return Page([found[place.id] for place in page.items if place.id in found], page.next_cursor)
+
+    async def find_kinds(self, tenant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, ItemKind]:
+        """Which of these ids are those of entries or of assets; others are missing. Raises DatabaseUnavailable."""
+        async with self._database.read_session(tenant_id) as session:
+            return await quarantine.find_kinds(session, ids)
 
     async def release(
         self,

@@ -107,6 +107,7 @@ async def _refuse(
     session: TenantSession, source: str, external_id: str, item: WantedItem, problem: str
 ) -> None:
     if item.asset_id is not None:
-        # The item is deleted with its asset, and comes back with the reason.
+        # The item is deleted with its asset, and comes back with the reason. Another upload of it waits.
+        await queue.hold_subject(session, "ingest_asset", str(item.asset_id))
         await sources.remove_assets(session, [item.asset_id])
     await sources.refuse_item(session, source, external_id, item, problem)

@@ -235,7 +235,8 @@ class HitModel(BaseModel):
     group: PassageGroupModel | None = Field(description="Only with `group_by`.")
     validity: ValidityModel | None = Field(description="Only with `as_of`.")
     origin: HitOriginModel | None = Field(
-        description="Only for chunks of assets that belong to a source.", examples=[None]
+        description="Only for chunks of assets that belong to a source; with `as_of`, only while they are valid.",
+        examples=[None],
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.cli.local import server
 from app.cli.local.client import NotAnswered, ask
 from tests.cli.conftest import CommandLine, Result
 from tests.cli.local.running import Outcome, read_settings, run_command, running_service
@@ -128,3 +129,37 @@ def test_entries_are_written_by_the_service(both: Both) -> None:
     ):
         done = run_command(*arguments, "-t", both.tenant)
         assert (done.status, done.opened) == (0, False), (arguments, done)
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_write_without_an_answer_is_not_repeated(
+    knowledge: CommandLine, filled: str, monkeypatch: pytest.MonkeyPatch, *, done: bool
+) -> None:
+    """The service ends after it has got the command, before or after it has done what it was asked."""
+    added = knowledge.succeed("add", "The pilot boards.", "--external-id", "pilot-2", "-t", filled, "--json")
+    answer, name = server._answer, f"tug-{done}"
+
+    async def answer_nothing(*given: Any) -> bytes:
+        if done:
+            await answer(*given)
+        return b""
+
+    monkeypatch.setattr(server, "_answer", answer_nothing)
+    with running_service():
+        for arguments in (
+            ("edit", "pilot-2", "--title", "Pilot", "--if-version", "1"),
+            ("add", "The tug follows.", "--external-id", name),
+            ("delete", "pilot-2", "--yes"),
+        ):
+            outcome = run_command(*arguments, "-t", filled)
+            assert (outcome.status, outcome.out, outcome.opened) == (1, "", False), (arguments, outcome)
+            assert "not known whether this was done" in outcome.err
+        assert run_command("list", "-t", filled).opened
+    left = {
+        entry["external_id"]: entry
+        for entry in knowledge.succeed("list", "-t", filled, "--json").json["items"]
+    }
+    assert ("pilot-2" in left, name in left) == (not done, done)
+    versions = ("get", added.json["entry"]["id"], "-t", filled, "--json")
+    if not done:
+        assert knowledge.succeed(*versions).json["version"] == 1

@@ -17,6 +17,7 @@ SQL = load_statements(__name__)
 
 SuspiciousContent = Literal["keep", "flag", "quarantine"]
 """What a tenant does with suspicious content: nothing, mark it, or mark it and hide it from searches."""
+ItemKind = Literal["entry", "asset"]
 
 
 async def fetch_policy(session: TenantSession) -> SuspiciousContent:
@@ -89,6 +90,11 @@ async def add_flags(
 async def count_flags(session: TenantSession, asset_id: UUID) -> None:
     """Count the flags of an asset's chunks in the asset."""
     await session.execute(SQL["count_flags"], asset_id=asset_id)
+
+
+async def find_kinds(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, ItemKind]:
+    """Which of these ids are those of entries or of assets."""
+    return {row["id"]: row["kind"] for row in await session.fetch(SQL["kinds"], ids=list(ids))}
 
 
 async def is_held(session: TenantSession, asset_id: UUID) -> bool:

@@ -146,9 +146,19 @@ async def fetch_stored(session: TenantSession, source: str) -> list[StoredItem]:
 
 
 async def remove_assets(session: TenantSession, ids: Sequence[UUID]) -> None:
-    """Delete assets with their chunks, jobs and items."""
-    await session.execute(SQL["cancel_jobs"], subjects=[str(i) for i in ids])
+    """Delete assets with their chunks, jobs and items.
+
+    They can be too many to hold each as `hold_subject` of jobs does. So a retry or an import that has locked an asset
+    can queue a job until the asset is deleted: the jobs are removed again after that.
+    """
+    await cancel_ingestions(session, ids)
     await session.execute(SQL["delete_assets"], ids=list(ids))
+    await cancel_ingestions(session, ids)
+
+
+async def cancel_ingestions(session: TenantSession, ids: Sequence[UUID]) -> None:
+    """Remove the jobs that ingest these assets, queued or running."""
+    await session.execute(SQL["cancel_jobs"], subjects=[str(i) for i in ids])
 
 
 async def remove_items(session: TenantSession, source: str, external_ids: Sequence[str]) -> None:
