@@ -126,7 +126,7 @@ async def test_a_valid_request_id_of_the_caller_is_kept(admin: Caller) -> None:
 class BrokenRelated(RelatedService):
     """Fails with an unforeseen error."""
 
-    async def related(self, *_args: object) -> Related:
+    async def related(self, *_args: object, **_options: object) -> Related:
         raise RuntimeError("select secret from postgresql://kb:hunter2@db/kb")
 
 
