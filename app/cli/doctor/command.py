@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also print the checks that found nothing.")
+        bool, typer.Option("--verbose", "-v", help="Also print the checks that are ok.")
     ] = False,
     as_json: Annotated[
         bool, json_option("a list of {check, status, detail, remedy}; status is ok, warning or wrong")

@@ -122,7 +122,7 @@ def _warn(result: SearchResult) -> Iterator[str]:
     if not {"embedding_unavailable", "reranker_unavailable"}.isdisjoint(metadata.degraded):
         yield "for the cause, see knowledge doctor"
     if result.results and not metadata.strong_match:
-        yield "no strong match"
+        yield "no strong match: these are only the nearest entries"
 
 
 def _describe(hit: Hit) -> str:

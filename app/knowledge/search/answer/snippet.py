@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,12 @@ from app.knowledge.search.answer.vocabulary import Found, Vocabulary
 from app.knowledge.words import compose, find_words
 
 SNIPPET_LENGTH = 240
+
+BETWEEN_HEADINGS = " > "
+"""In the title of a chunk."""
+
+LINE = re.compile(r"[^\S\n]*(\S.*)?(?:\n\s*|\Z)")
+"""A line and the empty ones after it."""
 
 WORDS_APART = 180
 """Most characters from the first to the last word that a snippet is chosen for; the rest is their context."""
@@ -50,6 +57,7 @@ class SnippetMaker:
     ) -> Snippet:
         """Choose the window of `content` with the most words of the query, or the start of `passage` if it has none.
 
+        Headings that the content begins with and the title repeats are not shown, unless nothing follows them.
         `lexemes` are the query's words as Postgres stemmed them for `language`. `passage` is the passage with the
         highest cosine (None when only the keyword leg found the entry).
         """
@@ -62,8 +70,23 @@ class SnippetMaker:
             positions = vocabulary.find(content)
             in_title = vocabulary.find(title) if title else ()
             matched = vocabulary.list_matched([(content, positions), (title or "", in_title)])
-        text, start, end = _cut(content, positions, passage, is_markdown=is_markdown)
-        return Snippet(text, matched, start, end)
+        skipped = _skip_headings(title, content)
+        shown = [(start - skipped, end - skipped, key) for start, end, key in positions if start >= skipped]
+        if passage is not None:
+            passage = (max(0, passage[0] - skipped), max(0, passage[1] - skipped))
+        text, start, end = _cut(content[skipped:], shown, passage, is_markdown=is_markdown)
+        return Snippet(text, matched, start + skipped, end + skipped)
+
+
+def _skip_headings(title: str | None, content: str) -> int:
+    """Where the content goes on after the lines at its start that are headings in the title; 0 if it does not."""
+    headings = {fold(heading).text for heading in title.split(BETWEEN_HEADINGS)} if title else set()
+    place = 0
+    for line in LINE.finditer(content):
+        if fold(line[0].lstrip("#")).text not in headings:
+            return place if place < len(content) else 0
+        place = line.end()
+    return 0
 
 
 def _cut(

@@ -191,6 +191,28 @@ def test_a_long_comment_is_not_shown() -> None:
     assert "secret" not in shown
 
 
+@pytest.mark.parametrize("begin", ["# Quay\n\n## At night\n\n", "5. Quay\n5.1 At night\n", "At night\n\n"])
+def test_headings_that_the_title_repeats_are_not_shown(begin: str) -> None:
+    content = f"{begin}Boats enter at night. {FILLER}"
+    title = "Harbour > Quay > 5. Quay > 5.1 At night > At night"
+    for query in ("boat", "quay", "none"):
+        shown = snippet(content, query, [query], title=title)
+        assert shown.text.startswith("Boats enter at night. Plain words")
+        assert content[shown.start :].startswith("Boats enter")
+        assert content[shown.start : shown.end].startswith("Boats enter at night. Plain words")
+    by_meaning = snippet(content, "none", [], title=title, passage=(0, len(content)))
+    assert by_meaning.text.startswith("Boats enter")
+    assert shown.matched_terms == ()
+    assert snippet(content, "quay", ["quay"], title=title).matched_terms == ("quay",)
+
+
+def test_headings_are_shown_where_the_title_lacks_them_or_nothing_follows() -> None:
+    content = "# Quay\n\nBoats enter."
+    assert snippet(content, "boat", ["boat"], title="Harbour").text == "Quay · Boats enter."
+    assert snippet(content, "boat", ["boat"]).text == "Quay · Boats enter."
+    assert snippet("# Quay\n", "quay", ["quay"], title="Quay").text == "Quay"
+
+
 def test_text_that_is_not_markdown_keeps_its_marks() -> None:
     content = "# define *x* <b> | __init__"
     maker = SnippetMaker("x")
