@@ -62,9 +62,9 @@ begin
   if (select c.relkind from pg_class c where c.oid = place) = 'p' then
     select c.oid::regclass into strict place
       from pg_inherits h join pg_class c on c.oid = h.inhrelid
+     cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), 'modulus (\d+), remainder (\d+)') b (found)
      where h.inhparent = place
-       and satisfies_hash_partition(h.inhparent, 32, substring(pg_get_expr(c.relpartbound, c.oid) from 'remainder (\d+)')::integer,
-                                    owner);
+       and satisfies_hash_partition(h.inhparent, b.found[1]::integer, b.found[2]::integer, owner);
   end if;
   execute format('create index %I on %s using hnsw ((embedding::halfvec(%s)) halfvec_cosine_ops)
                   with (m = 16, ef_construction = 128) where tenant_id = %L::uuid and model_id = %s and in_index',

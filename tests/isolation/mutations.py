@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
+from tests.fixtures.database.cluster import PARTITIONS
 from tests.isolation.mutation import Mutation, both, function_body, gate, unfiltered
 from tests.isolation.mutations_of_the_server import DEFINITIONS, SERVER
 
@@ -16,7 +17,7 @@ OWN = "tenant_id = (select current_tenant())"
 SETTING = "nullif(pg_catalog.current_setting('app.current_tenant', true), '')::uuid"
 NOTES = "create table notes (entry_id uuid not null, note text)"
 OURS = "alter table notes owner to kb_migrator"
-HNSW = "create index {} on embeddings_p03 using hnsw ((embedding::halfvec(16)) halfvec_cosine_ops) where {};"
+HNSW = "create index {} on embeddings_p01 using hnsw ((embedding::halfvec(16)) halfvec_cosine_ops) where {};"
 VIEW = "create view public.all_entries {} as select * from entries; grant select on all_entries to kb_app"
 COUNT = "'select count(*) from public.entries'"
 DEFINER = "create function {}() returns bigint language sql security definer {} as " + COUNT
@@ -27,16 +28,16 @@ MUTATIONS = (
     both("a policy is dropped", "drop policy tenant_isolation on entries", "entries"),
     both("a policy of a small table is dropped", "drop policy tenant_isolation on jobs", "jobs"),
     gate("force is lifted", "alter table entries no force row level security"),
-    gate("force is lifted from a partition", "alter table entries_p07 no force row level security"),
+    gate("force is lifted from a partition", "alter table entries_p02 no force row level security"),
     both("row-level security is off", "alter table entries disable row level security", "entries"),
     both("row-level security of tenants is off", "alter table tenants disable row level security", "tenants"),
-    gate("row-level security of a partition is off", "alter table embeddings_p31 disable row level security"),
+    gate("row-level security of a partition is off", "alter table embeddings_p03 disable row level security"),
     both(
         "a partition is open",
         "do $$ declare place text; begin for place in select relid::text from pg_partition_tree('entries') where isleaf"
         " loop execute format('alter table %s disable row level security', place);"
         " execute format('grant select on %s to kb_app', place); end loop; end $$",
-        *(f"entries_p{n:02}" for n in range(32)),
+        *(f"entries_p{n:02}" for n in range(PARTITIONS)),
     ),
     both("a permissive policy", "create policy extra on assets for select to kb_app using (true)", "assets"),
     both("a permissive policy for public", "create policy extra on assets using (true)", "assets"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fixtures.database.cluster import Connection
+from tests.fixtures.database.cluster import PARTITIONS, Connection
 from tests.fixtures.database.seeded import Seeded
 from tests.isolation.matrix import (
     COMMANDS,
@@ -20,7 +20,7 @@ from tests.isolation.matrix import (
 async def test_matrix_has_every_table_and_partition(seeded: Seeded, breaker: Connection) -> None:
     relations = await list_relations(breaker)
     assert {r.name for r in relations if not r.is_partition} == {*seeded.tables, "tenants"}
-    assert sum(r.is_partition for r in relations) >= 64
+    assert sum(r.is_partition for r in relations) >= 2 * PARTITIONS
 
 
 async def test_tables_without_a_tenant_are_few_and_known(breaker: Connection) -> None:

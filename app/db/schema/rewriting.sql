@@ -6,10 +6,10 @@ select c.oid::regclass::text as place
   from pg_class c
   join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
   left join pg_inherits h on h.inhrelid = c.oid
+ left join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), 'modulus (\d+), remainder (\d+)') b (found) on true
  where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
    and (h.inhparent is null
-        or satisfies_hash_partition(h.inhparent, 32, substring(pg_get_expr(c.relpartbound, c.oid) from 'remainder (\d+)')::integer,
-                                    :tenant::uuid))
+        or satisfies_hash_partition(h.inhparent, b.found[1]::integer, b.found[2]::integer, :tenant::uuid))
  order by 1;
 
 -- name: parents

@@ -20,7 +20,14 @@ from app.db.statements import Statement
 from app.embedded import EmbeddedAddress
 from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import KEYWORD_BUDGET
-from tests.fixtures.database.cluster import MODEL, Connection, TestDatabase, connected, new_database
+from tests.fixtures.database.cluster import (
+    MODEL,
+    PARTITIONS,
+    Connection,
+    TestDatabase,
+    connected,
+    new_database,
+)
 from tests.fixtures.providers.failing import FailingProvider
 
 ENTRIES = 2_000
@@ -37,8 +44,9 @@ select e.tenant_id, e.id, 1, 0, e.text_hash, 0, 1, true, v.embedding
       from generate_series(1, 16) where length(e.content) > 0) v
  where e.tenant_id = '{{tenant}}'"""
 
-PLACE = """
-select n from generate_series(0, 31) n where satisfies_hash_partition('entries'::regclass, 32, n, $1::uuid)"""
+PLACE = f"""
+select n from generate_series(0, {PARTITIONS - 1}) n
+ where satisfies_hash_partition('entries'::regclass, {PARTITIONS}, n, $1::uuid)"""
 """The partition that holds a tenant's entries."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.embedded import EmbeddedAddress
-from tests.fixtures.database.cluster import Connection, connected, new_database
+from tests.fixtures.database.cluster import PARTITIONS, Connection, connected, new_database
 
 DEFINER_FUNCTIONS = {
     "tenancy.list_tenants": "kb_migrator",
@@ -58,7 +58,7 @@ async def test_every_table_with_a_tenant_forces_row_level_security(
         select c.oid::regclass::text as name, c.relrowsecurity and c.relforcerowsecurity as forced
           from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id'
          where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace""")
-    assert len(tables) >= 13 + 64
+    assert len(tables) >= 13 + 2 * PARTITIONS
     assert [t["name"] for t in tables if not t["forced"]] == []
 
 

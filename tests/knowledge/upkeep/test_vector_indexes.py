@@ -18,7 +18,7 @@ from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.upkeep.growth import Upkeep
 from app.knowledge.upkeep.indexes import BUSY_SECONDS
-from tests.fixtures.database.cluster import MODEL, Connection, connected
+from tests.fixtures.database.cluster import MODEL, PARTITIONS, Connection, connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import semantic_leg_of
 
@@ -26,7 +26,9 @@ EXACT_LIMIT = 20
 
 NAMES = "select relname from pg_class where relname like 'embeddings\\_hnsw\\_%' order by 1"
 LEAF = "select tableoid::regclass::text from embeddings where tenant_id = $1 limit 1"
-PLACE = "select n from generate_series(0, 31) n where satisfies_hash_partition('embeddings'::regclass, 32, n, $1::uuid)"
+PLACE = f"""
+select n from generate_series(0, {PARTITIONS - 1}) n
+ where satisfies_hash_partition('embeddings'::regclass, {PARTITIONS}, n, $1::uuid)"""
 
 
 class Stock:
