@@ -167,16 +167,15 @@ class SourceService:
             return
         if items == 0 and not manifest.allow_empty:
             raise TooManyDeletions(
-                f"the manifest is empty, and would delete all {removed} assets of the source: a failed listing looks"
-                " the same. To delete them, allow an empty manifest (`allow_empty`; `knowledge sync --allow-empty`)",
+                f"the manifest is empty, and would delete all {removed} assets: a failed listing looks the same."
+                " To delete them, allow an empty manifest (`allow_empty`; `knowledge sync --allow-empty`)",
                 removed,
                 plan.assets,
             )
         if items and not manifest.confirm_deletions and removed > self._max_deletions * plan.assets:
             raise TooManyDeletions(
                 f"the manifest would delete {removed} of {plan.assets} assets of the source, more than"
-                f" {self._max_deletions:.0%}: nothing was changed. If this is right, confirm the deletions"
-                " (`confirm_deletions`; `knowledge sync --confirm-deletions`)",
+                f" {self._max_deletions:.0%}. If this is right: `confirm_deletions`, `knowledge sync --confirm-deletions`",
                 removed,
                 plan.assets,
             )

@@ -16,7 +16,6 @@ from app.errors import (
     TooManyDeletions,
 )
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.sources.run import RunOptions
 from app.knowledge.sources.service import MAX_SOURCES, Manifest
 from app.knowledge.tenants.directory import Tenant
@@ -282,23 +281,3 @@ async def test_number_of_sources_is_bounded(services: Services, tenant: Tenant) 
         await services.sources.accept(tenant.id, f"s{number}", Manifest([]))
     with pytest.raises(Conflict, match="maximum"):
         await services.sources.accept(tenant.id, "one-more", Manifest([]))
-
-
-async def test_hit_of_a_past_time_has_an_origin_unless_it_was_replaced(
-    services: Services, tenant: Tenant
-) -> None:
-    """The text of a former version was not the origin's when the source last agreed."""
-    await services.tenants.change_settings(tenant.id, {"keep_versions_days": 30})
-    shelf = Shelf({"amber.md": b"The amber is old.", "basalt.md": b"The amber stays."})
-    await run_source(services, tenant, shelf)
-    then = datetime.now(UTC)
-    shelf.files["amber.md"] = b"The amber is new."
-    await run_source(services, tenant, shelf)
-    agreed_at = (await services.sources.get(tenant.id, "shelf")).agreed_at
-    query = SearchQuery(query="amber", mode="keyword", as_of=then)
-    hits = {hit.content: hit for hit in await services.search.search(tenant.id, query)}
-    assert set(hits) == {"The amber is old.", "The amber stays."}
-    assert hits["The amber is old."].origin is None
-    still = hits["The amber stays."].origin
-    assert still is not None
-    assert (still.source, still.agreed_at) == ("shelf", agreed_at)
