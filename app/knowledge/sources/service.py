@@ -175,7 +175,7 @@ class SourceService:
         if items and not manifest.confirm_deletions and removed > self._max_deletions * plan.assets:
             raise TooManyDeletions(
                 f"the manifest would delete {removed} of {plan.assets} assets of the source, more than"
-                f" {self._max_deletions:.0%}. If this is right: `confirm_deletions`, `knowledge sync --confirm-deletions`",
+                f" {self._max_deletions:.0%}. If right: `confirm_deletions`, `knowledge sync --confirm-deletions`",
                 removed,
                 plan.assets,
             )
