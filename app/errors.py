@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 from uuid import UUID
@@ -10,6 +10,11 @@ from uuid import UUID
 
 class KnowledgeError(Exception):
     """Any error that is reported to a caller; its text is safe to show."""
+
+    @property
+    def facts(self) -> Mapping[str, int]:
+        """Numbers that the audit trail records with a refusal."""
+        return {}
 
 
 class ConfigurationError(KnowledgeError):
@@ -140,6 +145,11 @@ class TooManyDeletions(Conflict):
         self.deletions = deletions
         self.assets = assets
         super().__init__(message)
+
+    @property
+    def facts(self) -> Mapping[str, int]:
+        """How many assets would be deleted, and of how many."""
+        return {"deletions": self.deletions, "assets": self.assets}
 
 
 class TextNotReady(Conflict):

@@ -22,6 +22,7 @@ from app.web.access import (
 from app.web.headers import ETAG, LOCATION
 from app.web.models.administration import (
     AuditList,
+    CallerList,
     NewTenant,
     SettingsModel,
     SettingsPatch,
@@ -32,13 +33,12 @@ from app.web.models.administration import (
     TenantPatch,
 )
 from app.web.models.model_changes import ModelChangeModel, NewModelChange
-from app.web.models.receipts import ReplayModel, ReplayRequest, SearchReceiptModel
 from app.web.models.requests import Moment
 from app.web.models.revocations import NewRevocation, RevokedTokenList, RevokedTokenModel
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
-from app.web.rendering import describe_change, describe_replay, describe_search, json_response
+from app.web.rendering import describe_change, json_response
 
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")
@@ -49,6 +49,13 @@ platform_revocations = secured_router(Role.PLATFORM_ADMIN, "/admin/platform/revo
 async def get_stats(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get counts of entries and assets, the backlog, the model, and the searches of the last day."""
     return json_response(await services.administration.stats(caller.tenant_id, reader=caller.subject))
+
+
+@tenant_admins.get("/callers", response_model=CallerList)
+async def list_callers(caller: CurrentCaller, services: CurrentServices) -> Response:
+    """List the callers of the last 24 hours with their searches and changes, the most active first."""
+    found = await services.administration.callers(caller.tenant_id, reader=caller.subject)
+    return json_response({"items": found})
 
 
 @tenant_admins.get(
@@ -97,32 +104,6 @@ async def list_audit(
             caller.tenant_id, wanted, limit=limit, cursor=cursor, reader=caller.subject
         )
     )
-
-
-@tenant_admins.get("/searches/{search_id}", response_model=SearchReceiptModel, responses=problems(404))
-async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Get the receipt of a search of the last 24 hours: its settings, its model, and the ranks of every candidate."""
-    kept = await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)
-    return json_response(describe_search(kept))
-
-
-@tenant_admins.post(
-    "/searches/{search_id}/replay", response_model=ReplayModel, responses=problems(404, 413, 415)
-)
-async def replay_search(
-    search_id: UUID, wanted: ReplayRequest, caller: CurrentCaller, services: CurrentServices
-) -> Response:
-    """Run a search of the last 24 hours again, as of its time and with its settings, and compare both rankings. With
-    nothing changed since, they are the same. What the search has found since its time is only known if the tenant keeps
-    versions (`keep_versions_days`); otherwise the replay runs on what is valid now."""
-    replay = await services.replays.replay(
-        caller.tenant_id,
-        search_id,
-        query=wanted.query,
-        query_embedding=wanted.query_embedding,
-        reader=caller.subject,
-    )
-    return json_response(describe_replay(replay))
 
 
 @tenant_admins.post(

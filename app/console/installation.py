@@ -19,7 +19,7 @@ from app.console.pages import (
     searching,
     signing_in,
 )
-from app.console.pages.admin import audit, health, model, settings
+from app.console.pages.admin import audit, feedback, health, model, receipts, settings, sources, usage
 from app.console.rendering import FOLDER, render_problem
 from app.console.session import HOME
 from app.web.static_files import ReleasedFiles
@@ -40,8 +40,12 @@ def install_console(app: FastAPI) -> None:
         assets.readers,
         saved_searches.router,
         health.router,
+        usage.router,
+        feedback.router,
         settings.router,
         model.router,
+        sources.router,
+        receipts.router,
         audit.router,
         platform.router,
     ):

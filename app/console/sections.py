@@ -13,8 +13,12 @@ READERS = (
 
 ADMINS = (
     ("/console/health", "Health"),
+    ("/console/usage", "Usage"),
+    ("/console/feedback", "Feedback"),
     ("/console/settings", "Settings"),
     ("/console/model", "Model"),
+    ("/console/sources", "Sources"),
+    ("/console/receipts", "Searches"),
     ("/console/audit", "Audit trail"),
 )
 """The sections of a tenant's admin."""

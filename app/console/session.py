@@ -34,7 +34,7 @@ SIGN_IN = "/console/sign-in"
 PLATFORM = "/console/platform"
 """The first page of a platform admin, who cannot see any tenant's knowledge."""
 
-PAGE = re.compile(r"/console(/[A-Za-z0-9-]+)*(\?[!-~]*)?")
+PAGE = re.compile(r"/console(/[A-Za-z0-9-][A-Za-z0-9._-]*)*(\?[!-~]*)?")
 """The address of a page as the console writes it, without characters that a browser would interpret differently."""
 
 FORM = "application/x-www-form-urlencoded"

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -43,6 +44,7 @@ READ_SECONDS = 60.0
 between."""
 
 MAX_REMEMBERED = 10_000
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class AuditTrail:
@@ -61,8 +63,9 @@ class AuditTrail:
         actor: str | None,
         action: audit.Action,
         subject_ids: Sequence[UUID] = (),
+        about: Mapping[str, Any] = NOTHING,
     ) -> AsyncIterator[None]:
-        """Record a refusal of the operation in the block, and re-raise it.
+        """Record a refusal of the operation in the block, and re-raise it; `about` is metadata to record with it.
 
         Without `actor` the service itself acts and nothing is recorded. Raises TenantNotFound instead of the refusal
         if the tenant no longer exists.
@@ -71,7 +74,7 @@ class AuditTrail:
             yield
         except NOTED as error:
             if actor is not None:
-                await self.refuse(tenant_id, actor, action, error, subject_ids)
+                await self.refuse(tenant_id, actor, action, error, subject_ids, about)
             raise
 
     async def refuse(
@@ -81,12 +84,13 @@ class AuditTrail:
         action: audit.Action,
         error: KnowledgeError,
         subject_ids: Sequence[UUID] = (),
+        about: Mapping[str, Any] = NOTHING,
     ) -> None:
         """Record a refusal in the tenant's trail; an unavailable database does not replace the refusal.
 
         Raises TenantNotFound when the tenant no longer exists.
         """
-        noted = {"reason": type(error).__name__}
+        noted = {"reason": type(error).__name__, **about, **error.facts}
         async with self._turn(tenant_id, actor, action, action) as due:
             if due:
                 await self._write(tenant_id, actor, action, subject_ids, noted)

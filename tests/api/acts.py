@@ -246,6 +246,8 @@ READS = _by_name(
     _over_http("GET /admin/revoked-tokens", "token.list"),
     _over_http("GET /admin/subscriptions", "subscription.list"),
     _over_http("GET /admin/quarantine", "quarantine.read"),
+    _over_http("GET /admin/searches", "search.read"),
+    _over_http("GET /admin/callers", "stats.read"),
     _over_http("GET /admin/searches/{search_id}", "search.read", "search_id", prepare=_search),
     _over_http(
         "POST /admin/searches/{search_id}/replay", "search.read", "search_id", prepare=_search, json=ASK

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 from uuid import UUID
 
+import httpx
+
 from app.auth.principal import Role
 from tests.browser.site import Site
 
@@ -19,10 +21,12 @@ class Stock:
     entry_id: str
     asset_id: str
     saved_search_id: str
+    search_id: str
 
 
 def stock_tenant(site: Site, token: str) -> Stock:
     """Search, rate and save in a tenant that has entries and documents, as the owner of `token`."""
+    site.call("PATCH", "/admin/settings", token, json={"keep_query_text": True})
     found = site.call("POST", "/knowledge/search", token, json={"query": "how do we roll back a deploy"})
     entry = next(hit for hit in found["results"] if hit["asset_id"] is None)
     site.call(
@@ -46,8 +50,28 @@ def stock_tenant(site: Site, token: str) -> Stock:
     # Its endpoint does not answer, so the page offers to send the challenge again.
     subscription = f"/knowledge/saved-searches/{saved['id']}/subscription"
     site.call("POST", subscription, token, json={"url": "https://hooks.example/knowledge"})
+    _stock_source(site, token)
     (asset, *_) = site.call("GET", "/knowledge/assets", token)["items"]
-    return Stock(entry["id"], asset["id"], saved["id"])
+    return Stock(entry["id"], asset["id"], saved["id"], found["metadata"]["search_id"])
+
+
+def _stock_source(site: Site, token: str) -> None:
+    """A source with a file that cannot be read, and with a run that was refused for its deletions."""
+    names = ("deploys.md", "guide.md", "notes.md", "logo.bin")
+    items = [{"external_id": name, "digest": "1", "name": name} for name in names]
+    path = "/knowledge/sources/handbook"
+    run = site.call("PUT", path, token, json={"items": items, "origin": "/srv/handbook"})["run"]
+    for name in names[:3]:
+        fields = {"source": "handbook", "run": str(run), "external_id": name}
+        file = (name, f"# {name}\n\nWhat the handbook says about {name}.".encode(), "text/markdown")
+        site.call("POST", "/knowledge/assets", token, data=fields, files={"file": file})
+    answer = httpx.put(
+        site.address + path,
+        headers={"Authorization": f"Bearer {token}"},
+        json={"items": items[:1]},
+        trust_env=False,
+    )
+    assert answer.status_code == 409, answer.text
 
 
 def tenant_pages(stock: Stock) -> dict[str, str]:
@@ -78,6 +102,14 @@ def tenant_pages(stock: Stock) -> dict[str, str]:
         "health": "/console/health",
         "settings": "/console/settings",
         "model": "/console/model",
+        "usage": "/console/usage",
+        "feedback": "/console/feedback",
+        "why-not-empty": f"/console/why-not?{query}",
+        "entry-prefilled": "/console/entries/new?title=zyzzyva",
+        "receipts": "/console/receipts",
+        "receipt": f"/console/receipts/{stock.search_id}",
+        "sources": "/console/sources",
+        "source": "/console/sources/handbook",
         "audit": "/console/audit",
         "audit-filtered": "/console/audit?actor=ada&outcome=refused&after=2026-01-01T00:00",
         "unknown": f"/console/entries/{UNKNOWN}",

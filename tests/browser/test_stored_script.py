@@ -67,11 +67,13 @@ def poisoned(site: Site) -> tuple[str, Stock]:
     saved = site.call(
         "POST", "/knowledge/saved-searches", token, json={"name": NAME[:200], "request": request}
     )
+    manifest = {"items": [{"external_id": TEXT[:500], "digest": "1", "name": TEXT[:200]}], "origin": TEXT}
+    site.call("PUT", "/knowledge/sources/handbook", token, json=manifest)
     found = site.call("POST", "/knowledge/search", token, json={"query": f"deploy {TEXT}"})
     site.call("POST", "/knowledge/search", token, json={"query": f"zyzzyva{TEXT}", "tags": ["none"]})
     verdict = {"search_id": found["metadata"]["search_id"], "relevant": False}
     site.call("POST", "/knowledge/feedback", token, json={**verdict, "entry_id": found["results"][0]["id"]})
-    return token, Stock(entry["id"], asset["id"], saved["id"])
+    return token, Stock(entry["id"], asset["id"], saved["id"], found["metadata"]["search_id"])
 
 
 async def expect_nothing_acted(visit: Visit, place: str) -> None:

@@ -49,6 +49,13 @@ PAGES: dict[str, frozenset[Role]] = {
     "GET /console/settings": ADMINISTER,
     "POST /console/settings": ADMINISTER,
     "POST /console/settings/preview": ADMINISTER,
+    "GET /console/receipts": ADMINISTER,
+    "GET /console/receipts/{search_id}": ADMINISTER,
+    "POST /console/receipts/{search_id}/replay": ADMINISTER,
+    "GET /console/usage": ADMINISTER,
+    "GET /console/feedback": ADMINISTER,
+    "GET /console/sources": ADMINISTER,
+    "GET /console/sources/{name}": ADMINISTER,
     "GET /console/audit": ADMINISTER,
     "GET /console/model": ADMINISTER,
     "POST /console/model": ADMINISTER,
@@ -61,7 +68,7 @@ OPEN = {
     "POST /console/sign-in",
     "POST /console/sign-out",
 }
-IDS = ("entry_id", "asset_id", "saved_search_id")
+IDS = ("entry_id", "asset_id", "saved_search_id", "search_id", "name")
 
 
 def path_of(page: str, ids: dict[str, str] | None = None) -> tuple[str, str]:

@@ -82,10 +82,11 @@ async def show_entries(
 
 
 @writers.get("/entries/new")
-async def show_new_entry(request: Request, parent_id: str = "") -> Response:
-    """Show the form for a new entry, optionally with a `parent_id`."""
+async def show_new_entry(request: Request, parent_id: str = "", title: str = "") -> Response:
+    """Show the form for a new entry, optionally with a `parent_id` and a `title`."""
     form = EntryForm.empty()
-    form = EntryForm({**form.texts, "parent_id": parent_id}, form.roles, form.is_verified)
+    texts = {**form.texts, "parent_id": parent_id, "title": title}
+    form = EntryForm(texts, form.roles, form.is_verified)
     return _show_form(request, form, None, {})
 
 

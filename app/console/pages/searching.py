@@ -107,17 +107,18 @@ async def render_search(
 
 @router.api_route("/why-not", methods=["GET", "POST"])
 async def show_why_not(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Show which filter, leg, threshold or cut excluded an entry from the given search."""
+    """Show which filter, leg, threshold or cut excluded an entry from the given search; without one, ask for it."""
     parameters = await read_parameters(request)
     form = SearchForm.read(parameters)
     wanted = str(parameters.get("entry_id", "")).strip()
     verdict, refusal = None, ""
-    try:
-        query = read_query(form, services)
-        entry_id = await _find_entry(services, caller, wanted)
-        verdict = await services.search.why_not(caller.tenant_id, entry_id, query)
-    except InvalidInput as error:
-        refusal = str(error)
+    if "entry_id" in parameters:
+        try:
+            query = read_query(form, services)
+            entry_id = await _find_entry(services, caller, wanted)
+            verdict = await services.search.why_not(caller.tenant_id, entry_id, query)
+        except InvalidInput as error:
+            refusal = str(error)
     status = 422 if refusal else 200
     return render(
         request,

@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.search.receipts import KeptSearch, ModelName
+from app.db.queries.search import receipts
+from app.db.queries.search.receipts import KeptSearch, ModelName, SearchLine
 from app.db.queries.tenants import audit, records, statistics, usage
 from app.db.queries.tenants.audit import AuditFilter, AuditRecord
+from app.db.rows import Position
 from app.errors import FieldError, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
+from app.knowledge.search.journal.receipts import KEPT
 from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.text import MOMENT, STORABLE, is_moment, is_storable
+
+MOST_CALLERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,14 @@ class AdministrationService:
             records={r.name: RecordUse(r.rows, r.bytes, bounds[r.name] or None) for r in kept},
         )
 
+    async def callers(self, tenant_id: UUID, *, reader: str | None = None) -> list[usage.CallerUse]:
+        """The callers of the last 24 hours with their searches and changes, the most active first, at most 100."""
+        await self._journal.flush()
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await usage.list_callers(session, MOST_CALLERS)
+            await self._trail.note_read(session, reader, "stats.read")
+        return found
+
     async def audit(
         self,
         tenant_id: UUID,
@@ -149,6 +162,31 @@ class AdministrationService:
             found = await audit.fetch_audit(session, [place.id for place in page.items])
             await self._trail.note_read(session, reader, "audit.read")
         return Page(found, page.next_cursor)
+
+    async def searches(
+        self,
+        tenant_id: UUID,
+        *,
+        subject: str | None = None,
+        without_results: bool = False,
+        limit: int = 50,
+        cursor: str | None = None,
+        reader: str | None = None,
+    ) -> Page[SearchLine]:
+        """List the searches of the last 24 hours, newest first, optionally of one caller, or those that found nothing.
+
+        Raises InvalidInput.
+        """
+        if subject is not None and not is_storable(subject):
+            raise InvalidInput.of("subject", f"must be a text, {STORABLE}")
+        wanted = PageRequest.read(limit, cursor)
+        await self._journal.flush()
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await receipts.list_searches(
+                session, KEPT, subject, without_results, wanted.after, wanted.reach
+            )
+            await self._trail.note_read(session, reader, "search.read")
+        return wanted.cut(found, lambda line: Position(line.at, line.id))
 
     async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> KeptSearch:
         """Find the receipt of a search: its settings, model and ranking. Raises SearchNotFound."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.knowledge import inspection as db
-from app.db.queries.knowledge.inspection import ChunkSpan, Connection, EntryVectors
+from app.db.queries.knowledge.inspection import ChunkSpan, Connection, EntryName, EntryVectors
 from app.errors import AssetNotFound, InvalidInput
 from app.knowledge.quarantine.service import require_released
 
@@ -101,6 +101,12 @@ class InspectionService:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    async def name_entries(self, tenant_id: UUID, ids: Sequence[UUID]) -> Mapping[UUID, EntryName]:
+        """What lists call these entries; those that are deleted or in quarantine are omitted."""
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await db.name_entries(session, ids)
+        return {entry.id: entry for entry in found}
 
     async def entry(
         self, tenant_id: UUID, entry_id: UUID, *, include_quarantined: bool = False

@@ -13,7 +13,7 @@ import asyncpg
 
 from app.db.database import Database
 from app.db.queries.knowledge import sources as db
-from app.db.queries.knowledge.sources import Source, SourceItem, SourceStatus
+from app.db.queries.knowledge.sources import HeldManifest, Source, SourceItem, SourceStatus
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import (
@@ -26,19 +26,14 @@ from app.errors import (
     TooManyDeletions,
 )
 from app.knowledge.audit import AuditTrail
-from app.knowledge.paging import (
-    MAX_PAGE,
-    Page,
-    read_cursor,
-    read_text,
-    unknown_cursor,
-    write_cursor,
-)
+from app.knowledge.paging import Page
 from app.knowledge.sources.manifest import check_source_name, read_manifest, read_origin
+from app.knowledge.sources.places import read_place, write_place
 from app.knowledge.sources.planning import Plan, plan_manifest
 from app.knowledge.text import MOMENT, is_moment
 
 MAX_SOURCES = 100
+HELD = timedelta(days=30)
 WRITING = timedelta(minutes=10)
 """Time for the transaction of a manifest, which may delete thousands of assets."""
 BATCH = 500
@@ -120,7 +115,7 @@ class SourceService:
         now = datetime.now(UTC)
         listed_at = min(now, manifest.listed_at or now)
         async with (
-            self._trail.attempt(tenant_id, actor, "source.write"),
+            self._trail.attempt(tenant_id, actor, "source.write", about={"source": name}),
             self._database.tenant_session(tenant_id, background=WRITING) as session,
         ):
             is_new = await self._find_or_add(session, name, listed_at, manifest.run)
@@ -201,11 +196,20 @@ class SourceService:
         self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None
     ) -> Page[Source]:
         """Sources by name. Raises InvalidInput."""
-        after = _read_place(limit, cursor)
+        after = read_place(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.list_sources(session, after, limit + 1)
-        following = _write_place(found[limit - 1].name) if len(found) > limit else None
+        following = write_place(found[limit - 1].name) if len(found) > limit else None
         return Page(found[:limit], following)
+
+    async def list_held(self, tenant_id: UUID) -> dict[str, HeldManifest]:
+        """The manifests of the last HELD that changed nothing because of their deletions, by source.
+
+        A manifest is not kept: its origin is listed again with a confirmation. The audit trail has one refusal of a
+        caller in ten seconds.
+        """
+        async with self._database.tenant_session(tenant_id) as session:
+            return {held.name: held for held in await db.list_held(session, HELD)}
 
     async def list_items(
         self,
@@ -219,12 +223,12 @@ class SourceService:
         """Items of a source by external id. Raises SourceNotFound and InvalidInput."""
         if state is not None and state not in get_args(ItemState):
             raise InvalidInput.of("state", f"must be one of {', '.join(get_args(ItemState))}")
-        after = _read_place(limit, cursor)
+        after = read_place(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.list_items(session, name, state=state, after=after, limit=limit + 1)
             if not found and await db.fetch_source(session, name) is None:
                 raise _not_found()
-        following = _write_place(found[limit - 1].external_id) if len(found) > limit else None
+        following = write_place(found[limit - 1].external_id) if len(found) > limit else None
         return Page(found[:limit], following)
 
     async def delete(
@@ -282,19 +286,3 @@ async def _release(session: TenantSession, name: str) -> None:
 
 def _not_found() -> SourceNotFound:
     return SourceNotFound("there is no source with this name")
-
-
-def _read_place(limit: int, cursor: str | None) -> str | None:
-    """The name or id after which a page starts. Raises InvalidInput."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput.of("limit", f"must be between 1 and {MAX_PAGE}")
-    if cursor is None:
-        return None
-    try:
-        return read_text(read_cursor(cursor, "name"))
-    except ValueError as error:
-        raise unknown_cursor() from error
-
-
-def _write_place(last: str) -> str:
-    return write_cursor(last.encode(), "name")

@@ -112,3 +112,27 @@ class SearchReceiptModel(BaseModel):
     estimated_matches: int
     search_modes_used: list[Leg]
     similarity_threshold: float
+
+
+class SearchLineModel(BaseModel):
+    """A search in the list; its receipt has the rest."""
+
+    id: UUID
+    subject: str = Field(description="The `sub` of the caller's token.")
+    at: datetime
+    result_count: int = Field(description="Hits on the first page.")
+    query_time_ms: int
+    fallback: bool = Field(
+        description="Whether only keyword search ran, because the provider was not available."
+    )
+    mode: Mode
+    query: str | None = Field(
+        description="The first 200 characters, only if the tenant keeps query texts (`keep_query_text`)."
+    )
+
+
+class SearchLineList(BaseModel):
+    """A page of searches."""
+
+    items: list[SearchLineModel]
+    next_cursor: str | None

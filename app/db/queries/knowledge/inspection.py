@@ -100,6 +100,21 @@ class ChunkSpan:
     page: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class EntryName:
+    """What a list calls an entry: its title, or the beginning of its text, and the asset of a chunk."""
+
+    id: UUID
+    title: str
+    entry_type: str
+    asset_name: str | None
+
+
+async def name_entries(session: TenantSession, ids: Sequence[UUID]) -> list[EntryName]:
+    """The names of those of the entries that are there and not in quarantine."""
+    return await session.fetch_as(EntryName, SQL["entry_names"], ids=list(ids))
+
+
 async def fetch_vectors(session: TenantSession, entry_id: UUID) -> list[EntryVectors]:
     """Models of which the entry has or waits for vectors, the tenant's model first; without the vectors."""
     return await session.fetch_as(EntryVectors, SQL["vectors"], id=entry_id)

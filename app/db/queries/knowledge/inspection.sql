@@ -107,3 +107,8 @@ select (h.heading ->> 0)::integer as start, (h.heading ->> 1)::integer as level,
        null::integer as end
   from assets a, jsonb_path_query(a.outline, 'strict $.headings[*] ? (@[1] <= 3)', '{}', true) h (heading)
  where a.tenant_id = :tenant_id and a.id = :id limit :limit;
+
+-- name: entry_names
+select e.id, coalesce(e.title, left(e.content, 120)) as title, e.entry_type, a.name as asset_name
+  from entries e left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
+ where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) and not e.quarantined;

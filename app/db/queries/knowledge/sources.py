@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from app.db.session import TenantSession
@@ -55,6 +55,17 @@ class SourceItem:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldManifest:
+    """A manifest of a source that changed nothing, since it would have deleted too many of its `assets`."""
+
+    name: str
+    at: datetime
+    actor: str
+    deletions: int
+    assets: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoredItem:
     """An item as the last manifest left it; `failed`: its asset could not be ingested."""
 
@@ -101,6 +112,11 @@ class WantedItem:
 async def fetch_source(session: TenantSession, name: str) -> SourceStatus | None:
     """One source with the states of its items."""
     return await session.fetch_one_as(SourceStatus, SQL["fetch"], name=name)
+
+
+async def list_held(session: TenantSession, age: timedelta) -> list[HeldManifest]:
+    """The last manifests of sources that wait for a confirmation of their deletions, not older than `age`."""
+    return await session.fetch_as(HeldManifest, SQL["held"], age=age)
 
 
 async def list_sources(session: TenantSession, after: str | None, limit: int) -> list[Source]:

@@ -155,3 +155,14 @@ update assets set source = null, version = version + 1, updated_at = clock_times
 
 -- name: delete
 delete from sources where tenant_id = :tenant_id and name = :name;
+
+-- name: held
+-- The latest manifest of each source that was refused for its deletions, unless a later one was accepted.
+select distinct on (s.name) s.name, a.at, a.actor, (a.detail ->> 'deletions')::integer as deletions,
+       (a.detail ->> 'assets')::integer as assets
+  from audit a join sources s on s.tenant_id = :tenant_id and s.name = a.detail ->> 'source'
+ where a.tenant_id = :tenant_id and a.at > clock_timestamp() - :age::interval and a.action = 'source.write'
+   and a.outcome = 'refused' and a.detail ? 'deletions'
+   and not exists (select from audit l where l.tenant_id = :tenant_id and l.at > a.at and l.action = 'source.write'
+                      and l.outcome = 'done' and l.detail ->> 'source' = s.name)
+ order by s.name, a.at desc;

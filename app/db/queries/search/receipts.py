@@ -10,6 +10,7 @@ from uuid import UUID
 
 import orjson
 
+from app.db.rows import Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -109,6 +110,20 @@ class KeptSearch:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchLine:
+    """A search in a list: who searched, when, and with what result; `query` has its first 200 characters, if kept."""
+
+    id: UUID
+    subject: str
+    at: datetime
+    result_count: int
+    query_time_ms: int
+    fallback: bool
+    mode: str
+    query: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RecentRequest:
     """A query that callers searched for, with the parameters that its receipt has as they were asked."""
 
@@ -144,6 +159,28 @@ async def fetch_search(session: TenantSession, search_id: UUID, age: timedelta) 
         row["result_count"],
         row["query_time_ms"],
         decode_receipt(row["receipt"]),
+    )
+
+
+async def list_searches(
+    session: TenantSession,
+    age: timedelta,
+    subject: str | None,
+    only_empty: bool,
+    before: Position | None,
+    limit: int,
+) -> list[SearchLine]:
+    """Searches that are not older than `age`, newest first."""
+    at, last_id = before or (None, None)
+    return await session.fetch_as(
+        SearchLine,
+        SQL["list_searches"],
+        age=age,
+        subject=subject,
+        only_empty=only_empty,
+        before_at=at,
+        before_id=last_id,
+        limit=limit,
     )
 
 

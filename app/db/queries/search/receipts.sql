@@ -9,6 +9,16 @@ select :tenant_id, s.* from unnest(:ids::uuid[], :subjects::text[], :ats::timest
 select id, subject, at, result_count, query_time_ms, receipt from searches
  where tenant_id = :tenant_id and id = :id and at > clock_timestamp() - :age::interval;
 
+-- name: list_searches
+-- Newest first; only the beginning of a query, which only tenants keep that want to.
+select id, subject, at, result_count, query_time_ms, fallback, receipt ->> 'mode' as mode,
+       left(receipt ->> 'query', 200) as query
+  from searches
+ where tenant_id = :tenant_id and at > clock_timestamp() - :age::interval
+   and (:subject::text is null or subject = :subject) and (not :only_empty::boolean or result_count = 0)
+   and (:before_id::uuid is null or (at, id) < (:before_at::timestamptz, :before_id::uuid))
+ order by at desc, id desc limit :limit;
+
 -- name: recent_requests
 -- The latest searches, each query once; receipts contain queries only if the tenant keeps them.
 select r.query, r.mode, r.rrf_k, r.options

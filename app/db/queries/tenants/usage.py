@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from app.db.session import TenantSession
 from app.db.statements import load_statements
@@ -16,6 +17,24 @@ class Stored:
 
     entries: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallerUse:
+    """What a caller did in the last 24 hours; `p95_ms` is of its searches, None without any."""
+
+    subject: str
+    searches: int
+    without_results: int
+    p95_ms: int | None
+    changes: int
+    refused: int
+    last_at: datetime
+
+
+async def list_callers(session: TenantSession, limit: int) -> list[CallerUse]:
+    """The callers of the last 24 hours, the most active first."""
+    return await session.fetch_as(CallerUse, SQL["callers"], limit=limit)
 
 
 async def fetch_stored(session: TenantSession) -> Stored:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from app.db.queries.search.receipts import Receipt
 from app.db.queries.search.vectors import MOST_PENDING
 from app.knowledge.search.results import SearchMetadata
-from app.knowledge.vocabulary import Degradation
 
-NOTICES: Mapping[Degradation, str] = {
+NOTICES: Mapping[str, str] = {
     "embedding_unavailable": "The embedding provider is unavailable: keyword search only.",
     "quota_exhausted": "The daily embedding tokens are used up: keyword search only, and no reranking.",
     "embeddings_pending": "Entries that have no vector yet: {pending}. They are found only by words; try again later.",
@@ -17,7 +17,7 @@ NOTICES: Mapping[Degradation, str] = {
 }
 
 
-def describe_degradation(metadata: SearchMetadata) -> list[str]:
+def describe_degradation(metadata: SearchMetadata | Receipt) -> list[str]:
     """A sentence for each reason in `degraded`."""
     least = "at least " if metadata.pending >= MOST_PENDING else ""
     pending = f"{least}{metadata.pending:,}"

@@ -1,0 +1,68 @@
+"""Receipts of searches: list them, read one, run a search again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Query, Response
+
+from app.auth.claims import MAX_SUBJECT_CHARACTERS
+from app.auth.principal import Role
+from app.web.access import CurrentCaller, CurrentServices, secured_router
+from app.web.models.receipts import ReplayModel, ReplayRequest, SearchLineList, SearchReceiptModel
+from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
+from app.web.problems import problems
+from app.web.rendering import describe_replay, describe_search, json_response
+
+router = secured_router(Role.TENANT_ADMIN, "/admin/searches", "administration")
+
+
+@router.get("", response_model=SearchLineList)
+async def list_searches(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
+    subject: Annotated[
+        str | None, Query(max_length=MAX_SUBJECT_CHARACTERS, description="Only of this `sub`.")
+    ] = None,
+    without_results: Annotated[
+        bool, Query(description="Whether to list only searches that found nothing.")
+    ] = False,
+) -> Response:
+    """List the searches of the last 24 hours, newest first. Send the same filters with a cursor."""
+    return page_response(
+        await services.administration.searches(
+            caller.tenant_id,
+            subject=subject,
+            without_results=without_results,
+            limit=limit,
+            cursor=cursor,
+            reader=caller.subject,
+        )
+    )
+
+
+@router.get("/{search_id}", response_model=SearchReceiptModel, responses=problems(404))
+async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Get the receipt of a search of the last 24 hours: its settings, its model, and the ranks of every candidate."""
+    kept = await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)
+    return json_response(describe_search(kept))
+
+
+@router.post("/{search_id}/replay", response_model=ReplayModel, responses=problems(404, 413, 415))
+async def replay_search(
+    search_id: UUID, wanted: ReplayRequest, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Run a search of the last 24 hours again, as of its time and with its settings, and compare both rankings. With
+    nothing changed since, they are the same. What the search has found since its time is only known if the tenant keeps
+    versions (`keep_versions_days`); otherwise the replay runs on what is valid now."""
+    replay = await services.replays.replay(
+        caller.tenant_id,
+        search_id,
+        query=wanted.query,
+        query_embedding=wanted.query_embedding,
+        reader=caller.subject,
+    )
+    return json_response(describe_replay(replay))
