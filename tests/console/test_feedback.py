@@ -1,4 +1,4 @@
-"""Feedback and searches in vain, with the steps that help, only for admins."""
+"""Feedback and searches without results, with the steps that help, only for admins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_queries_are_named_only_where_they_are_kept(
     assert "zeppelin" not in page.text
 
 
-async def test_each_query_in_vain_leads_to_what_helps(
+async def test_each_query_without_results_leads_to_what_helps(
     browser: Browser, admin: Caller, api_services: Services
 ) -> None:
     await admin.patch("/admin/settings", {"keep_query_text": True})
