@@ -22,7 +22,6 @@ from app.web.access import (
 from app.web.headers import ETAG, LOCATION
 from app.web.models.administration import (
     AuditList,
-    CallerList,
     NewTenant,
     SettingsModel,
     SettingsPatch,
@@ -32,6 +31,7 @@ from app.web.models.administration import (
     TenantModel,
     TenantPatch,
 )
+from app.web.models.callers import CallerList
 from app.web.models.model_changes import ModelChangeModel, NewModelChange
 from app.web.models.requests import Moment
 from app.web.models.revocations import NewRevocation, RevokedTokenList, RevokedTokenModel
