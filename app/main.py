@@ -33,6 +33,7 @@ from app.api.openapi.page import install_docs
 from app.auth.tokens import TokenVerifier
 from app.composition.identity import open_resource_verifier, open_verifier
 from app.composition.services import Services, open_services
+from app.composition.sign_in import open_sign_in
 from app.concurrency.processes.part import Part
 from app.console.installation import install_console
 from app.db.schema.readiness import outdated_revisions
@@ -86,6 +87,7 @@ def create_app(
                 checked,
                 metrics_apart=server.metrics_port is not None,
                 login=await stack.enter_async_context(open_login(settings)),
+                sign_in=await stack.enter_async_context(open_sign_in(settings)),
                 public_url=server.public_url,
                 origins=frozenset(server.cors_origins or ()),
             )

@@ -6,20 +6,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 import httpx
 
+from app.auth.download import FETCH_SECONDS, Undeliverable, download, is_secure
 from app.auth.keys import PublicKey, SigningKey, UnusableKeySet, find_key, parse_key_set
 from app.concurrency.background import start_background
 from app.errors import ConfigurationError
-from app.hosts import is_loopback
 
 logger = logging.getLogger(__name__)
 
-MAX_DOCUMENT_BYTES = 256 * 1024
-FETCH_SECONDS = 5.0
-"""Maximum time of one fetch, and of a request's wait for it."""
 FRESH_SECONDS = 30.0
 """Up to this age, keys are used directly; after it, they are fetched again in the background."""
 WAIT_SECONDS = 50.0
@@ -101,37 +97,18 @@ class JwksCache:
         started = self._clock()
         try:
             async with asyncio.timeout(FETCH_SECONDS):
-                keys = parse_key_set(await self._download())
-        except (httpx.HTTPError, httpx.InvalidURL, UnusableKeySet, OSError) as error:
+                keys = parse_key_set(await download(self._client, self._url))
+        except (httpx.HTTPError, httpx.InvalidURL, Undeliverable, UnusableKeySet, OSError) as error:
             self._failed_at = self._clock()
-            reason = str(error) if isinstance(error, UnusableKeySet) else type(error).__name__
+            reason = str(error) if isinstance(error, Undeliverable | UnusableKeySet) else type(error).__name__
             logger.warning("signing keys could not be fetched", extra={"reason": reason})
             return
         self._keys, self._fetched_at, self._failed_at = keys, started, None
         logger.debug("signing keys fetched", extra={"keys": len(keys)})
 
-    async def _download(self) -> bytes:
-        # Uncompressed, because a small compressed answer can be a very large one.
-        headers = {"accept": "application/json", "accept-encoding": "identity"}
-        async with self._client.stream(
-            "GET", self._url, headers=headers, follow_redirects=False, timeout=FETCH_SECONDS
-        ) as response:
-            if response.status_code != httpx.codes.OK:
-                raise UnusableKeySet(f"status {response.status_code}")
-            if response.headers.get("content-encoding", "identity") != "identity":
-                raise UnusableKeySet("compressed, although not requested")
-            document = bytearray()
-            async for piece in response.aiter_raw():
-                document += piece
-                if len(document) > MAX_DOCUMENT_BYTES:
-                    raise UnusableKeySet(f"larger than {MAX_DOCUMENT_BYTES} bytes")
-            return bytes(document)
-
 
 def _check_url(url: str) -> None:
-    parts = urlsplit(url)
-    secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
-    if not parts.hostname or not secure:
+    if not is_secure(url):
         raise ConfigurationError(
             "JWT_JWKS_URL", "must be an https:// address", "http:// only on this machine"
         )

@@ -18,6 +18,7 @@ from app.console.pages import (
     saved_searches,
     searching,
     signing_in,
+    single_sign_on,
 )
 from app.console.pages.admin import audit, feedback, health, model, receipts, settings, sources, usage
 from app.console.rendering import FOLDER, render_problem
@@ -30,6 +31,7 @@ def install_console(app: FastAPI) -> None:
     app.mount("/console/files", ReleasedFiles(directory=FOLDER / "static"), name="console-files")
     for router in (
         signing_in.router,
+        single_sign_on.router,
         searching.router,
         rating.router,
         comparing.router,

@@ -18,7 +18,7 @@ from app.auth.principal import Role
 from app.console.rendering import place_above, render, render_problem
 from app.console.visitor import visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
-from app.web.access import answer, authenticate, authenticate_platform, end_intake
+from app.web.access import Parts, answer, authenticate, authenticate_platform, end_intake
 from app.web.problems import (
     refusal_of,
     respond_to,
@@ -88,11 +88,20 @@ def console_router(role: Role | None) -> APIRouter:
 async def _admit(request: Request, role: Role | None) -> None:
     if role is None:
         return
-    token = request.cookies.get(COOKIE, "")
+    await authenticate_visitor(request, role, request.cookies.get(COOKIE, ""))
+
+
+async def authenticate_visitor(request: Request, role: Role, token: str) -> None:
+    """Check the cookie's token: the visitor's own, or that of a session after a sign-in at the provider.
+
+    Raises Unauthenticated and Forbidden.
+    """
+    parts: Parts = request.app.state.parts
+    verifier = None if parts.sign_in is None else parts.sign_in.verifier_of(token)
     if role is Role.PLATFORM_ADMIN:
-        await authenticate_platform(request, token)
+        await authenticate_platform(request, token, verifier)
     else:
-        await authenticate(request, role, token)
+        await authenticate(request, role, token, verifier)
 
 
 def _begins_elsewhere(request: Request) -> bool:
@@ -127,6 +136,11 @@ async def ask_to_sign_in(request: Request) -> Response:
     if is_part:
         return Response(status_code=200, headers={"HX-Redirect": address})
     return RedirectResponse(address, 303)
+
+
+def keep_session(response: Response, token: str, *, secure: bool) -> None:
+    """Keep the token in the cookie until the browser closes."""
+    response.set_cookie(COOKIE, token, path=HOME, httponly=True, samesite="strict", secure=secure)
 
 
 def local_page(address: str) -> str:

@@ -77,12 +77,21 @@ def check_origins(text: object) -> object:
     return origins
 
 
+def check_scopes(scopes: str) -> str:
+    """Scopes of RFC 6749, section 3.3."""
+    names = scopes.split()
+    if "openid" not in names or not all(map(_SCOPE.fullmatch, names)):
+        raise ValueError("not scopes of OpenID Connect")
+    return " ".join(names)
+
+
 def check_secret(secret: SecretStr) -> SecretStr:
     if len(secret.get_secret_value().encode("utf-8", "surrogateescape")) < MIN_SECRET_BYTES:
         raise ValueError("too short")
     return secret
 
 
+_SCOPE = re.compile(r"[!#-\[\]-~]{1,200}", re.ASCII)
 _KEY_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 MAX_NAMED_SECRETS = 2
 _ENCRYPTION_KEY = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
@@ -141,3 +150,4 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 _URL_FORM = "postgresql://user:password@host:port/database"
 POSTGRES_ALLOWED = f"of the form {_URL_FORM} (special characters percent-encoded), or empty"
 HTTP_ALLOWED = "an http:// or https:// address without user name and password, or empty"
+CLAIM_ALLOWED = "the name of a claim, or a path such as realm_access.roles, of at most 200 characters"

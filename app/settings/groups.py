@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
 
 from app.settings.fields import (
+    CLAIM_ALLOWED,
     HTTP_ALLOWED,
     MIN_SECRET_BYTES,
     POSTGRES_ALLOWED,
@@ -20,6 +21,7 @@ from app.settings.fields import (
     check_host,
     check_origin,
     check_origins,
+    check_scopes,
     check_secret,
     check_secrets,
     lower_text,
@@ -116,6 +118,26 @@ class JwtSettings(SettingsGroup):
     audience: str | None = setting("JWT_AUDIENCE", None, "at most 1000 characters", max_length=1000)
     issuer: str | None = setting("JWT_ISSUER", None, "at most 1000 characters", max_length=1000)
     mcp_issuer: HttpUrl | None = setting("KB_MCP_ISSUER", None, HTTP_ALLOWED)
+
+
+class OidcSettings(SettingsGroup):
+    """The provider of OpenID Connect at which people sign in to the console; without an issuer, there is none."""
+
+    issuer: HttpUrl | None = setting("KB_OIDC_ISSUER", None, HTTP_ALLOWED)
+    client_id: str | None = setting("KB_OIDC_CLIENT_ID", None, "at most 1000 characters", max_length=1000)
+    client_secret: SecretStr | None = setting("KB_OIDC_CLIENT_SECRET", None, "a secret, or empty")
+    name: str = setting("KB_OIDC_NAME", "single sign-on", "at most 60 characters", max_length=60)
+    scopes: Annotated[str, AfterValidator(check_scopes)] = setting(
+        "KB_OIDC_SCOPES", "openid", "names separated by spaces, of which one is openid"
+    )
+    tenant_claim: str = setting("KB_OIDC_TENANT_CLAIM", "tenant_id", CLAIM_ALLOWED, max_length=200)
+    roles_claim: str = setting("KB_OIDC_ROLES_CLAIM", "roles", CLAIM_ALLOWED, max_length=200)
+    session_hours: float = setting(
+        "KB_OIDC_SESSION_HOURS", 8.0, "a number of hours from 0.1 to 168", ge=0.1, le=168
+    )
+    origins: Annotated[tuple[str, ...], BeforeValidator(check_origins)] = setting(
+        "KB_OIDC_ORIGINS", (), "origins such as https://login.example.com, separated by commas, or empty"
+    )
 
 
 class SearchSettings(SettingsGroup):
@@ -251,6 +273,7 @@ class Settings(BaseModel):
     embedding: EmbeddingSettings = EmbeddingSettings()
     next_embedding: NextEmbeddingSettings = NextEmbeddingSettings()
     jwt: JwtSettings = JwtSettings()
+    oidc: OidcSettings = OidcSettings()
     search: SearchSettings = SearchSettings()
     reranker: RerankerSettings = RerankerSettings()
     ingestion: IngestionSettings = IngestionSettings()

@@ -119,6 +119,8 @@ def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
         raise ConfigurationError(
             "KB_MCP_ISSUER", "must be the same as JWT_ISSUER, whose keys verify its tokens"
         )
+    if identity_required:
+        _check_sign_in(settings)
     if identity_required and not (jwt.secret or jwt.secrets or jwt.jwks_url or settings.database.embedded):
         raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL", "one must be set when DATABASE_URL is set")
 
@@ -144,4 +146,28 @@ def _check_next_model(settings: Settings) -> None:
             "EMBEDDING_NEXT_API_KEY",
             f"must be set with EMBEDDING_NEXT_PROVIDER={following.provider}, unless "
             f"{following.provider.upper()}_API_KEY or EMBEDDING_NEXT_BASE_URL is set",
+        )
+
+
+def _check_sign_in(settings: Settings) -> None:
+    oidc = settings.oidc
+    if oidc.issuer is None:
+        for name, value in (
+            ("KB_OIDC_CLIENT_ID", oidc.client_id),
+            ("KB_OIDC_CLIENT_SECRET", oidc.client_secret),
+            ("KB_OIDC_ORIGINS", oidc.origins),
+        ):
+            if value:
+                raise ConfigurationError(name, "has no effect without KB_OIDC_ISSUER")
+        return
+    for name, needed in (
+        ("KB_OIDC_CLIENT_ID", oidc.client_id),
+        ("KB_PUBLIC_URL", settings.server.public_url),
+    ):
+        if not needed:
+            raise ConfigurationError(name, "must be set with KB_OIDC_ISSUER")
+    if settings.encryption.keys is None and not settings.database.embedded:
+        raise ConfigurationError(
+            "KB_ENCRYPTION_KEY",
+            "must be set with KB_OIDC_ISSUER: sessions are signed with a key derived from it",
         )

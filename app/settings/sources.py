@@ -42,6 +42,7 @@ def _used_pairs(values: Mapping[str, str], sources: Mapping[str, str]) -> list[t
             own = "EMBEDDING_NEXT_BASE_URL"
             pairs.append(("EMBEDDING_NEXT_API_KEY", own if own in sources else address))
     pairs.append(("KB_RERANKER_API_KEY", "KB_RERANKER_URL"))
+    pairs.append(("KB_OIDC_CLIENT_SECRET", "KB_OIDC_ISSUER"))
     for address in ("DATABASE_URL", "DATABASE_ADMIN_URL", "DATABASE_DIRECT_URL"):
         if sources.get(address) == "the file":
             pairs += [(name, address) for name in _missing_secrets(values[address])]

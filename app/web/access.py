@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Request, Response, Security
@@ -24,6 +24,9 @@ from app.web.bodies.json_body import JsonRequest, body_length, declared_length, 
 from app.web.login import RemoteLogin
 from app.web.problems import problems, tenant_gone
 from app.web.query_names import query_names, refuse_unknown
+
+if TYPE_CHECKING:
+    from app.auth.openid.sign_in import ProviderSignIn
 
 READING = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN, Role.PLATFORM_ADMIN})
 """A token with none of these shows that its owner may no longer read. A platform admin's token shows nothing: the
@@ -45,14 +48,16 @@ bearer_scheme = HTTPBearer(
 class Parts:
     """The parts of the app, for handlers at `app.state.parts`.
 
-    `metrics_apart`: metrics have a separate port. `login`: that of remote MCP clients. `public_url`: the address at
-    which callers reach the service, if it is known. `origins`: those of web pages that may call it.
+    `metrics_apart`: metrics have a separate port. `login`: that of remote MCP clients. `sign_in`: that of people at a
+    provider. `public_url`: the address at which callers reach the service, if it is known. `origins`: those of web
+    pages that may call it.
     """
 
     services: Services
     verifier: TokenVerifier
     metrics_apart: bool = False
     login: RemoteLogin | None = None
+    sign_in: ProviderSignIn | None = None
     public_url: str | None = None
     origins: frozenset[str] = frozenset()
 
@@ -197,9 +202,14 @@ def end_own_intake() -> None:
         intake.end()
 
 
-async def authenticate_platform(request: Request, token: str | None = None) -> Principal:
-    """A caller that manages the platform; `token` as for `identify`. Raises Unauthenticated and Forbidden."""
-    principal = await identify(request, token)
+async def authenticate_platform(
+    request: Request, token: str | None = None, verifier: TokenVerifier | None = None
+) -> Principal:
+    """A caller that manages the platform; `token` and `verifier` as for `identify`.
+
+    Raises Unauthenticated and Forbidden.
+    """
+    principal = await identify(request, token, verifier)
     try:
         principal.require(Role.PLATFORM_ADMIN)
     except Forbidden as error:

@@ -59,6 +59,17 @@ def test_settings_are_read_from_every_documented_variable() -> None:
         EMBEDDING_NEXT_BASE_URL="https://next.example",
         JWT_AUDIENCE="kb",
         JWT_ISSUER="https://issuer.example/",
+        KB_ENCRYPTION_KEY="MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
+        KB_PUBLIC_URL="https://kb.example.com",
+        KB_OIDC_ISSUER="https://login.example.com/realms/kb",
+        KB_OIDC_CLIENT_ID="console",
+        KB_OIDC_CLIENT_SECRET="key-4",
+        KB_OIDC_NAME="Example ID",
+        KB_OIDC_SCOPES="openid  profile",
+        KB_OIDC_TENANT_CLAIM="tenant",
+        KB_OIDC_ROLES_CLAIM="realm_access.roles",
+        KB_OIDC_SESSION_HOURS="0.5",
+        KB_OIDC_ORIGINS="https://a.example, https://b.example",
         KB_SEARCH_DEFAULT_LIMIT="20",
         KB_SEARCH_MAX_LIMIT="100",
         KB_RRF_SEMANTIC_WEIGHT="0.1",
@@ -113,6 +124,17 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     assert settings.jwt.secret is not None
     assert settings.jwt.secret.get_secret_value() == SECRET
     assert (settings.jwt.audience, settings.jwt.issuer) == ("kb", "https://issuer.example/")
+    oidc = settings.oidc
+    assert (oidc.issuer, oidc.client_id, oidc.name) == (
+        "https://login.example.com/realms/kb",
+        "console",
+        "Example ID",
+    )
+    assert oidc.client_secret is not None
+    assert oidc.client_secret.get_secret_value() == "key-4"
+    assert (oidc.scopes, oidc.session_hours) == ("openid profile", 0.5)
+    assert (oidc.tenant_claim, oidc.roles_claim) == ("tenant", "realm_access.roles")
+    assert oidc.origins == ("https://a.example", "https://b.example")
     assert (search.default_limit, search.max_limit, search.exact_limit) == (20, 100, 500)
     assert (search.semantic_weight, search.keyword_weight, search.similarity_threshold) == (0.1, 0.9, 0)
     assert settings.ingestion.max_upload_bytes == 1000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import ConfigurationError
+from app.settings import load_settings
 from tests.composition.environment import SECRET, SERVER, load
 
 
@@ -78,6 +79,15 @@ from tests.composition.environment import SECRET, SERVER, load
         ("KB_PUBLIC_URL", "https://hidden.example/path"),
         ("KB_PUBLIC_URL", "hidden.example"),
         ("KB_MCP_ISSUER", "hidden.example"),
+        ("KB_OIDC_ISSUER", "hidden.example"),
+        ("KB_OIDC_NAME", "h" * 61),
+        ("KB_OIDC_SCOPES", "hidden"),
+        ("KB_OIDC_SCOPES", 'openid "hidden"'),
+        ("KB_OIDC_ROLES_CLAIM", "h" * 201),
+        ("KB_OIDC_SESSION_HOURS", "0"),
+        ("KB_OIDC_SESSION_HOURS", "169"),
+        ("KB_OIDC_SESSION_HOURS", "nan"),
+        ("KB_OIDC_ORIGINS", "https://hidden.example/"),
         ("KB_CORS_ORIGINS", "hidden.example"),
         ("KB_CORS_ORIGINS", "https://hidden.example/"),
         ("KB_CORS_ORIGINS", "https://user@hidden.example"),
@@ -128,6 +138,36 @@ def test_contradictory_settings_are_named(env: dict[str, str], start: str) -> No
         load(**env)
     assert str(caught.value).startswith(start)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("env", "reason"),
+    [
+        ({"KB_OIDC_CLIENT_ID": "hidden"}, "KB_OIDC_CLIENT_ID: has no effect without KB_OIDC_ISSUER"),
+        ({"KB_OIDC_CLIENT_SECRET": "hidden"}, "KB_OIDC_CLIENT_SECRET: has no effect without"),
+        ({"KB_OIDC_ORIGINS": "https://hidden.example"}, "KB_OIDC_ORIGINS: has no effect without"),
+        ({"KB_OIDC_ISSUER": "https://hidden.example"}, "KB_OIDC_CLIENT_ID: must be set with"),
+        (
+            {"KB_OIDC_ISSUER": "https://hidden.example", "KB_OIDC_CLIENT_ID": "hidden"},
+            "KB_PUBLIC_URL: must be set with KB_OIDC_ISSUER",
+        ),
+        (
+            {
+                **SERVER,
+                "KB_OIDC_ISSUER": "https://hidden.example",
+                "KB_OIDC_CLIENT_ID": "hidden",
+                "KB_PUBLIC_URL": "https://kb.example.com",
+            },
+            "KB_ENCRYPTION_KEY: must be set with KB_OIDC_ISSUER",
+        ),
+    ],
+)
+def test_a_sign_in_that_cannot_work_is_refused(env: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{reason}") as refusal:
+        load(**env)
+    assert "hidden" not in str(refusal.value)
+    # A worker and a migration get the same settings and need none of these.
+    load_settings(env, identity_required=False)
 
 
 @pytest.mark.parametrize(

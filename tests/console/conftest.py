@@ -8,8 +8,12 @@ from contextlib import AsyncExitStack
 import pytest
 from fastapi import FastAPI
 
-from tests.console.browser import Browser, open_browser
+from app.composition.services import Services
+from app.knowledge.tenants.directory import Tenant
+from tests.console.browser import ADDRESS, Browser, open_browser
+from tests.console.single_sign_on import open_app
 from tests.fixtures.http.callers import Caller
+from tests.fixtures.identity.openid import OpenIdProvider
 
 SignIn = Callable[[Caller], Browser]
 
@@ -37,5 +41,28 @@ async def browser(sign_in: SignIn, admin: Caller) -> Browser:
 async def signed_out(app: FastAPI) -> AsyncIterator[Browser]:
     """A browser without a signed-in user."""
     browser = open_browser(app)
+    yield browser
+    await browser.http.aclose()
+
+
+@pytest.fixture
+async def openid(api_tenant: Tenant) -> AsyncIterator[OpenIdProvider]:
+    """A provider that gives rita the role of a reader in the test's tenant."""
+    provider = OpenIdProvider(ADDRESS)
+    provider.claims = {"tenant_id": str(api_tenant.id), "roles": ["reader", "something-else"]}
+    async with provider.serving():
+        yield provider
+
+
+@pytest.fixture
+async def sso(api_services: Services, openid: OpenIdProvider) -> AsyncIterator[FastAPI]:
+    async with open_app(api_services, openid.url) as app:
+        yield app
+
+
+@pytest.fixture
+async def visitor(sso: FastAPI) -> AsyncIterator[Browser]:
+    """A browser that is not signed in."""
+    browser = open_browser(sso)
     yield browser
     await browser.http.aclose()

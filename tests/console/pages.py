@@ -64,7 +64,9 @@ PAGES: dict[str, frozenset[Role]] = {
 }
 OPEN = {
     "GET /console/sign-in",
+    "GET /console/sign-in/callback",
     "GET /console/sign-in/once",
+    "GET /console/sign-in/provider",
     "POST /console/sign-in",
     "POST /console/sign-out",
 }

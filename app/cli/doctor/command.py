@@ -98,6 +98,7 @@ async def diagnose() -> list[Finding]:
     """Run all checks, except those that depend on a failed one."""
     from app.cli.doctor import machine, provider
     from app.cli.doctor.finding import Finding, from_error
+    from app.cli.doctor.sign_in import check_sign_in
 
     try:
         settings = read_settings()
@@ -108,6 +109,7 @@ async def diagnose() -> list[Finding]:
     return [
         Finding("settings", "ok", f"{place}, embeddings by {settings.embedding.provider}"),
         *[finding async for finding in machine.check_tokens(settings)],
+        *[finding async for finding in check_sign_in(settings)],
         machine.check_encryption(settings),
         *machine.check_connection(settings),
         machine.check_limits(settings),

@@ -1,4 +1,4 @@
-"""Signing in with a token, and signing out."""
+"""Signing in with a token or with a link that contains a key."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Role
 from app.auth.sign_in_link import SignInLink, is_loopback
-from app.console.rendering import render
-from app.console.session import COOKIE, HOME, PLATFORM, SIGN_IN, console_router, local_page
+from app.console.parts.sign_in_page import sign_in_page
+from app.console.session import (
+    COOKIE,
+    HOME,
+    PLATFORM,
+    authenticate_visitor,
+    console_router,
+    keep_session,
+    local_page,
+)
 from app.errors import Forbidden, Unauthenticated
 from app.web.access import Parts, authenticate
 from app.web.methods import is_head
@@ -28,7 +36,7 @@ USED = (
 @router.get("/sign-in")
 async def show_sign_in(request: Request, next: str = HOME) -> Response:
     """Show the sign-in page."""
-    return render(request, "pages/sign_in.html", next=local_page(next), refusal=None)
+    return sign_in_page(request, next=local_page(next))
 
 
 @router.post("/sign-in")
@@ -51,7 +59,7 @@ async def sign_in(
     finally:
         request.state.principal = None  # without a cookie there is no visitor, whatever the token contains
     if refusal is not None:
-        return render(request, "pages/sign_in.html", status=401, next=local_page(next), refusal=refusal)
+        return sign_in_page(request, next=local_page(next), status=401, refusal=refusal)
     return _admit(request, token, page)
 
 
@@ -62,38 +70,24 @@ async def sign_in_once(request: Request, key: str = "") -> Response:
     HEAD has no effect and does not tell whether the key is valid: previews of links send it.
     """
     if is_head(request.scope):
-        return render(request, "pages/sign_in.html", next=HOME, refusal=None)
+        return sign_in_page(request)
     link: SignInLink | None = getattr(request.app.state, "sign_in_link", None)
     is_near = request.client is not None and is_loopback(request.client.host)
     token = link.redeem(key) if link is not None and is_near else None
     if token is not None:
         return _admit(request, token, HOME)
     try:  # a browser that opens the link again is already signed in
-        await authenticate(request, Role.READER, request.cookies.get(COOKIE, ""))
+        await authenticate_visitor(request, Role.READER, request.cookies.get(COOKIE, ""))
     except (Unauthenticated, Forbidden):
         request.state.principal = None
-        return render(request, "pages/sign_in.html", status=401, next=HOME, refusal=USED)
+        return sign_in_page(request, status=401, refusal=USED)
     return RedirectResponse(HOME, 303)
 
 
 def _admit(request: Request, token: str, page: str) -> Response:
     """Redirect to the page, with the token in the cookie."""
     response = RedirectResponse(page, 303)
-    response.set_cookie(
-        COOKIE,
-        token,
-        path=HOME,
-        httponly=True,
-        samesite="strict",
-        # A proxy that terminates TLS is not visible here; the browser's header names the scheme of its page.
-        secure="https" in (request.url.scheme, request.headers.get("origin", "").partition("://")[0]),
-    )
-    return response
-
-
-@router.post("/sign-out")
-async def sign_out() -> Response:
-    """Remove the token."""
-    response = RedirectResponse(SIGN_IN, 303)
-    response.delete_cookie(COOKIE, path=HOME)
+    # A proxy that terminates TLS is not visible here; the browser's header names the scheme of its page.
+    origin = request.headers.get("origin", "").partition("://")[0]
+    keep_session(response, token, secure="https" in (request.url.scheme, origin))
     return response

@@ -81,7 +81,7 @@ env:
   {{- include "knowledge.fromSecret" (dict "secret" .root.Values.secrets.service "name" "DATABASE_URL") | nindent 2 }}
 {{- $keys := list "DATABASE_DIRECT_URL" "DATABASE_REPLICA_URLS" "OPENAI_API_KEY" "GEMINI_API_KEY" "EMBEDDING_NEXT_API_KEY" }}
 {{- if ne .component "migrate" }}{{ $keys = append $keys "KB_ENCRYPTION_KEY" }}{{ end }}
-{{- if eq .component "api" }}{{ $keys = concat $keys (list "JWT_SECRET" "JWT_SECRETS" "KB_RERANKER_API_KEY") }}{{ end }}
+{{- if eq .component "api" }}{{ $keys = concat $keys (list "JWT_SECRET" "JWT_SECRETS" "KB_RERANKER_API_KEY" "KB_OIDC_CLIENT_SECRET") }}{{ end }}
 {{- range $keys }}
   {{- include "knowledge.fromSecret" (dict "secret" $.root.Values.secrets.service "name" . "optional" true) | nindent 2 }}
 {{- end }}

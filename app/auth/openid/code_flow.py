@@ -1,0 +1,149 @@
+"""The authorization code flow with PKCE: the way to the provider, and the exchange of its code for an ID token."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote_plus
+
+import httpx2
+from authlib.integrations.base_client import OAuthError
+from authlib.integrations.httpx_client import AsyncOAuth2Client
+
+from app.auth.download import FETCH_SECONDS, MAX_DOCUMENT_BYTES
+from app.auth.openid.attempts import Attempt
+from app.auth.openid.endpoints import Endpoints, origin_of
+from app.auth.openid.failures import ProviderUnreachable, SignInExpired, SignInFailed, UnusableAnswer
+
+MAX_EXCHANGES = 32
+"""Exchanges at a time; more wait, so that a flood of callbacks does not become one at the provider."""
+
+KNOWN_ERRORS = frozenset(
+    {
+        "access_denied", "account_selection_required", "consent_required", "interaction_required", "invalid_client",
+        "invalid_grant", "invalid_request", "invalid_scope", "login_required", "server_error",
+        "temporarily_unavailable", "unauthorized_client", "unsupported_grant_type", "unsupported_response_type",
+    }
+)  # fmt: skip
+"""Errors of RFC 6749, sections 4.1.2.1 and 5.2, and of OpenID Connect Core, section 3.1.2.6; others are not logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The service as a client of the provider.
+
+    Attributes:
+        client_id: its name at the provider.
+        client_secret: its secret; None for a public client, which PKCE alone protects.
+        scopes: what it asks for, separated by spaces; `openid` is one of them.
+        redirect_uri: where the provider sends the browser back to.
+    """
+
+    client_id: str
+    client_secret: str | None = field(repr=False)
+    scopes: str
+    redirect_uri: str
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Sends requests to `origins` only and reads at most MAX_DOCUMENT_BYTES of each answer.
+
+    `inner` stays the caller's to close.
+    """
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, origins: frozenset[str]) -> None:
+        self._inner = inner
+        self._origins = origins
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer, read completely. Raises httpx2.TransportError."""
+        if origin_of(str(request.url)) not in self._origins:
+            raise httpx2.UnsupportedProtocol("an address outside the provider", request=request)
+        request.headers["accept-encoding"] = "identity"
+        answer = await self._inner.handle_async_request(request)
+        try:
+            if answer.headers.get("content-encoding", "identity") != "identity":
+                raise httpx2.ReadError("compressed, although not requested", request=request)
+            body = bytearray()
+            async for piece in answer.aiter_raw():
+                body += piece
+                if len(body) > MAX_DOCUMENT_BYTES:
+                    raise httpx2.ReadError("the answer is too large", request=request)
+        finally:
+            await answer.aclose()
+        kind = answer.headers.get("content-type", "")
+        return httpx2.Response(answer.status_code, headers={"content-type": kind}, content=bytes(body))
+
+
+class CodeFlow:
+    """The two steps of the flow that the service takes; `transport` reaches the token endpoint."""
+
+    def __init__(self, registration: Registration, transport: BoundedTransport) -> None:
+        self._registration = registration
+        self.client_id = registration.client_id
+        self._transport = transport
+        self._turns = asyncio.Semaphore(MAX_EXCHANGES)
+
+    async def authorize(self, endpoints: Endpoints, attempt: Attempt) -> str:
+        """Where the browser signs in."""
+        async with self._open(endpoints) as client:
+            address, _ = client.create_authorization_url(
+                endpoints.authorization,
+                state=attempt.state,
+                nonce=attempt.nonce,
+                code_verifier=attempt.code_verifier,
+            )
+        return str(address)
+
+    async def redeem(self, endpoints: Endpoints, code: str, code_verifier: str) -> Mapping[str, object]:
+        """The provider's answer, with the `id_token` as a string. Raises SignInFailed."""
+        try:
+            async with (
+                self._turns,
+                asyncio.timeout(FETCH_SECONDS),
+                self._open(endpoints, authenticated=True) as client,
+            ):
+                answer: Mapping[str, object] = await client.fetch_token(
+                    endpoints.token,
+                    grant_type="authorization_code",
+                    code=code,
+                    code_verifier=code_verifier,
+                )
+        except OAuthError as error:
+            if error.error == "invalid_grant":
+                raise SignInExpired("the provider refused the code") from None
+            raise SignInFailed(f"the token endpoint reported {known_error(error.error)}") from None
+        except (httpx2.HTTPError, ValueError, OSError) as error:
+            raise ProviderUnreachable(f"the token endpoint failed: {type(error).__name__}") from None
+        if not isinstance(answer.get("id_token"), str):
+            raise UnusableAnswer("the token endpoint gave no id_token")
+        return answer
+
+    def _open(self, endpoints: Endpoints, *, authenticated: bool = False) -> AsyncOAuth2Client:
+        """The library's client, for one step: it keeps the token of the last answer."""
+        own = self._registration
+        client_id, secret, way = own.client_id, own.client_secret, "none"
+        if authenticated and secret is not None:
+            way = endpoints.authentication
+            if (
+                way == "client_secret_basic"
+            ):  # RFC 6749, section 2.3.1, which the library leaves to its caller
+                client_id, secret = quote_plus(client_id), quote_plus(secret)
+        return AsyncOAuth2Client(
+            client_id,
+            secret,
+            token_endpoint_auth_method=way,
+            scope=own.scopes,
+            redirect_uri=own.redirect_uri,
+            code_challenge_method="S256",
+            transport=self._transport,
+            timeout=FETCH_SECONDS,
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+
+def known_error(error: object) -> str:
+    """The error's name if it is one of KNOWN_ERRORS, otherwise a general word: it comes from outside."""
+    return error if isinstance(error, str) and error in KNOWN_ERRORS else "an unknown error"

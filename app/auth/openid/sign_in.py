@@ -1,0 +1,131 @@
+"""Sign-in at the provider: the way there, the way back, and the sign-out."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from authlib.common.urls import add_params_to_uri
+
+from app.auth.openid.attempts import Attempt, Attempts
+from app.auth.openid.code_flow import CodeFlow, known_error
+from app.auth.openid.endpoints import Endpoints
+from app.auth.openid.failures import (
+    ProviderUnreachable,
+    SignInDenied,
+    SignInExpired,
+    SignInFailed,
+    UnusableAnswer,
+)
+from app.auth.openid.identity import Identities
+from app.auth.openid.provider import Provider
+from app.auth.openid.sessions import Sessions
+from app.auth.principal import Principal
+from app.auth.tokens import TokenVerifier
+
+MAX_CODE_CHARACTERS = 4096
+MAX_HINT_CHARACTERS = 3_900
+"""Longest ID token that is kept for the sign-out: browsers drop a cookie that exceeds 4,096 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A sign-in that has begun: where the browser goes, and what it keeps."""
+
+    address: str
+    sealed: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A sign-in that succeeded; `hint` is the ID token for the sign-out, None if it is too long."""
+
+    principal: Principal
+    token: str = field(repr=False)
+    page: str
+    hint: str | None = field(repr=False)
+
+
+class ProviderSignIn:
+    """Sign-in at one provider; `name` is what people call it, `home` the address at which they reach the service."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        flow: CodeFlow,
+        identities: Identities,
+        attempts: Attempts,
+        sessions: Sessions,
+        *,
+        name: str,
+        home: str,
+    ) -> None:
+        self.name = name
+        self.home = home
+        self._provider = provider
+        self._flow = flow
+        self._identities = identities
+        self._attempts = attempts
+        self._sessions = sessions
+
+    def verifier_of(self, token: str) -> TokenVerifier | None:
+        """The verifier of a session's token; None for any other token."""
+        return self._sessions.verifier if self._sessions.verifier.names_own_secret(token) else None
+
+    async def begin(self, page: str) -> Begun:
+        """Begin a sign-in that leads to `page`. Raises ProviderUnreachable."""
+        endpoints = await self._provider.endpoints()
+        attempt = Attempt.new(page)
+        address = await self._flow.authorize(endpoints, attempt)
+        return Begun(address, self._attempts.seal(attempt))
+
+    async def complete(self, sealed: str, answer: Mapping[str, str]) -> Completed:
+        """Complete the sign-in that this browser began, with the parameters that it brings from the provider.
+
+        Raises SignInFailed.
+        """
+        attempt = self._attempts.open(sealed)
+        if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
+            raise SignInExpired("the answer belongs to another sign-in")
+        endpoints = await self._provider.endpoints()
+        code = self._read_code(endpoints, answer)
+        tokens = await self._flow.redeem(endpoints, code, attempt.code_verifier)
+        id_token = str(tokens["id_token"])
+        principal = await self._identities.read(
+            id_token, nonce=attempt.nonce, access_token=tokens.get("access_token")
+        )
+        hint = id_token if len(id_token) <= MAX_HINT_CHARACTERS else None
+        return Completed(principal, self._sessions.issue(principal), attempt.page, hint)
+
+    async def end_session(self, hint: str, page: str) -> str | None:
+        """Where the browser ends the provider's session, to return to `page`; None where that is not possible.
+
+        RP-Initiated Logout 1.0, section 2: `hint` is the ID token, or empty.
+        """
+        try:
+            address = (await self._provider.endpoints()).end_session
+        except ProviderUnreachable:
+            return None
+        if address is None:
+            return None
+        given = {"client_id": self._flow.client_id, "post_logout_redirect_uri": page}
+        if hint:
+            given["id_token_hint"] = hint
+        return str(add_params_to_uri(address, list(given.items())))
+
+    def _read_code(self, endpoints: Endpoints, answer: Mapping[str, str]) -> str:
+        named = answer.get("iss")
+        if named != self._provider.issuer and (named is not None or endpoints.names_issuer):
+            raise UnusableAnswer("the answer is from another issuer")
+        error = answer.get("error")
+        if error == "access_denied":
+            raise SignInDenied("the provider reported access_denied")
+        if error in ("temporarily_unavailable", "server_error"):
+            raise ProviderUnreachable(f"the provider reported {error}")
+        if error is not None:
+            raise SignInFailed(f"the provider reported {known_error(error)}")
+        code = answer.get("code", "")
+        if not 1 <= len(code) <= MAX_CODE_CHARACTERS:
+            raise SignInFailed("the answer has no code")
+        return code

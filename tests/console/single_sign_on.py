@@ -1,0 +1,79 @@
+"""The application with a provider of OpenID Connect, and the way of a browser through both."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from asgi_lifespan import LifespanManager
+from fastapi import FastAPI
+from pydantic import SecretStr
+
+from app.composition.services import Services
+from app.main import create_app
+from app.settings import IngestionSettings, ServerSettings, Settings
+from app.settings.groups import EncryptionSettings, JwtSettings, OidcSettings
+from tests.console.browser import ADDRESS, Browser, Page
+from tests.fixtures.http.callers import SECRET
+from tests.fixtures.identity.openid import CLIENT_ID, CLIENT_SECRET, OpenIdProvider
+
+KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+OTHER_KEY = "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA="
+BEGIN = "/console/sign-in/provider"
+CALLBACK = "/console/sign-in/callback"
+
+
+def make_settings(issuer: str, *, keys: str = KEY, public_url: str = ADDRESS, **changes: Any) -> Settings:
+    """Settings of a service whose people sign in at `issuer`; `changes` are those of its registration."""
+    given: dict[str, Any] = {
+        "issuer": issuer,
+        "client_id": CLIENT_ID,
+        "client_secret": SecretStr(CLIENT_SECRET),
+        "name": "Example ID",
+    }
+    return Settings(
+        ingestion=IngestionSettings(worker=False),
+        server=ServerSettings(public_url=public_url),
+        jwt=JwtSettings(secret=SecretStr(SECRET)),
+        encryption=EncryptionSettings(keys=SecretStr(keys)),
+        oidc=OidcSettings(**given | changes),
+    )
+
+
+@contextlib.asynccontextmanager
+async def open_app(services: Services, issuer: str, **changes: Any) -> AsyncIterator[FastAPI]:
+    """A process of the service."""
+    app = create_app(make_settings(issuer, **changes), services)
+    async with LifespanManager(app):
+        yield app
+
+
+async def begin(browser: Browser, page: str | None = None) -> str:
+    """Follow the link on the sign-in page; the address at the provider."""
+    wanted = {} if page is None else {"next": page}
+    link = (await browser.get("/console/sign-in", wanted)).one("#provider")
+    answer = (await browser.get(link.get("href"))).answer
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+async def come_back(browser: Browser, address: str) -> Page:
+    """Open the address to which the provider sends the browser."""
+    parts = urlsplit(address)
+    assert f"{parts.scheme}://{parts.netloc}" == ADDRESS
+    return await browser.get(f"{parts.path}?{parts.query}")
+
+
+async def sign_in(browser: Browser, provider: OpenIdProvider, page: str | None = None) -> Page:
+    """The whole way; the page at its end."""
+    return await come_back(browser, await provider.visit(await begin(browser, page)))
+
+
+def target_of(page: Page) -> str:
+    """Where a page leads by itself."""
+    seconds, _, address = page.one("meta[http-equiv=refresh]").get("content").partition("; url=")
+    assert seconds == "0"
+    assert page.one("main a").get("href") == address
+    return str(address)
