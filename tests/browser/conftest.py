@@ -24,8 +24,8 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # Only the site's own address resolves.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    # Only this machine resolves; by its name it is another site than by its address.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
 WIDE, PHONE = 1280, 390
 """CSS pixels: a small desktop window, and a phone in portrait."""

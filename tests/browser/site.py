@@ -19,6 +19,7 @@ import httpx
 
 from app.auth.principal import Role
 from tests.fixtures.http.callers import SECRET, make_token
+from tests.fixtures.identity.openid import CLIENT_ID, CLIENT_SECRET
 
 PROGRAM = Path(sys.executable).with_name("knowledge")
 START_SECONDS = 180
@@ -58,14 +59,21 @@ class Site:
 
 
 @contextmanager
-def run_site(folder: Path) -> Iterator[Site]:
-    """Serve from a separate folder until the block ends, without any setting of this process's environment."""
+def run_site(folder: Path, issuer: str | None = None) -> Iterator[Site]:
+    """Serve from a separate folder until the block ends, without any setting of this process's environment.
+
+    With `issuer`, people can sign in there.
+    """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     settings = {"KB_DATA_DIR": str(folder / "data"), "JWT_SECRET": SECRET, "KB_DRAIN_SECONDS": "0"}
     # Mock vectors cost nothing: the contents of the pages matter here, not the ranking.
     settings["EMBEDDING_PROVIDER"] = "mock"
+    if issuer is not None:
+        settings |= {"KB_OIDC_ISSUER": issuer, "KB_PUBLIC_URL": f"http://127.0.0.1:{port}"}
+        settings |= {"KB_OIDC_CLIENT_ID": CLIENT_ID, "KB_OIDC_CLIENT_SECRET": CLIENT_SECRET}
+        settings["KB_OIDC_NAME"] = "Example ID"
     log = folder / "service.log"
     with log.open("w") as output:
         process = subprocess.Popen(

@@ -32,6 +32,7 @@ async def test_a_first_visit_from_the_link_to_an_own_document(visits: Visits) ->
     assert urlsplit(page.url).query == ""
     await visit.expect(page.get_by_role("heading", name="What do you want to know?")).to_be_visible()
     await visit.expect(page.get_by_role("heading", name="Try one of these")).to_be_visible()
+    await visit.take_picture("first-visit-1-start")
 
     # Results appear while the person types; the address changes after a pause.
     await page.get_by_role("searchbox").press_sequentially("first fifteen minutes of an incident", delay=20)
@@ -40,6 +41,7 @@ async def test_a_first_visit_from_the_link_to_an_own_document(visits: Visits) ->
     await visit.expect(page.get_by_role("searchbox")).to_be_focused()
     assert "query=first" in page.url
     assert await find_barriers(visit) == []
+    await visit.take_picture("first-visit-2-results")
 
     await page.keyboard.press("ArrowDown")
     await page.keyboard.press("ArrowDown")
@@ -50,6 +52,7 @@ async def test_a_first_visit_from_the_link_to_an_own_document(visits: Visits) ->
     await passage.focus()
     await page.keyboard.press("Enter")
     await visit.expect(page.locator("#passage")).to_be_in_viewport()
+    await visit.take_picture("first-visit-3-passage")
     await page.go_back()
 
     liked = page.locator("#hit-1").get_by_role("button", name="Useful", exact=True)
@@ -57,6 +60,7 @@ async def test_a_first_visit_from_the_link_to_an_own_document(visits: Visits) ->
     await visit.expect(liked).to_have_attribute("aria-pressed", "true")
     await visit.expect(page.locator("#hit-1")).to_contain_text("Thank you")
     await visit.expect(page.locator("#announcement")).to_have_text("Thank you")
+    await visit.take_picture("first-visit-4-feedback")
 
     await page.get_by_role("link", name="Documents", exact=True).first.click()
     await visit.expect(page.get_by_role("heading", name="Add documents")).to_be_visible()
@@ -65,12 +69,14 @@ async def test_a_first_visit_from_the_link_to_an_own_document(visits: Visits) ->
     await visit.expect(page.locator("#upload-answer")).to_contain_text("note.txt has been uploaded")
     row = page.get_by_role("row").filter(has_text="tides.md")
     await visit.expect(row.get_by_text("indexed", exact=True)).to_be_visible()
+    await visit.take_picture("first-visit-5-documents")
 
     await page.get_by_role("link", name="Search", exact=True).click()
     await page.get_by_role("searchbox").fill("quokka tide")
     await page.get_by_role("searchbox").press("Enter")
     await visit.expect(page.locator("#hit-1 mark", has_text="quokka")).to_be_visible()
     await visit.expect(page.locator("#hit-1 .source")).to_contain_text("tides.md")
+    await visit.take_picture("first-visit-6-found")
 
     # The link signs in only once.
     other = await visits.begin()

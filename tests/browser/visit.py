@@ -49,6 +49,8 @@ class Visit:
     """Errors in the console, policy violations, dialogs, missing files, requests to other hosts."""
     requests: list[str] = field(default_factory=list)
     """The requests to the site, as `METHOD /path?query`."""
+    also: str | None = None
+    """The address of another site that the tab may reach."""
 
     async def watch(self, context: BrowserContext) -> None:
         """Start to record; call it before the first page is opened."""
@@ -84,7 +86,7 @@ class Visit:
         assert not self.faults, "\n".join(self.faults)
 
     async def _let_through(self, route: Route, request: Request) -> None:
-        if self._is_inside(request):
+        if self._is_inside(request) or self._is_known(request):
             await route.continue_()
         else:
             await route.abort()
@@ -92,10 +94,13 @@ class Visit:
     def _is_inside(self, request: Request) -> bool:
         return bool(request.url.startswith(f"{self.site.address}/"))
 
+    def _is_known(self, request: Request) -> bool:
+        return self.also is not None and bool(request.url.startswith(f"{self.also}/"))
+
     def _note(self, request: Request) -> None:
         if self._is_inside(request):
             self.requests.append(f"{request.method} {request.url.removeprefix(self.site.address)}")
-        elif not request.url.startswith(("data:", "blob:")):
+        elif not self._is_known(request) and not request.url.startswith(("data:", "blob:")):
             self.faults.append(f"a request to elsewhere: {request.url[:200]}")
 
     def _refuse_socket(self, socket: WebSocketRoute) -> None:

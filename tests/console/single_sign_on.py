@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 
 from app.composition.services import Services
+from app.console.session import COOKIE
 from app.main import create_app
 from app.settings import IngestionSettings, ServerSettings, Settings
 from app.settings.groups import EncryptionSettings, JwtSettings, OidcSettings
@@ -23,6 +24,13 @@ KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 OTHER_KEY = "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA="
 BEGIN = "/console/sign-in/provider"
 CALLBACK = "/console/sign-in/callback"
+
+GENERAL = "Example ID could not sign you in. Try again, or ask your administrator."
+UNREACHABLE = "Example ID does not answer at the moment. Try again in a minute."
+EXPIRED = "This sign-in has expired, or was not started in this browser. Start again."
+DENIED = "Example ID refused the sign-in."
+MISSING = "Your account has no access to this service. Ask your administrator for a tenant and a role."
+UNUSABLE = "The answer of Example ID could not be verified. Try again, or ask your administrator."
 
 
 def make_settings(issuer: str, *, keys: str = KEY, public_url: str = ADDRESS, **changes: Any) -> Settings:
@@ -77,3 +85,21 @@ def target_of(page: Page) -> str:
     assert seconds == "0"
     assert page.one("main a").get("href") == address
     return str(address)
+
+
+def expect_refusal(page: Page, text: str, openid: OpenIdProvider) -> None:
+    """A sign-in page with this text alone, and no session."""
+    assert page.texts("[role=alert]") == [text]
+    assert page.status == (503 if text == UNREACHABLE else 401)
+    kept = [line for line in page.answer.headers.get_list("set-cookie") if "max-age=0" not in line.lower()]
+    assert not kept
+    for internal in (openid.url, "internal", "Error", "Traceback", "httpx"):
+        assert internal not in page.answer.text
+    assert page.all("#provider"), "the person can try again"
+    assert page.all("#token")
+
+
+async def refuse(visitor: Browser, openid: OpenIdProvider, text: str) -> None:
+    """Sign in, which must fail with this text."""
+    expect_refusal(await sign_in(visitor, openid), text, openid)
+    assert COOKIE not in visitor.http.cookies

@@ -36,7 +36,8 @@ def test_page_works_as_written(page: str) -> None:
 def test_pages_cover_what_operators_need() -> None:
     assert set(PAGES) >= {
         "backup.md", "citus.md", "failover.md", "incidents.md", "keys.md", "monitoring.md", "pgbouncer.md",
-        "replicas.md", "reranker.md", "scaling.md", "sizing.md", "upgrade.md",
+        "replicas.md", "reranker.md", "scaling.md", "single-sign-on.md", "sizing.md",
+            "upgrade.md",
     }  # fmt: skip
     assert all(any(not block.skipped for block in read_blocks(page)) for page in PAGES)
 
