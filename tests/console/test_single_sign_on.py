@@ -88,7 +88,7 @@ async def test_behind_https_every_cookie_is_secure(api_services: Services, openi
         assert all("secure" in line.lower() for line in lines if "max-age=0" not in line.lower())
 
 
-async def test_a_session_is_no_token_of_the_api(
+async def test_a_session_is_not_a_token_of_the_api(
     visitor: Browser, openid: OpenIdProvider, sso: FastAPI
 ) -> None:
     await sign_in(visitor, openid)
