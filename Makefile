@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
@@ -12,8 +13,12 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing pinned dependencies into $(VENV) ..."
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements-dev.lock
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@# uv installs them in a tenth of pip's time. Where it cannot, e.g. behind an index that only pip is told of, pip does.
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements-dev.lock > $(VENV)/uv.lock
+	@$(PIP) --no-compile --no-deps --require-hashes -r $(VENV)/uv.lock
+	@$(BIN)/uv pip install -qq --python $(BIN)/python --no-deps --require-hashes -r requirements-dev.lock \
+		|| $(PIP) --no-compile --no-deps --require-hashes -r requirements-dev.lock
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@# The processes that parse documents cannot write files, so each would compile its modules again.
 	@$(BIN)/python -c 'from app.documents import formats; from app.documents.process import child; [child.import_module(f.module) for f in formats.FORMATS]'
 	@touch $@
