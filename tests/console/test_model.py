@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
+
+from lxml import html
 
 from app.composition.services import Services
+from app.console.rendering import templates
+from app.db.queries.work.reembedding import Comparison, Quality
 from tests.console.browser import Browser
 from tests.fixtures.http.callers import Caller
 
@@ -40,3 +45,37 @@ async def test_an_action_that_is_not_possible_is_explained(
     assert admin.tenant_id is not None
     await api_services.reembedding.rebuild(admin.tenant_id)
     assert (await browser.post(MODEL, {"action": "switch"})).status == 409
+
+
+async def test_a_start_takes_the_rate_of_the_form(browser: Browser, admin: Caller) -> None:
+    await admin.add("A fact")
+    for rate in ("many", "0"):
+        refused = await browser.post(MODEL, {"action": "rebuild", "rate": rate})
+        assert (refused.status, "rate" in refused.text) == (422, True)
+    assert (await browser.post(MODEL, {"action": "rebuild", "rate": "600"})).status == 303
+    assert (await admin.get("/admin/reembed")).json()["rate"] == 600
+
+
+def test_the_comparison_is_a_table_of_its_measures() -> None:
+    found = Comparison(
+        queries=40,
+        source="queries",
+        depth=10,
+        overlap=0.81,
+        semantic_overlap=0.6,
+        same=7,
+        empty=0,
+        judgements=12,
+        judged=9,
+        quality=Quality(0.5, 0.75, -0.1, 0.6),
+        semantic_quality=None,
+    )
+    macros: Any = templates.get_template("parts/model_comparison.html").module
+    tree = html.fromstring(f"<div>{macros.comparison(found)}</div>")
+    rows = [[" ".join(cell.text_content().split()) for cell in row] for row in tree.cssselect("tbody tr")]
+    assert rows == [
+        ["First 10 hits that both find, whole searches", "81 %", ""],
+        ["First 10 hits that both find, by meaning", "60 %", ""],
+        ["Queries with the same hits in the same order", "7", ""],
+        ["nDCG@10, whole searches", "0.500", "0.750", "+0.250 -0.100 to +0.600"],
+    ]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Form, Request, Response
 from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
 
 from app.auth.principal import Role
+from app.console.parts.search.form import read_number
 from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import ModelChangeNotFound
 from app.knowledge.reembedding.account import explain_change
+from app.knowledge.reembedding.machine import Terms
 from app.web.access import CurrentCaller, CurrentServices
+from app.web.models.model_changes import NewModelChange
+from app.web.problems import invalid_input
 
 router = console_router(Role.TENANT_ADMIN)
 
@@ -35,17 +40,33 @@ async def show_model_change(request: Request, caller: CurrentCaller, services: C
 
 @router.post("/model")
 async def act_on_model_change(
-    caller: CurrentCaller, services: CurrentServices, action: Annotated[Action, Form()]
+    caller: CurrentCaller,
+    services: CurrentServices,
+    action: Annotated[Action, Form()],
+    rate: Annotated[str, Form()] = "",
+    by_hand: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Start, switch or end a model change, or start a rebuild."""
+    """Start, switch or end a model change, or start a rebuild; a start has a rate, and may leave the switch to the
+    admin."""
     service, tenant_id, actor = services.reembedding, caller.tenant_id, caller.subject
     match action:
         case "start":
-            await service.start(tenant_id, actor=actor)
+            await service.start(tenant_id, terms=_read_terms(rate, by_hand), actor=actor)
         case "rebuild":
-            await service.rebuild(tenant_id, actor=actor)
+            await service.rebuild(tenant_id, terms=_read_terms(rate), actor=actor)
         case "switch" | "back":
             await service.switch(tenant_id, back=action == "back", actor=actor)
         case "end":
             await service.end(tenant_id, actor=actor)
     return RedirectResponse(PAGE, 303)
+
+
+def _read_terms(rate: str, by_hand: bool = False) -> Terms:
+    """The terms of a start. Raises InvalidInput."""
+    given: dict[str, Any] = {"rate": read_number(rate.strip(), int)} if rate.strip() else {}
+    if by_hand:
+        given["switch_at_overlap"] = None
+    try:
+        return NewModelChange.model_validate(given).terms()
+    except ValidationError as error:
+        raise invalid_input(error) from None
