@@ -12,7 +12,7 @@ import typer
 from app.auth.principal import Role
 from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
 from app.cli.local.client import ask_or_open
-from app.cli.options import complete_tenant, examples, json_option
+from app.cli.options import complete_tenant, examples, find_tenant, json_option
 from app.cli.output.text import print_json
 from app.errors import ConfigurationError, InvalidInput
 
@@ -68,7 +68,7 @@ def print_token(
             "--tenant",
             "-t",
             metavar="SLUG",
-            help="Required for every role except platform_admin.",
+            help="Required for every role except platform_admin; default: KB_TENANT.",
             autocompletion=complete_tenant,
         ),
     ] = None,
@@ -83,7 +83,9 @@ def print_token(
         raise InvalidInput.of("--role", "at least one is required")
     settings = read_settings(identity_required=True)
     if tenant is None and set(roles) != {Role.PLATFORM_ADMIN}:
-        raise InvalidInput.of("--tenant", "every role except platform_admin requires one")
+        tenant = find_tenant() or None
+        if tenant is None:
+            raise InvalidInput.of("--tenant", "every role except platform_admin requires one, or KB_TENANT")
     tenant_id = None if tenant is None else _find_tenant(settings, tenant)
     token = make_token(settings, tenant_id, roles, subject, ttl)
     if as_json:

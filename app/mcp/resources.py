@@ -83,7 +83,7 @@ def _describe(asset: Asset) -> Resource:
         uri=document_uri(asset.id),
         name=asset.name,
         title=asset.title or asset.name,
-        description=f"{asset.media_type}{pages}, {asset.chunks} passages{flags}",
+        description=f"{asset.media_type}{pages}, {asset.chunks} chunks{flags}",
         mime_type=MEDIA_TYPE,
         annotations=Annotations(last_modified=asset.updated_at.isoformat()),
     )

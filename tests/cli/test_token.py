@@ -27,6 +27,19 @@ def test_token_contains_the_requested_claims(
     assert principal == Principal("jane", UUID(tenants[tenant]), frozenset({Role.CREATOR, Role.READER}))
 
 
+def test_token_without_a_tenant_is_for_the_one_of_the_environment(
+    knowledge: CommandLine, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KB_TENANT", tenant)
+    given = knowledge.succeed("token", "--role", "reader", "--tenant", tenant, "--json").json
+    assert knowledge.succeed("token", "--role", "reader", "--json").json["tenant_id"] == given["tenant_id"]
+    assert knowledge.succeed("token", "--role", "platform_admin", "--json").json["tenant_id"] is None
+    monkeypatch.delenv("KB_TENANT")
+    result = knowledge("token", "--role", "reader")
+    assert (result.status, result.out) == (1, "")
+    assert "--tenant: every role except platform_admin requires one, or KB_TENANT" in result.err
+
+
 def test_token_of_a_platform_admin_needs_no_tenant(knowledge: CommandLine) -> None:
     made = knowledge.succeed("token", "--role", "platform_admin", "--ttl", "60", "--json").json
     assert made.keys() == {"token", "token_id", "subject", "tenant_id", "roles", "ttl"}

@@ -1,12 +1,13 @@
-"""What a reader of the pages has: the service with the sample knowledge, a token, the command, and a few files."""
+"""What readers of the pages have: in a checkout a service with samples and a token, elsewhere only the command."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import shutil
+import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from tests.fixtures.database.cluster import new_database
 from tests.fixtures.http.callers import SECRET, make_token
 from tests.fixtures.http.running_service import RunningService, run_service
 
-HANDBOOK = "# Rolling back\n\nTo roll back a deploy, promote the deployment before it.\n"
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +79,43 @@ def document(generated_pages: Mapping[str, str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def reader(guide: Guide, document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
-    """A reader with an empty folder that contains only a handbook, and the examples and pages of the repository."""
+def reader(guide: Guide, document: dict[str, Any], tmp_path: Path) -> Reader:
+    """A reader in a checkout, with a service, its settings and a token."""
+    _require_curl()
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    for name in ("examples", "docs", "README.md"):
+        (folder / name).symlink_to(ROOT / name)
+    environment = {
+        "PATH": PATH, "HOME": str(tmp_path), "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT / "clients" / "python"),
+        **guide.settings, "TOKEN": guide.token,
+    }  # fmt: skip
+    return Reader(folder, guide.service.url, environment, document["components"], tmp_path / "variables")
+
+
+@pytest.fixture
+def newcomer(document: dict[str, Any], tmp_path: Path) -> Iterator[Reader]:
+    """A reader in an empty folder with the command `knowledge`, but no service, settings, token or files.
+
+    A free port is the only setting. pip installs next to the folder, without an index.
+    """
+    _require_curl()
+    folder, installed = tmp_path / "empty", tmp_path / "installed"
+    folder.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    environment = {
+        "PATH": PATH, "HOME": str(tmp_path), "LANG": "C.UTF-8", "NO_PROXY": "127.0.0.1", "KB_PORT": str(port),
+        "PYTHONPATH": str(installed), "PIP_TARGET": str(installed), "PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }  # fmt: skip
+    reader = Reader(
+        folder, f"http://127.0.0.1:{port}", environment, document["components"], tmp_path / "variables"
+    )
+    yield reader
+    reader.end()
+
+
+def _require_curl() -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    (tmp_path / "handbook.md").write_text(HANDBOOK)
-    (tmp_path / "handbook").mkdir()
-    (tmp_path / "handbook" / "rolling-back.md").write_text(HANDBOOK)
-    shutil.copy(ROOT / "app/samples/documents/incident-handbook.pdf", tmp_path / "handbook.pdf")
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    (tmp_path / "docs").symlink_to(ROOT / "docs")
-    (tmp_path / "README.md").symlink_to(ROOT / "README.md")
-    url = guide.service.url
-    variables = {**guide.settings, "TOKEN": guide.token, "KNOWLEDGE_URL": url, "KNOWLEDGE_TOKEN": guide.token}
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {
-        "PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT / "clients" / "python"),
-        **variables,
-    }  # fmt: skip
-    return Reader(tmp_path, url, environment, document["components"])

@@ -11,12 +11,28 @@ QUICK = ("docs/index.md", "docs/quick-start.md", "docs/ranking.md")
 """Followed in every run, with an empty tenant; the other pages need the sample knowledge and run with the slow tests.
 """
 
-OTHERS = [page for page in PAGES if page not in QUICK and not page.startswith(OPERATIONS)]
+HOW_TO = "docs/how-to/"
+"""Pages that bring all that they use; one of them is followed in every run."""
+
+SAMPLE = "docs/how-to/sources.md"
+
+OTHERS = [page for page in PAGES if page not in QUICK and not page.startswith((OPERATIONS, HOW_TO))]
+FROM_NOTHING = [
+    pytest.param(page, marks=() if page == SAMPLE else pytest.mark.slow)
+    for page in PAGES
+    if page.startswith(HOW_TO)
+]
 
 
 @pytest.mark.parametrize("page", QUICK)
 def test_quick_page_can_be_followed_from_top_to_bottom(page: str, reader: Reader) -> None:
     reader.read(find_blocks(page))
+
+
+@pytest.mark.parametrize("page", FROM_NOTHING)
+def test_how_to_page_can_be_followed_in_an_empty_folder(page: str, newcomer: Reader) -> None:
+    assert list(newcomer.folder.iterdir()) == []
+    newcomer.read(find_blocks(page))
 
 
 @pytest.mark.slow
