@@ -91,7 +91,8 @@ def print_findings(findings: Sequence[Finding], *, verbose: bool) -> None:
     if not wrong and not warnings:
         console.print(make_text((f"ok: {len(findings)} checks, nothing is wrong", "green")))
         return
-    console.print(make_text((f"wrong: {wrong}, warnings: {warnings}, findings: {len(findings)}", "dim")))
+    fine = len(findings) - wrong - warnings
+    console.print(make_text((f"wrong: {wrong}, warnings: {warnings}, ok: {fine}", "dim")))
 
 
 async def diagnose() -> list[Finding]:
