@@ -68,7 +68,7 @@ async def test_a_search_is_run_again_with_its_query(
     assert same.texts("#replay h2") == ["The same ranking again"]
     await admin.delete(f"/knowledge/entries/{entry['id']}")
     other = await browser.post(f"{address}/replay", {"query": "harbour"})
-    assert other.texts("#replay h2") == ["1 candidates differ"]
+    assert other.texts("#replay h2") == ["1 candidate differs"]
     assert other.texts("#replay tbody td")[-1] == "deleted"
     await api_services.journal.flush()
     assert (await admin.get("/admin/stats")).json()["searches_24h"] == 1
