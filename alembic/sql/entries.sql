@@ -74,10 +74,11 @@ create table entries (
   version bigint not null default 1,
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),
-  lexemes tsvector generated always as (entry_lexemes(language, title, content)) stored,
+  lexemes tsvector /* one server */ /* Citus: generated always as (entry_lexemes(language, title, content)) stored */,
   text_length integer generated always as (length(content) + 2 * coalesce(length(title), 0)) stored,
   repeats uuid,
-  word_weights sparsevec storage main generated always as (entry_weights(language, title, content)) stored,
+  word_weights sparsevec storage main
+    /* one server */ /* Citus: generated always as (entry_weights(language, title, content)) stored */,
   quarantined boolean not null default false,
   primary key (tenant_id, id),
   foreign key (tenant_id, parent_id) references entries (tenant_id, id)
@@ -137,6 +138,23 @@ begin
     execute format('alter index %s set (fastupdate = on)', part);
   end loop;
 end $$;
+/* Citus: */
+
+-- Sets the words of an entry and their weights, whatever the statement gives. Generated columns cannot refer to each other:
+-- they would compute the words twice, and also for each change of other columns, since there are triggers before updates. A
+-- cluster of Citus has such columns, since it cannot turn those of a stored table into others.
+/* one server */
+create or replace function compute_words() returns trigger language plpgsql
+as $$
+begin
+  new.lexemes := public.entry_lexemes(new.language, new.title, new.content);
+  new.word_weights := public.lexeme_weights(new.language, new.lexemes);
+  return new;
+end $$;
+revoke all on function compute_words() from public;
+
+create trigger compute_words before insert or update of language, title, content, lexemes, word_weights on entries
+  for each row execute function compute_words();
 /* Citus: */
 
 -- The entries of one statement share most of their words. Collected in the index's pending list and moved into the index

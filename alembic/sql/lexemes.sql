@@ -213,6 +213,7 @@ end;
 revoke all on function lexeme_weights(text, tsvector) from public;
 grant execute on function lexeme_weights(text, tsvector) to kb_app;
 
+-- The word_weights of an entry.
 create or replace function entry_weights(language text, title text, content text) returns sparsevec
 language sql immutable parallel safe
 return lexeme_weights(language, entry_lexemes(language, title, content));

@@ -56,7 +56,7 @@ def update_each_tenant(statement: str) -> None:
 
 def run_file(name: str) -> None:
     """Run a file of `alembic/sql`. On Citus, the tables that it creates are distributed after the last migration."""
-    _execute(read_file(name, distributed=_is_citus()))
+    _execute(read_file(name, distributed=is_citus()))
 
 
 def load_function(file: str, function: str) -> None:
@@ -64,12 +64,12 @@ def load_function(file: str, function: str) -> None:
 
     On Citus this is the coordinator's; the other nodes get it after the last migration.
     """
-    _execute(function_script(file, function, distributed=_is_citus()))
+    _execute(function_script(file, function, distributed=is_citus()))
 
 
 def spread_function(file: str, function: str) -> None:
     """As `load_function`; on Citus, on all nodes at once, for a function with which the migration changes rows."""
-    execute_script(function_script(file, function, distributed=_is_citus()))
+    execute_script(function_script(file, function, distributed=is_citus()))
 
 
 def _execute(script: str) -> None:
@@ -79,7 +79,7 @@ def _execute(script: str) -> None:
     connection.run_async(lambda driver: driver.execute(script))
 
 
-def _is_citus() -> bool:
+def is_citus() -> bool:
     """Whether the database is the coordinator of a cluster, or gets the same schema."""
     info = op.get_bind().info
     if CITUS not in info:

@@ -77,12 +77,24 @@ _ALL_LATIN = re.compile(f"[a-zA-Z{_OTHERS}]*[a-zA-Z]{{2}}[a-zA-Z{_OTHERS}]*|[{_O
 _ODD_SPACE = re.compile("(?<=[a-z,.;:])[\u2000-\u2008\u205f\u1680](?=[a-zA-Z])")
 """A space of unusual width between words; typesetting uses them at numbers and marks."""
 _FEWEST_SPACES = 2
+_WIDE = "\uff21-\uff3a\uff41-\uff5a"
+_WIDE_LETTER = re.compile(f"(?<=[a-z])[{_WIDE}]|[{_WIDE}](?=[a-z])")
 _LONGEST_WORD = 60
 
 _ALWAYS = frozenset("\u17b4\u17b5\u202d\u202e\ufff9\ufffa\ufffb" + "".join(map(chr, range(0x206A, 0x2070))))
 """Overrides of direction, deprecated formatting, and annotations between lines."""
 _JOINERS = frozenset("\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufeff\u00ad\u034f")
 _TO_THE_LEFT = frozenset("\u202b\u2067")
+_CLOSED_BY = {
+    "\u202a": "\u202c",
+    "\u202b": "\u202c",
+    "\u2066": "\u2069",
+    "\u2067": "\u2069",
+    "\u2068": "\u2069",
+}
+"""What ends an embedding or an isolate of direction (UAX #9, 2.1 and 2.4). Compilers warn where a line has none, since
+the text is then shown in another order than it is read (CVE-2021-42574)."""
+_LONGEST_ISOLATE = 2_000
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0")
 
 
@@ -115,6 +127,12 @@ def _find_mixed_words(text: str) -> Iterator[Finding]:
                 yield Finding("zero_width", start, end)
 
 
+def _find_wide_letters(text: str) -> Iterator[Finding]:
+    """Full-width letters within words of ASCII letters: texts of East Asia have whole words of them."""
+    for match in _WIDE_LETTER.finditer(text):
+        yield Finding("zero_width", *match.span())
+
+
 def _is_odd_hyphen(text: str, place: int) -> bool:
     """Whether a soft hyphen stands after the first letter of a word, or a letter after another one: no language divides
     a word there."""
@@ -127,6 +145,7 @@ FINDERS: Final[tuple[tuple[str, Callable[[str], Iterator[Finding]]], ...]] = (
     (f"[{_INVISIBLE}]", _find_invisible),
     (f"[a-zA-Z][{_OTHERS}]|[{_OTHERS}][a-zA-Z]", _find_mixed_words),
     ("[a-z,.;:][\u2000-\u2008\u205f\u1680][a-zA-Z]", _find_odd_spaces),
+    (f"[a-z][{_WIDE}]|[{_WIDE}][a-z]", _find_wide_letters),
 )
 """What finds odd characters, each with a pattern that is in every text in which it can find some."""
 
@@ -151,8 +170,10 @@ def _is_misplaced(c: str, text: str, place: int, before: str, after: str, *, alo
         return True
     if c in _JOINERS:
         return _is_inside_word(c, before, after)
-    if c in _TO_THE_LEFT:
-        return _RIGHT_TO_LEFT.search(text, max(0, place - _NEAR), place + _NEAR) is None
+    if c in _CLOSED_BY:
+        if _RIGHT_TO_LEFT.search(text, max(0, place - _NEAR), place + _NEAR):
+            return False
+        return c in _TO_THE_LEFT or not _is_closed(text, place, _CLOSED_BY[c])
     if "\ufe00" <= c <= "\ufe0f" or c >= "\U000e0100":
         return _selects_nothing(c, before, alone=alone)
     if c in _FILLERS:
@@ -161,6 +182,12 @@ def _is_misplaced(c: str, text: str, place: int, before: str, after: str, *, alo
             for n in (before, after)
         )
     return False
+
+
+def _is_closed(text: str, place: int, closing: str) -> bool:
+    """Whether the direction that begins here ends before its line."""
+    end = text.find("\n", place, place + _LONGEST_ISOLATE)
+    return text.find(closing, place, place + _LONGEST_ISOLATE if end < 0 else end) >= 0
 
 
 def _is_inside_word(c: str, before: str, after: str) -> bool:

@@ -27,10 +27,16 @@ FOUND = {
     "a soft hyphen after one letter": "p\u00adassword",
     "unusual spaces": "the\u2005gate is\u2004open",
     "annotations": "word\ufff9other\ufffb",
+    "an isolate that its line does not end": "open the \u2066gate\nand wait\u2069",
+    "an embedding without an end": "open the \u202agate",
+    "a full-width letter inside a word": "\uff50assword",
 }
 ORDINARY = {
     "emoji with joiners": "\U0001f468\u200d\U0001f469\u200d\U0001f467 and \u2764\ufe0f\u200d\U0001f525",
     "a flag of tags": "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
+    "an isolate that ends": "Hello \u2068Mia\u2069, \u2066welcome\u2069 back",
+    "an isolate in Hebrew without an end": "\u05e9\u05dc\u05d5\u05dd \u2066abc",
+    "full-width words": "\uff21\uff22\uff23 and ABC\u3000\uff58\uff59",
     "a keycap": "1\ufe0f\u20e3",
     "Persian": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
     "Hindi": "\u0915\u094d\u200d\u0937 \u0915\u094d\u200c\u0937",

@@ -50,6 +50,10 @@ SECRETS = {
     "JWT": make_jwt("u-4711"),
     "bearer": f"curl -H 'Authorization: Bearer {draw(40)}' https://api.acme.io",
     "basic": "Authorization: Basic " + base64.b64encode(b"deploy:Tr0ub4dor&3").decode(),
+    "the option of curl": "curl -u deploy:Zk8vQ2mWx9 https://api.acme.io/v1",
+    "a registry of Docker": '"r.acme.io": {"auth": "'
+    + base64.b64encode(b"deploy:Tr0ub4dor&3").decode()
+    + '"}',
     "connection string": "postgresql://app:Zk8vQ2mWx@db.acme.io:5432/app",
     "ADO": "Server=tcp:db.acme.io;Database=app;User Id=app;Password=Zk8vQ2mWx;",
     "Azure storage": f"AccountName=acme;AccountKey={draw(86)}==",
@@ -76,6 +80,8 @@ ORDINARY = {
     "a template": "password: {{ vault.db_password }}",
     "a variable": "postgresql://app:$DB_PASSWORD@db.acme.io/app",
     "an address of this machine": "postgresql://app:Zk8vQ2mWx@localhost/app",
+    "a user of curl": "curl --user deploy:$PASSWORD_2 https://api.acme.io and curl -u name:your-password-1 https://x.io",
+    "the word auth": '"auth": "required", "auth": "bmVpdGhlci1vZi10aGVt"',
     "a usual password": "postgresql://postgres:postgres@db/app",
     "a key without its text": "The file begins with -----BEGIN PRIVATE KEY----- and ends with",
     "the example of JWT": make_jwt("1234567890"),

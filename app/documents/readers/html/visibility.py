@@ -28,7 +28,13 @@ _RGB = re.compile(r"rgba?\((\d{1,3}),(\d{1,3}),(\d{1,3})(?:,1(?:\.0*)?)?\)")
 _CLIPPED = re.compile(r"inset\((?:100|[5-9]\d)(?:\.\d+)?%|(?:circle|ellipse)\(0")
 _NO_RECTANGLE = re.compile(r"rect\((?:[01](?:px)?,?){4}\)")
 _NO_SCALE = re.compile(r"scale[xy]?\(0(?:\.0\d*)?\)")
+_MOVED = re.compile(r"translate(?:[xy]|3d)?\((-?[\d.]+px)(?:,(-?[\d.]+px))?")
+_ALPHA = re.compile(r"(?:rgb|hsl)a?\((?:(?:[^(),/]{1,20},){3}|[^(),/]{1,60}/)([\d.]{1,9}%?)\)")
+_HEX_ALPHA = re.compile(r"#(?:[0-9a-f]{3}0|[0-9a-f]{6}0[0-9a-c])")
+"""A colour with an alpha of at most a twentieth."""
+_FILTER = re.compile(r"opacity\(([^()]{1,10})\)")
 _FAR = -900.0
+_WHOLE_WIDTH = -100.0
 _TINY = {"px": 1.0, "pt": 1.0, "em": 0.1, "rem": 0.1, "%": 10.0, None: 0.0}
 _MAX_STYLE = 2_000
 _MAX_ANCESTORS = 50
@@ -65,13 +71,13 @@ def _read_style(style: str) -> tuple[HiddenReason | None, str, str]:
     reason: HiddenReason | None = None
     if values.get("display") == "none" or values.get("visibility") in {"hidden", "collapse"}:
         reason = "hidden_element"
-    elif colour == "transparent" or _is_faint(values.get("opacity")):
+    elif _is_transparent(values):
         reason = "transparent"
     elif _is_tiny(values.get("font-size")) or _NO_SCALE.match(values.get("transform", "")):
         reason = "tiny"
     elif _is_clipped(values):
         reason = "clipped"
-    elif any(_is_far(values.get(name)) for name in ("left", "top", "text-indent", "margin-left", "right")):
+    elif _is_off_page(values):
         reason = "off_page"
     return reason, colour, background
 
@@ -89,6 +95,29 @@ def _is_clipped(values: Mapping[str, str]) -> bool:
         return True
     sizes = (values.get(name) for name in ("height", "max-height", "width", "max-width"))
     return values.get("overflow") == "hidden" and any(_read_number(size) == 0 for size in sizes)
+
+
+def _is_transparent(values: Mapping[str, str]) -> bool:
+    colour = values.get("color", "")
+    alpha = _ALPHA.fullmatch(colour)
+    filtered = _FILTER.search(values.get("filter", ""))
+    return (
+        colour == "transparent"
+        or _HEX_ALPHA.fullmatch(colour) is not None
+        or any(_is_faint(match.group(1)) for match in (alpha, filtered) if match)
+        or _is_faint(values.get("opacity"))
+    )
+
+
+def _is_off_page(values: Mapping[str, str]) -> bool:
+    """Whether a text is moved to the left of the page or above it; an indent in percent is one of the own width."""
+    moved = _MOVED.search(values.get("transform", ""))
+    indent = values.get("text-indent", "")
+    places = [values.get(name) for name in ("left", "top", "text-indent", "margin-left", "right")]
+    number = _read_number(indent) if indent.endswith("%") else None
+    return (number is not None and number <= _WHOLE_WIDTH) or any(
+        map(_is_far, [*places, *(moved.groups() if moved else ())])
+    )
 
 
 def _is_faint(value: str | None) -> bool:

@@ -1,0 +1,73 @@
+"""The words of an entry are computed once, by a trigger, also where they were generated columns before."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.db.schema.migration import migrate
+from tests.fixtures.database.cluster import Connection, TestDatabase, connected
+
+CALLS = "select coalesce(sum(calls), 0) from pg_stat_xact_user_functions where funcname = 'entry_lexemes'"
+TENANT = """
+    insert into tenants (id, slug, name, model_id)
+    select '0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33', 'a', 'a', min(id) from embedding_models
+"""
+ADD = """
+    insert into entries (tenant_id, id, entry_type, title, content, language, content_hash, text_hash)
+    select id, gen_random_uuid(), 'fact', 'Harbour café', $1::text, 'english', $1::text::bytea, '' from tenants
+"""
+WRONG = """
+    select count(*) from entries where lexemes is distinct from entry_lexemes(language, title, content)
+                                    or word_weights is distinct from entry_weights(language, title, content)
+"""
+GENERATED = """
+    drop trigger compute_words on entries;
+    drop function compute_words();
+    alter table entries drop column lexemes, drop column word_weights;
+    alter table entries
+      add column lexemes tsvector generated always as (entry_lexemes(language, title, content)) stored,
+      add column word_weights sparsevec generated always as (entry_weights(language, title, content)) stored;
+    create index entries_by_lexeme on entries using gin (tenant_id, lexemes);
+"""
+"""The columns as they were before, apart from their place."""
+
+
+async def calls_of(connection: Connection, statement: str, *values: object) -> int:
+    """How often a statement computes the words of an entry."""
+    await connection.execute("set track_functions = 'all'")
+    async with connection.transaction():
+        before = await connection.fetchval(CALLS)
+        await connection.execute(statement, *values)
+        return int(await connection.fetchval(CALLS) - before)
+
+
+async def test_words_are_computed_once_and_only_from_the_text(fresh_database: TestDatabase) -> None:
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        await superuser.execute(TENANT)
+        assert await calls_of(superuser, ADD, "The harbour opens") == 1
+        assert await calls_of(superuser, "update entries set content = 'The gate closes'") == 1
+        assert await superuser.fetchval("select lexemes @@ 'gate' and not lexemes @@ 'open' from entries")
+        assert await calls_of(superuser, "update entries set tags = '{x}', quarantined = true") == 0
+        assert await superuser.fetchval(WRONG) == 0
+
+
+@pytest.mark.parametrize("column", ["lexemes", "word_weights"])
+async def test_words_that_a_statement_gives_are_replaced(fresh_database: TestDatabase, column: str) -> None:
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        await superuser.execute(TENANT)
+        await superuser.execute(ADD, "The harbour opens")
+        await superuser.execute(f"update entries set {column} = null")
+        assert await superuser.fetchval(WRONG) == 0
+
+
+async def test_generated_columns_keep_their_values_and_get_the_trigger(fresh_database: TestDatabase) -> None:
+    await migrate(fresh_database.admin_dsn, "0026", down=True)
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        await superuser.execute(GENERATED)
+        await superuser.execute(TENANT)
+        assert await calls_of(superuser, ADD, "The harbour opens") == 2
+        before = await superuser.fetch("select xmin::text, lexemes::text from entries")
+        await migrate(fresh_database.admin_dsn)
+        assert await superuser.fetch("select xmin::text, lexemes::text from entries") == before
+        assert await calls_of(superuser, ADD, "The gate closes") == 1
+        assert await superuser.fetchval(WRONG) == 0
