@@ -79,7 +79,7 @@ def document(generated_pages: Mapping[str, str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def reader(guide: Guide, document: dict[str, Any], tmp_path: Path) -> Reader:
+def reader(guide: Guide, document: dict[str, Any], tmp_path: Path) -> Iterator[Reader]:
     """A reader in a checkout, with a service, its settings and a token."""
     _require_curl()
     folder = tmp_path / "checkout"
@@ -90,7 +90,9 @@ def reader(guide: Guide, document: dict[str, Any], tmp_path: Path) -> Reader:
         "PATH": PATH, "HOME": str(tmp_path), "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT / "clients" / "python"),
         **guide.settings, "TOKEN": guide.token,
     }  # fmt: skip
-    return Reader(folder, guide.service.url, environment, document["components"], tmp_path / "variables")
+    reader = Reader(folder, guide.service.url, environment, document["components"], tmp_path / "variables")
+    yield reader
+    reader.end()
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ class Reader:
         self.printed = output
 
     def end(self) -> None:
-        """Stop what blocks have left running in the background, and wait for it."""
+        """Stop what blocks have left running, in the background or after their time, and wait for it."""
         running = [process for process in psutil.process_iter() if _session_of(process) in self.sessions]
         for process in running:
             with contextlib.suppress(psutil.NoSuchProcess):
