@@ -10,7 +10,9 @@ from tests.fixtures.identity.openid import OpenIdProvider
 
 
 async def check(issuer: str) -> Finding:
-    (finding,) = [finding async for finding in check_sign_in(make_settings(issuer))]
+    (finding,) = [
+        finding async for finding in check_sign_in(make_settings(issuer, public_url="http://localhost:8000"))
+    ]
     assert finding.check == "sign-in"
     return finding
 
@@ -30,3 +32,10 @@ async def test_doctor_fetches_the_document_and_the_keys_of_the_provider() -> Non
     assert "ConnectError" in (await check(provider.url)).detail
     assert (await check("http://login.example.com")).detail.startswith("KB_OIDC_ISSUER: must be an https")
     assert not [finding async for finding in check_sign_in(Settings())]
+
+
+async def test_doctor_warns_of_an_unencrypted_console() -> None:
+    settings = make_settings("http://login.example.com", public_url="http://kb.example.com")
+    warning, wrong = [finding async for finding in check_sign_in(settings)]
+    assert (warning.status, wrong.status) == ("warning", "wrong")
+    assert "KB_PUBLIC_URL is http" in warning.detail

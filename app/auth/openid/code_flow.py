@@ -100,8 +100,8 @@ class CodeFlow:
         """The provider's answer, with the `id_token` as a string. Raises SignInFailed."""
         try:
             async with (
+                asyncio.timeout(FETCH_SECONDS),  # of the wait for a turn, too
                 self._turns,
-                asyncio.timeout(FETCH_SECONDS),
                 self._open(endpoints, authenticated=True) as client,
             ):
                 answer: Mapping[str, object] = await client.fetch_token(

@@ -20,9 +20,18 @@ async def check_sign_in(settings: Settings) -> AsyncIterator[Finding]:
         return
     import httpx
 
+    from app.auth.download import is_secure
     from app.auth.openid.failures import ProviderUnreachable
     from app.auth.openid.provider import Provider
 
+    home = settings.server.public_url or ""
+    if home and not is_secure(home):
+        yield Finding(
+            "sign-in",
+            "warning",
+            "codes and cookies travel unencrypted: KB_PUBLIC_URL is http on another machine",
+            "put a proxy with TLS in front of the service, and set KB_PUBLIC_URL to its https:// address",
+        )
     async with httpx.AsyncClient(trust_env=False) as client:
         try:
             provider = Provider(oidc.issuer, client, origins=oidc.origins)
