@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.browser.accessibility import find_barriers
 from tests.browser.conftest import Visits
+
+if TYPE_CHECKING:
+    from playwright.async_api import Route
 
 pytestmark = pytest.mark.slow
 
@@ -22,6 +27,18 @@ DROP = """
   }
 }
 """
+
+LATE_SECONDS = 2
+
+
+async def answer_late(route: Route) -> None:
+    """Deliver the list of documents late: the second file is stored while the list without it is on its way."""
+    if route.request.method != "GET":
+        await route.fallback()
+        return
+    answer = await route.fetch()
+    await asyncio.sleep(LATE_SECONDS)
+    await route.fulfill(response=answer)
 
 
 async def test_a_first_visit_from_the_link_to_an_own_document(visits: Visits) -> None:
@@ -64,11 +81,13 @@ async def test_a_first_visit_from_the_link_to_an_own_document(visits: Visits) ->
 
     await page.get_by_role("link", name="Documents", exact=True).first.click()
     await visit.expect(page.get_by_role("heading", name="Add documents")).to_be_visible()
+    await page.route("**/console/assets", answer_late)
     await page.evaluate(DROP, ["tides.md", "# Tides\n\nThe quokka tide comes twice a day."])
     await visit.expect(page.locator("#upload-answer")).to_contain_text("tides.md has been uploaded")
     await visit.expect(page.locator("#upload-answer")).to_contain_text("note.txt has been uploaded")
-    row = page.get_by_role("row").filter(has_text="tides.md")
-    await visit.expect(row.get_by_text("indexed", exact=True)).to_be_visible()
+    for name in ("tides.md", "note.txt"):
+        row = page.get_by_role("row").filter(has_text=name)
+        await visit.expect(row.get_by_text("indexed", exact=True)).to_be_visible()
     await visit.take_picture("first-visit-5-documents")
 
     await page.get_by_role("link", name="Search", exact=True).click()
