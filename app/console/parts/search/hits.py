@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -26,6 +27,9 @@ TITLE_LENGTH = 90
 HEADINGS = " > "
 """Between the headings in the title of a chunk."""
 
+_ROWS = re.compile(r"\|\s+\||\|\s*:?-{2,}")
+"""The border of two rows of a table, or the line below its head."""
+_CELL = re.compile(r"\s*\|(?:\s*(?:\||:?-{2,}:?))*\s*")
 
 LEGS = {"semantic": "meaning", "keyword": "words"}
 """What each leg compares, as shown to people."""
@@ -118,7 +122,9 @@ def show_answer(
         mark = Highlighter(hit)
         score = tell_score(debug, told[hit.id]) if debug and hit.id in told else None
         *way, title = [title_of(hit)] if hit.asset_id is None else title_of(hit).split(HEADINGS)
-        shown.append(ShownHit(number, hit, mark.split(title), way, mark.split(hit.snippet), score))
+        shown.append(
+            ShownHit(number, hit, mark.split(title), way, mark.split(show_cells(hit.snippet)), score)
+        )
     metadata = result.metadata
     following = metadata.next_cursor
     return ShownResult(
@@ -133,6 +139,11 @@ def show_answer(
         next_address=form.lead_to(form.put("cursor", following)) if following else None,
         rateable=rateable,
     )
+
+
+def show_cells(snippet: str) -> str:
+    """The snippet with dots between the cells of a table, which is told from a pipeline by the border of two rows."""
+    return _CELL.sub(" · ", snippet).strip(" ·") if _ROWS.search(snippet) else snippet
 
 
 def _list_replacements(words: KeywordExplanation) -> Iterator[tuple[str, str]]:
