@@ -79,6 +79,24 @@ async def test_a_preview_leaves_no_record_and_shows_given_queries_where_none_are
     assert (await admin.get("/admin/stats")).json()["searches_24h"] == 1
 
 
+async def test_a_recent_query_keeps_its_filters_and_given_queries_come_first(
+    admin: Caller, provider: FailingProvider, api_services: Services
+) -> None:
+    await find_differently(admin, provider)
+    await admin.add("The pier of the other side", tags=["other"])
+    await admin.patch("/admin/settings", {"keep_query_text": True})
+    for number in range(6):
+        await admin.search(f"boat {number}", mode="keyword")
+    await admin.search("pier", tags=["other"], weights={"semantic": 0.2, "keyword": 0.8}, limit=3)
+    assert admin.tenant_id is not None
+    preview = await api_services.previews.preview(admin.tenant_id, {"fusion": "rrf"}, queries=["Near"])
+    assert [found.query for found in preview.queries] == ["Near", "pier", "boat 5", "boat 4", "boat 3"]
+    pier = preview.queries[1]
+    assert [hit.content for hit in pier.after.results] == ["The pier of the other side"]
+    assert all(hit.score < 0.1 for hit in pier.after.results), "by ranks"
+    assert (preview.former.fusion, preview.proposed.fusion) == ("score", "rrf")
+
+
 async def test_settings_that_do_not_rank_run_no_query(browser: Browser, admin: Caller) -> None:
     await admin.add("The pier")
     page = await browser.get(SETTINGS)
