@@ -42,6 +42,21 @@ async def test_questions_are_few_and_come_from_several_documents(browser: Browse
     assert sum("boats" in question for question in found) == QUESTIONS / 2
 
 
+async def test_indexes_and_the_like_are_not_questions(browser: Browser, work: Work) -> None:
+    headings = (
+        *("Concept Index", "B.5 Function Index", "Appendix D Indexes", "Index of Shell Builtin Commands"),
+        *("Table of Contents", "List of Figures", "GNU Free Documentation License", "Copying This Manual"),
+        *("See Also", "About this manual", "How the index is built", "List of boats at berth 7, by name"),
+    )
+    text = "".join(
+        f"## {heading}\n\n" + f"It tells of {n}. " * 80 + "\n\n" for n, heading in enumerate(headings)
+    )
+    await upload(browser, "manual.md", text.encode())
+    await work()
+    found = (await browser.get("/console")).texts(".start .tag")
+    assert set(found) == {"How the index is built", "List of boats at berth 7, by name"}
+
+
 async def test_saved_searches_are_the_visitors_own(
     browser: Browser, sign_in: SignIn, admin: Caller, reader: Caller
 ) -> None:

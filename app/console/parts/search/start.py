@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,6 +31,16 @@ WORDS = range(2, 11)
 
 LONGEST = 70
 """Characters of a question."""
+
+_APPARATUS = re.compile(
+    r"(?:(?:appendix|anhang) )?(?:[a-z\d]{1,3}(?:\.\d{1,3})*[.:]? )?(?:"
+    r"(?:[\w-]+ ){0,3}(?:index|indexes|indices)|index of [\w -]+|(?:short |brief )?(?:table of )?contents"
+    r"|list of [\w-]+|(?:gnu )?free documentation license|copying this (?:manual|document)"
+    r"|(?:license|copyright)(?: notice| information)?"
+    r"|revision history|further reading|see also|about this (?:manual|document|book|guide))",
+    re.IGNORECASE,
+)
+"""Headings of parts that lead to others, or tell of the document itself, as manuals have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +103,9 @@ def _subject(entry: Entry) -> str | None:
     if entry.asset_id is not None:
         title = title.split(HEADINGS)[-1]
     title = " ".join(title.split())
-    return title if len(title.split()) in WORDS and len(title) <= LONGEST else None
+    if len(title.split()) not in WORDS or len(title) > LONGEST or _APPARATUS.fullmatch(title):
+        return None
+    return title
 
 
 def _document(asset: Asset) -> News:
