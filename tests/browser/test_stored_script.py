@@ -30,6 +30,7 @@ TRAPS = (
 )
 TEXT = " ".join(TRAPS)
 NAME = "".join(TRAPS[:6])
+ID = NAME.replace("/", "_").strip()[:200].strip()
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def poisoned(site: Site) -> tuple[str, Stock]:
     saved = site.call(
         "POST", "/knowledge/saved-searches", token, json={"name": NAME[:200], "request": request}
     )
-    manifest = {"items": [{"external_id": TEXT[:500], "digest": "1", "name": TEXT[:200]}], "origin": TEXT}
+    manifest = {"items": [{"external_id": ID, "digest": "1", "name": ID}], "origin": TEXT}
     site.call("PUT", "/knowledge/sources/handbook", token, json=manifest)
     found = site.call("POST", "/knowledge/search", token, json={"query": f"deploy {TEXT}"})
     site.call("POST", "/knowledge/search", token, json={"query": f"zyzzyva{TEXT}", "tags": ["none"]})
