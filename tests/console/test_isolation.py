@@ -21,6 +21,7 @@ async def test_another_tenants_ids_are_answered_like_unknown_ones(
     theirs = await fill(admin, "bluebird", work)
     await fill(stranger, "sparrow", work)
     browser = sign_in(stranger)
+    foreign_ids = {**theirs.ids, "name": "shelf-bluebird"}
 
     async def ask(page: str, ids: dict[str, str], **query: str) -> tuple[Any, ...]:
         method, path = path_of(page, ids)
@@ -35,7 +36,7 @@ async def test_another_tenants_ids_are_answered_like_unknown_ones(
     compared = 0
     for page in PAGES:
         for name in (name for name in IDS if f"{{{name}}}" in page):
-            found = await ask(page, {name: theirs.ids[name]})
+            found = await ask(page, {name: foreign_ids[name]})
             assert found == await ask(page, {name: str(uuid4())}), page
             assert "bluebird" not in found[2]
             compared += 1

@@ -25,8 +25,11 @@ async def test_why_not_names_what_excluded_an_entry(browser: Browser, admin: Cal
     assert "shares no word with the query" in by_name.one("#why-not-answer").text_content()
     none = await browser.get("/console/why-not", {**asked, "entry_id": str(uuid4())})
     assert "there is no entry with this id" in none.one("#why-not-answer").text_content()
-    for wrong in ({"entry_id": "x"}, {"entry_id": "a\x00"}, {"entry_id": str(uuid4()), "limit": "99"}, {}):
+    for wrong in ({"entry_id": "x"}, {"entry_id": "a\x00"}, {"entry_id": str(uuid4()), "limit": "99"}):
         assert (await browser.get("/console/why-not", {**asked, **wrong})).status == 422
+    unasked = await browser.get("/console/why-not", asked)
+    assert unasked.status == 200
+    assert unasked.one("#why-not-answer").text_content().strip() == "Name the entry that the search should find."
 
 
 async def test_the_search_page_asks_why_not_for_the_same_search(browser: Browser, admin: Caller) -> None:
