@@ -14,5 +14,6 @@ pytest_plugins = (
     "tests.fixtures.providers.wire",
     "tests.fixtures.services",
     "tests.fixtures.parser",
+    "tests.fixtures.sampling",
     "tests.fixtures.http.application",
 )

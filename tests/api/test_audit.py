@@ -85,6 +85,7 @@ def test_every_known_action_of_the_trails_is_done_here() -> None:
     assert done | REFUSED_ALONE == {*get_args(Action), *get_args(PlatformAction)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ALL_CHANGES)
 async def test_a_change_and_its_row_are_kept_or_lost_together(name: str, scene: Scene) -> None:
     """A change that fails discards its row, and a row that fails discards its change."""

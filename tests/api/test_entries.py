@@ -113,6 +113,7 @@ REFUSED: list[tuple[str, Any]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("field", "value"), REFUSED, ids=lambda v: ascii(v)[:30])
 async def test_a_field_outside_its_range_is_named_and_nothing_is_stored(
     admin: Caller, field: str, value: Any

@@ -126,6 +126,7 @@ def name_case(case: Any) -> str:
     return f"{case}"[:30].encode("ascii", "backslashreplace").decode()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("field", "value"), REFUSED, ids=name_case)
 async def test_a_field_outside_its_range_is_named_and_no_query_is_run(
     counted: CountedSearch, reader: Caller, field: str, value: Any

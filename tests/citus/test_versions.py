@@ -16,6 +16,7 @@ from tests.knowledge.versions.keeping import found, keep, now, texts
 TENANTS = 4
 
 
+@pytest.mark.slow
 async def test_versions_are_kept_on_the_tenants_node(citus_database: CitusDatabase) -> None:
     database = Database(citus_database.coordinator.service_dsn, pool_size=4)
     services = await build_services(database, FailingProvider(MODEL))

@@ -19,6 +19,7 @@ TRAILS = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

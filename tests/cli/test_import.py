@@ -65,6 +65,7 @@ def test_import_lists_refused_lines(knowledge: CommandLine, tenant: str, tmp_pat
         assert f"failed: {reason}" in result.err
 
 
+@pytest.mark.slow
 def test_import_shows_only_the_first_refusals(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     file = write_lines(tmp_path / "bad.jsonl", [[n] for n in range(13)])
     result = knowledge("import", str(file), "-t", tenant)
@@ -163,6 +164,7 @@ def test_import_reads_every_format(knowledge: CommandLine, tenant: str, tmp_path
     )
 
 
+@pytest.mark.slow
 def test_import_clears_the_tenant_after_asking(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     (tmp_path / "old.md").write_text("# Old\n\nBoats lie here.")
     knowledge.succeed("ingest", str(tmp_path / "old.md"), "-t", tenant)

@@ -124,6 +124,7 @@ def test_file_outside_the_folder_is_named_by_its_full_path(
     assert name_file(Path("./moorings.txt")) == "moorings.txt"
 
 
+@pytest.mark.slow
 @needs_no_ocr
 def test_ingest_names_pages_without_text(knowledge: CommandLine, tenant: str, docs: Path) -> None:
     scan = join_pdfs(write_pdf([["A page of letters."]]), write_scan([ENGLISH, ENGLISH]))

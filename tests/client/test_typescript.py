@@ -16,6 +16,7 @@ from tests.fixtures.http.running_service import RunningService
 CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
 
 
+@pytest.mark.slow
 def test_the_typescript_client_works_and_is_packed(
     tmp_path: Path, service: RunningService, token: str
 ) -> None:

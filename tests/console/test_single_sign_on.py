@@ -140,6 +140,7 @@ async def test_claims_may_have_other_names_and_be_nested(
         await browser.http.aclose()
 
 
+@pytest.mark.slow
 async def test_another_process_completes_the_sign_in(
     api_services: Services, openid: OpenIdProvider, visitor: Browser
 ) -> None:
@@ -158,6 +159,7 @@ async def test_another_process_completes_the_sign_in(
         await stranger.http.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ways", [["client_secret_post"], ["client_secret_basic"], ...])
 async def test_the_client_identifies_itself_as_the_provider_supports(
     visitor: Browser, openid: OpenIdProvider, ways: object
@@ -196,6 +198,7 @@ async def test_signing_out_ends_the_session_at_the_provider_too(
     assert openid.ended == [given]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("announced", [..., None, "http://provider.example/logout", "javascript:alert(1)"])
 async def test_without_a_usable_address_a_sign_out_ends_the_own_session(
     visitor: Browser, openid: OpenIdProvider, announced: object
@@ -233,6 +236,7 @@ async def test_without_a_provider_there_are_no_such_pages(signed_out: Browser) -
     assert not (await signed_out.get("/console/sign-in")).all("#provider")
 
 
+@pytest.mark.slow
 async def test_a_public_client_has_no_secret(
     api_services: Services, openid: OpenIdProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

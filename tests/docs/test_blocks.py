@@ -14,7 +14,7 @@ QUICK = ("docs/index.md", "docs/quick-start.md", "docs/ranking.md")
 HOW_TO = "docs/how-to/"
 """Pages that bring all that they use; one of them is followed in every run."""
 
-SAMPLE = "docs/how-to/sources.md"
+SAMPLE = "docs/how-to/completeness.md"
 
 OTHERS = [page for page in PAGES if page not in QUICK and not page.startswith((OPERATIONS, HOW_TO))]
 FROM_NOTHING = [

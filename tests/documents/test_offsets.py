@@ -115,6 +115,7 @@ def read(name: str, data: bytes) -> ParsedDocument:
     return document
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRITERS)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts=blocks, most=st.integers(8, 60), overlap=st.integers(0, 7), repeat=st.sampled_from([1, 1, 30]))

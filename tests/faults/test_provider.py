@@ -127,6 +127,7 @@ async def test_a_working_provider_is_used(scene: Scene) -> None:
     assert found.metadata.search_modes_used == ["semantic", "keyword"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "answer",
     # The default run takes every fifth case.

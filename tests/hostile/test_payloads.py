@@ -35,6 +35,7 @@ async def test_a_body_of_the_maximum_depth_is_read(admin: Caller) -> None:
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("depth", [DEPTH + 1, 500, 1_990])
 @pytest.mark.parametrize(("opening", "closing"), [(b'{"a":', b"}"), (b"[", b"]")], ids=["objects", "lists"])
 async def test_a_body_over_the_maximum_depth_is_refused(
@@ -50,6 +51,7 @@ async def test_a_body_of_far_too_many_levels_is_refused(admin: Caller) -> None:
     expect_problem(await admin.post(SEARCH, content=nest(150_000), headers=JSON), 413)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", [SEARCH, ENTRIES, f"{ENTRIES}/bulk", f"{SEARCH}/why-not"])
 @pytest.mark.parametrize("depth", [200, 100_000])
 async def test_depth_is_bounded_on_every_path(admin: Caller, path: str, depth: int) -> None:
@@ -73,6 +75,7 @@ async def test_a_body_of_too_many_values_is_refused(admin: Caller, metadata: byt
     assert f"at most {bound} " in answer["detail"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("content", ["[{,", '"[', "\\[{", '\\"[', "\\\\", 'é"[,', "\n]}"])
 @pytest.mark.parametrize("shift", range(3))
 def test_brackets_in_a_string_do_not_count_as_structure(content: str, shift: int) -> None:
@@ -81,6 +84,7 @@ def test_brackets_in_a_string_do_not_count_as_structure(content: str, shift: int
     assert parse_json(json.dumps(wanted, ensure_ascii=False).encode(), BULK) == wanted
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", ["", '"', '\\"', "\\\\", '["'])
 @pytest.mark.parametrize("length", range(STEP - 3, STEP + 4))
 def test_brackets_after_a_string_of_any_length_count_as_structure(text: str, length: int) -> None:
@@ -108,6 +112,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("path", "limit"), [*LIMITS.items(), (f"{SEARCH}/batch/", 4 * MIB), ("/knowledge/feedback", 65_536)]
 )

@@ -153,6 +153,7 @@ def test_every_parameter_that_takes_an_id_has_a_call() -> None:
     assert list(list_spots(takes_cursor)) == cursors, "teach the tests below how to get its cursor"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("call", "form"), CASES, ids=lambda words: " ".join(words) or "text")
 def test_command_treats_another_tenants_id_like_an_unknown_one(
     knowledge: CommandLine,
@@ -170,6 +171,7 @@ def test_command_treats_another_tenants_id_like_an_unknown_one(
         assert own != result
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
 def test_search_treats_another_tenants_cursor_like_an_unknown_one(
     knowledge: CommandLine, form: tuple[str, ...]
@@ -189,6 +191,7 @@ def test_search_treats_another_tenants_cursor_like_an_unknown_one(
     assert pages["first"]["results"][0]["id"] not in own.out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
 @pytest.mark.parametrize("what", [(), ("--assets",)], ids=["entries", "assets"])
 def test_list_treats_another_tenants_cursor_like_an_unknown_one(

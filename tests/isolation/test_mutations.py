@@ -58,6 +58,7 @@ async def test_intact_database_has_no_faults(seeded: Seeded, broken: Connection)
         assert await find_start_faults(broken) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
 async def test_mutation_is_detected(seeded: Seeded, broken: Connection, mutation: Mutation) -> None:
     undo = broken.transaction()

@@ -45,6 +45,7 @@ def make_result(seed: int, hits: int = 10) -> SearchResult:
     return SearchResult([make_hit(number) for number in range(hits)], metadata)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("budget", [MIN_TOKEN_BUDGET, 250, 300, 500, 1_000, 2_000, 5_000])
 @pytest.mark.parametrize("seed", range(25))
 def test_a_budget_is_met_and_used_while_hits_remain(seed: int, budget: int) -> None:

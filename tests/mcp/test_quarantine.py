@@ -83,6 +83,7 @@ def check_silence(answer: str) -> None:
     assert [text for text in TEXTS if text in answer] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("role", [Role.READER, *WRITERS])
 async def test_a_quarantined_entry_is_not_returned(
     app: FastAPI, admin: Caller, held: dict[str, Any], role: Role
@@ -100,6 +101,7 @@ async def test_a_quarantined_entry_is_not_returned(
             assert ORDER in text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("role", [Role.READER, *WRITERS])
 async def test_the_text_of_a_document_with_a_quarantined_chunk_is_not_returned(
     app: FastAPI, admin: Caller, asset_id: str, role: Role
@@ -119,6 +121,7 @@ async def test_the_text_of_a_document_with_a_quarantined_chunk_is_not_returned(
         assert ORDER in read["text"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("role", [Role.READER, *WRITERS])
 async def test_a_clean_passage_is_fetched_without_the_document_around_it(
     app: FastAPI, admin: Caller, asset_id: str, role: Role
@@ -139,6 +142,7 @@ async def test_a_clean_passage_is_fetched_without_the_document_around_it(
                 await refuse(client, "kb_get", entry_id=item["id"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("role", [Role.READER, *WRITERS])
 async def test_searches_relations_and_reasons_are_without_it(
     app: FastAPI, admin: Caller, parent: dict[str, Any], held: dict[str, Any], asset_id: str, role: Role

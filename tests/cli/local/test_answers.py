@@ -53,6 +53,7 @@ def both(knowledge: CommandLine, filled: str) -> Iterator[Both]:
         yield Both(knowledge, filled)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -67,6 +68,7 @@ def test_search_has_the_same_result_from_the_service(both: Both, arguments: tupl
     assert both.compare("search", *arguments, "-t", both.tenant).status == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -131,6 +133,7 @@ def test_entries_are_written_by_the_service(both: Both) -> None:
         assert (done.status, done.opened) == (0, False), (arguments, done)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("done", [True, False])
 def test_a_write_without_an_answer_is_not_repeated(
     knowledge: CommandLine, filled: str, monkeypatch: pytest.MonkeyPatch, *, done: bool

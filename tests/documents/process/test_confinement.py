@@ -191,6 +191,7 @@ def test_payload_without_protections_reaches_everything(folder: Path, user: str)
     assert expected - reached(outcome) <= optional
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("row", "user"),
     [pytest.param(row, user, id=f"{row.protection}-{user}") for row in EACH_ALONE for user in row.users],

@@ -50,14 +50,8 @@ def measure_child(data: bytes, name: str, limits: ParseLimits) -> Cost:
     return Cost(peak if sys.platform == "darwin" else peak * 1024, seconds)
 
 
-# Every fifth file by default; all of them in the slow suite.
-SAMPLED = [
-    pytest.param(attack, id=attack.title, marks=[] if place % 5 == 0 else pytest.mark.slow)
-    for place, attack in enumerate(ATTACKS)
-]
-
-
-@pytest.mark.parametrize("attack", SAMPLED)
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.title)
 async def test_attack_ends_with_a_reason(attack: Attack) -> None:
     # On a busy machine, any file can take long.
     limits = LIMITS if attack.reason == TOO_SLOW else replace(LIMITS, seconds=120)
@@ -65,20 +59,15 @@ async def test_attack_ends_with_a_reason(attack: Attack) -> None:
         await parse_document(attack.data, attack.name, limits)
 
 
-# Every tenth file by default; all of them in the slow suite.
-COSTED = [
-    pytest.param(attack, id=attack.title, marks=[] if place % 10 == 0 else pytest.mark.slow)
-    for place, attack in enumerate([*ATTACKS, *HARMLESS])
-]
-
-
-@pytest.mark.parametrize("attack", COSTED)
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("attack", [*ATTACKS, *HARMLESS], ids=lambda attack: attack.title)
 def test_attack_costs_no_more_than_the_limits(attack: Attack) -> None:
     cost = measure_child(attack.data, attack.name, LIMITS)
     assert cost.peak_bytes <= LIMITS.memory_bytes
     assert cost.processor_seconds <= LIMITS.seconds + 1
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("attack", HARMLESS, ids=lambda attack: attack.title)
 async def test_odd_file_is_read(attack: Attack) -> None:
     limits = replace(LIMITS, seconds=120)

@@ -55,6 +55,7 @@ async def _no_process_remains() -> AsyncIterator[None]:
     await wait_for(lambda: not find_children())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("data", "filename", "text"),
     [

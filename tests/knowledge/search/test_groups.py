@@ -50,6 +50,7 @@ async def walk(services: Services, tenant: Tenant, **fields: Any) -> list[Search
     return pages
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mode", "fusion", "boost", "diversity"),
     [

@@ -175,6 +175,7 @@ def test_csv_has_names_in_its_first_row(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.csv", "a.yaml"])
 def test_a_large_file_is_read_in_bounded_memory(name: str, tmp_path: Path) -> None:
     count, most = (100, 300_000) if name == "a.yaml" else (3_000, 2_000_000)  # YAML is slow to read

@@ -85,6 +85,7 @@ def bounded(services: Services, monkeypatch: pytest.MonkeyPatch) -> KnowledgeSea
     return make_search(services, defaults=SearchDefaults(keyword_budget=1))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["semantic", "keyword"])
 @pytest.mark.parametrize("name", FOUND)
 async def test_a_filter_with_an_index_is_answered_in_full(
@@ -100,6 +101,7 @@ async def test_a_filter_with_an_index_is_answered_in_full(
     assert [hit.score for hit in found] == pytest.approx([hit.score for hit in whole], rel=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["semantic", "keyword"])
 @pytest.mark.parametrize("name", BOUNDED)
 async def test_a_search_that_did_not_look_at_all_is_not_exact(

@@ -138,6 +138,7 @@ async def ask(
     return [stock[1][str(hit.id)] for hit in result]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fusion", ["rrf", "score"])
 @pytest.mark.parametrize(("query", "expected"), EXPECTED, ids=[query for query, _ in EXPECTED])
 async def test_query_ranks_its_relevant_entry_first(
