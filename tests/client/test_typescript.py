@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.client.node import NPM, expect_success, install_packages
 from tests.fixtures.http.running_service import RunningService

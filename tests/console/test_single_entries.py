@@ -29,7 +29,9 @@ async def test_why_not_names_what_excluded_an_entry(browser: Browser, admin: Cal
         assert (await browser.get("/console/why-not", {**asked, **wrong})).status == 422
     unasked = await browser.get("/console/why-not", asked)
     assert unasked.status == 200
-    assert unasked.one("#why-not-answer").text_content().strip() == "Name the entry that the search should find."
+    assert (
+        unasked.one("#why-not-answer").text_content().strip() == "Name the entry that the search should find."
+    )
 
 
 async def test_the_search_page_asks_why_not_for_the_same_search(browser: Browser, admin: Caller) -> None:
