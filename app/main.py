@@ -127,7 +127,7 @@ def create_app(
         search.router,
         entries.readers,
         entries.writers,
-        assets.readers,
+        assets.reading,
         assets.writers,
         sources.readers,
         sources.writers,

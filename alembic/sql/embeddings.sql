@@ -10,11 +10,13 @@ create table embeddings (
   char_end integer not null,
   in_index boolean not null,
   embedding halfvec not null,
+  readers text[],
   primary key (tenant_id, entry_id, model_id, passage),
   foreign key (tenant_id, entry_id) references entries (tenant_id, id) on delete cascade
 ) /* one server */ partition by hash (tenant_id) /* Citus: */;
 comment on column embeddings.in_index is
   'Whether the tenant''s HNSW index includes the row; false for tenants that are small enough for exact search';
+comment on column embeddings.readers is 'Those of the entry';
 -- Inline storage: otherwise each comparison would need a second fetch.
 alter table embeddings alter column embedding set storage plain;
 

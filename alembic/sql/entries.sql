@@ -27,6 +27,7 @@ create table assets (
   pages_without_text integer[] not null default '{}',
   flags jsonb,
   source text,
+  readers text[] check (/* one server */ readers is null or is_reader_list(readers) and source is null /* Citus: readers is null */),
   primary key (tenant_id, id)
 );
 comment on column assets.outline is
@@ -37,9 +38,14 @@ comment on column assets.title is 'the title that the file itself has';
 comment on column assets.given_title is 'the title that a caller gave; it replaces the one of the file';
 comment on column assets.version is 'counts the changes that callers made; the ETag';
 comment on column assets.source is 'The source that the asset belongs to, which has given it its external_id';
+comment on column assets.readers is 'Who may read the asset and its chunks; null: all readers of the tenant';
 alter table assets alter column original set storage external;
-create unique index assets_by_external_id on assets (tenant_id, external_id) where source is null;
-create unique index assets_by_bytes on assets (tenant_id, sha256) where external_id is null and source is null;
+-- Unique among the rows with the same readers: the writer of a row is one of its readers, so that a conflict tells nothing
+-- that it could not read.
+create unique index assets_by_external_id on assets (tenant_id, external_id, readers) nulls not distinct
+  where source is null and external_id is not null;
+create unique index assets_by_bytes on assets (tenant_id, sha256, readers) nulls not distinct
+  where external_id is null and source is null;
 create index assets_by_source on assets (tenant_id, source) where source is not null;
 create index assets_same_bytes on assets (tenant_id, sha256);
 create index assets_by_time on assets (tenant_id, created_at desc, id desc);
@@ -80,6 +86,7 @@ create table entries (
   word_weights sparsevec storage main
     /* one server */ /* Citus: generated always as (entry_weights(language, title, content)) stored */,
   quarantined boolean not null default false,
+  readers text[] check (/* one server */ readers is null or is_reader_list(readers) /* Citus: readers is null */),
   primary key (tenant_id, id),
   foreign key (tenant_id, parent_id) references entries (tenant_id, id)
     /* one server */ on delete set null (parent_id) /* Citus: deferrable initially deferred */,
@@ -94,6 +101,7 @@ comment on column entries.text_length is
 comment on column entries.word_weights is
   'The words for BM25, scored by an inner product; stored in the row, since searches read it from many entries';
 comment on column entries.text_hash is 'sha256 of the text that is embedded: title and content';
+comment on column entries.readers is 'Who may read the entry; null: all readers of the tenant. A chunk has those of its asset';
 comment on column entries.quarantined is 'hidden from searches for its suspicious content, until it is released';
 comment on column entries.repeats is
   'the chunk that this one repeats, of the first asset with the same bytes: see repeats_another()';
@@ -109,8 +117,9 @@ begin
 end $$;
 /* Citus: */
 
-create unique index entries_by_external_id on entries (tenant_id, external_id) where external_id is not null;
-create unique index entries_by_content on entries (tenant_id, content_hash)
+create unique index entries_by_external_id on entries (tenant_id, external_id, readers) nulls not distinct
+  where external_id is not null;
+create unique index entries_by_content on entries (tenant_id, content_hash, readers) nulls not distinct
   where external_id is null and asset_id is null;
 create index entries_same_content on entries (tenant_id, content_hash) where external_id is not null;
 create unique index entries_by_chunk on entries (tenant_id, asset_id, chunk_index) where asset_id is not null;
@@ -119,13 +128,14 @@ create index entries_by_parent on entries (tenant_id, parent_id) where parent_id
 create index entries_by_successor on entries (tenant_id, superseded_by_id) where superseded_by_id is not null;
 create index entries_by_time on entries (tenant_id, created_at desc, id desc);
 -- fastupdate off: a pending list would slow down searches.
-create index entries_by_lexeme on entries using gin (tenant_id, lexemes)
+create index entries_by_lexeme on entries using gin (tenant_id, lexemes, audience(readers))
   with (fastupdate = /* one server */ off /* Citus: on */);
 create index entries_by_tag on entries using gin (tenant_id, tags) with (fastupdate = off);
 create index entries_by_metadata on entries using gin (tenant_id, metadata jsonb_path_ops) with (fastupdate = off);
 create index entries_by_source on entries using gin (tenant_id, source_ids) with (fastupdate = off);
 create index entries_by_expiry on entries (tenant_id, expires_at) where expires_at is not null;
 
+create index entries_with_readers on entries (tenant_id, id) where readers is not null;
 create index entries_quarantined on entries (tenant_id, created_at desc, id desc) where quarantined;
 create index entries_flagged on entries (tenant_id, id) where metadata ? 'flags';
 

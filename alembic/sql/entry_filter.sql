@@ -101,25 +101,28 @@ revoke all on function was_current(uuid, timestamptz) from public;
 grant execute on function was_current(uuid, timestamptz) to kb_app, kb_keyword;
 
 -- Whether a search finds another chunk instead of this one: the chunk that this one repeats, or an earlier one that
--- repeats the same, if it has the same text and passes the same filter. Only chunks with a value in `repeats` need it.
+-- repeats the same, if it has the same text, passes the same filter and may be read by the caller. Only chunks with a value in `repeats` need it.
 create or replace function repeats_another(p_id uuid, p_repeats uuid, p_text_hash bytea, f entry_filter) returns boolean
 language plpgsql stable parallel safe
 as $$
-declare tenant constant uuid := public.current_tenant();
+declare
+  tenant constant uuid := public.current_tenant();
+  principals constant text[] := public.current_principals();
 begin
   return exists (
       select from public.entries e
        where e.tenant_id = tenant and e.id = p_repeats and e.text_hash = p_text_hash and public.entry_passes(e, f)
+         and public.audience(e.readers) && principals
          and (f.as_of is null or public.was_current(e.id, f.as_of)))
     or exists (
       select from public.entries e
        where e.tenant_id = tenant and e.repeats = p_repeats and e.id < p_id and e.text_hash = p_text_hash
-         and public.entry_passes(e, f) and (f.as_of is null or public.was_current(e.id, f.as_of)))
+         and public.entry_passes(e, f) and public.audience(e.readers) && principals and (f.as_of is null or public.was_current(e.id, f.as_of)))
     or f.as_of is not null and exists (
       select from public.former_entries v
        where v.tenant_id = tenant and (v.id = p_repeats or v.repeats = p_repeats and v.id < p_id)
          and v.text_hash = p_text_hash and v.valid_from <= f.as_of and v.valid_until > f.as_of and not v.absent
-         and public.entry_passes(public.former_entry(v), f));
+         and public.entry_passes(public.former_entry(v), f) and public.audience(v.readers) && principals);
 end $$;
 revoke all on function repeats_another(uuid, uuid, bytea, entry_filter) from public;
 grant execute on function repeats_another(uuid, uuid, bytea, entry_filter) to kb_app, kb_keyword;

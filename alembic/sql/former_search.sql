@@ -1,5 +1,5 @@
 -- Searches of a past time in former versions. Like the functions of keyword_lookups.sql, these run as kb_keyword and
--- isolate tenants themselves.
+-- isolate tenants and readers themselves.
 
 grant select on former_entries to kb_keyword;
 create policy keyword_search on former_entries for select to kb_keyword using (true);
@@ -15,6 +15,7 @@ set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generi
 as $$
 declare
   tenant constant uuid := keyword.required_tenant();
+  principals constant text[] := current_principals();
   conditions text := '';
   candidates uuid[];
   ends timestamptz[];
@@ -34,10 +35,10 @@ begin
   end if;
   execute 'with later as materialized (
              select v.id, v.valid_until, v.valid_from from former_entries v
-              where v.tenant_id = $1 and v.valid_until > $3 and not v.absent' || conditions || ' limit 10 * $4 + 1),
+              where v.tenant_id = $1 and v.valid_until > $3 and not v.absent and audience(v.readers) && $5' || conditions || ' limit 10 * $4 + 1),
            candidates as materialized (select l.id, l.valid_until from later l where l.valid_from <= $3 limit $4 + 1)
            select (select count(*) from later), array_agg(c.id), array_agg(c.valid_until) from candidates c'
-    into looked_at, candidates, ends using tenant, p_filter, p_filter.as_of, p_limit;
+    into looked_at, candidates, ends using tenant, p_filter, p_filter.as_of, p_limit, principals;
   if looked_at > 10 * p_limit or cardinality(candidates) > p_limit then
     return null;
   end if;
@@ -67,6 +68,7 @@ as $$
 #variable_conflict use_column
 declare
   tenant constant uuid := keyword.required_tenant();
+  principals constant text[] := current_principals();
   candidates uuid[];
   ends timestamptz[];
 begin
@@ -84,10 +86,11 @@ begin
   end if;
   execute 'select array_agg(w.id), array_agg(w.valid_until)
              from (select v.id, v.valid_until from former_entries v
-                    where v.tenant_id = $1 and v.valid_until > $3 and v.valid_from <= $3 and not v.absent'
+                    where v.tenant_id = $1 and v.valid_until > $3 and v.valid_from <= $3 and not v.absent
+                      and audience(v.readers) && $5'
           || case when p_query is null then ' and $2 is null order by v.valid_until' else ' and v.lexemes @@ $2' end
           || ' limit 2 * $4 + 1) w'
-    into candidates, ends using tenant, p_query, p_filter.as_of, p_limit;
+    into candidates, ends using tenant, p_query, p_filter.as_of, p_limit, principals;
   if cardinality(candidates) > 2 * p_limit then
     id := null;
     return next;

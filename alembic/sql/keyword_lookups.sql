@@ -2,8 +2,8 @@
 --
 -- Operators such as @@ and && are not leakproof, so under a policy Postgres reads all rows of the tenant instead of an
 -- index. The functions of the schema keyword run as kb_keyword, whose policy allows the use of the index, and isolate
--- tenants themselves: each function reads the tenant first, raises an error if there is none, and has the condition
--- `tenant_id = tenant` in every query. They return ids and numbers, never content. Generic plans are forced: planning
+-- tenants and readers themselves: each function reads the tenant first, raises an error if there is none, and has the
+-- conditions `tenant_id = tenant` and `audience(readers) && principals` in every query. They return ids and numbers, never content. Generic plans are forced: planning
 -- for 32 partitions in each call would cost more than the search.
 
 grant select on entries to kb_keyword;
@@ -98,6 +98,7 @@ set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generi
 as $$
 declare
   tenant constant uuid := keyword.required_tenant();
+  principals constant text[] := current_principals();
   conditions text := '';
   ids uuid[];
 begin
@@ -120,9 +121,9 @@ begin
   if upper(p_filter.created) is not null then
     conditions := conditions || ' and e.created_at < upper(($2).created)';
   end if;
-  execute 'select array_agg(m.id) from (select e.id from entries e where e.tenant_id = $1' || conditions
-          || ' and entry_matches(e, $2) limit $3) m'
-    into ids using tenant, p_filter, p_limit;
+  execute 'select array_agg(m.id) from (select e.id from entries e where e.tenant_id = $1
+             and audience(e.readers) && $4' || conditions || ' and entry_matches(e, $2) limit $3) m'
+    into ids using tenant, p_filter, p_limit, principals;
   return coalesce(ids, '{}');
 end $$;
 revoke all on function keyword.filtered_ids(entry_filter, integer) from public;
@@ -140,6 +141,7 @@ as $$
 #variable_conflict use_column
 declare
   tenant constant uuid := keyword.required_tenant();
+  principals constant text[] := current_principals();
   languages text[];
   queries tsquery[];
 begin
@@ -151,12 +153,12 @@ begin
   if p_ids is null then
     return query
       select e.id from unnest(languages, queries) w (language, query)
-        join entries e on e.tenant_id = tenant and e.lexemes @@ w.query
+        join entries e on e.tenant_id = tenant and e.lexemes @@ w.query and audience(e.readers) && principals
        where (w.language is null or e.language = w.language) and entry_matches(e, p_filter) limit p_limit;
   else
     return query
       select e.id from unnest(languages, queries) w (language, query)
-        join entries e on e.tenant_id = tenant and e.id = any (p_ids)
+        join entries e on e.tenant_id = tenant and e.id = any (p_ids) and audience(e.readers) && principals
        where (w.language is null or e.language = w.language) and e.lexemes @@ w.query limit p_limit;
   end if;
 end $$;
@@ -170,7 +172,9 @@ language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
-declare tenant constant uuid := keyword.required_tenant();
+declare
+  tenant constant uuid := keyword.required_tenant();
+  principals constant text[] := current_principals();
 begin
   return query
     select e.id, o.shared
@@ -178,6 +182,7 @@ begin
      cross join lateral (
        select count(*)::integer as shared from unnest(p_tags) t (tag) where t.tag = any (e.tags)) o
      where e.tenant_id = tenant and e.tags && p_tags and e.id <> p_without and o.shared >= 2
+       and audience(e.readers) && principals
        and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null and not e.quarantined
        and (e.repeats is null or not repeats_another(e.id, e.repeats, e.text_hash, null))
      order by o.shared desc, e.updated_at desc, e.id
@@ -192,11 +197,14 @@ language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
-declare tenant constant uuid := keyword.required_tenant();
+declare
+  tenant constant uuid := keyword.required_tenant();
+  principals constant text[] := current_principals();
 begin
   return query
     select e.id from entries e
      where e.tenant_id = tenant and e.source_ids @> array[p_source] and e.id <> p_source
+       and audience(e.readers) && principals
        and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null and not e.quarantined
      order by e.created_at desc, e.id
      limit p_limit;

@@ -1,5 +1,5 @@
 -- The keyword leg of a search. Like the functions of keyword_lookups.sql, these run as kb_keyword and isolate tenants
--- themselves.
+-- and readers themselves: what an entry that the caller may not read has changes no number.
 
 grant create on schema keyword to kb_keyword;
 set local role kb_keyword;
@@ -45,6 +45,7 @@ as $$
 #variable_conflict use_column
 declare
   tenant constant uuid := keyword.required_tenant();
+  principals constant text[] := current_principals();
   frequencies bigint[] := p_frequencies;
   phrase_frequencies bigint[];
   weights double precision[];
@@ -56,16 +57,14 @@ declare
   other_weights double precision[];
   other_frequency bigint;
   rare_others tsquery;
-  matched sparsevec;
-  repeated sparsevec;
+  matched sparsevec; repeated sparsevec;
   words text[];
   word_weights double precision[];
   word_frequencies bigint[];
   weight double precision;
   squares double precision;
   full_match double precision;
-  missing text[];
-  rare tsquery;
+  missing text[]; rare tsquery;
   wanted tsquery;
   searched tsquery;
   admitted uuid[];
@@ -89,6 +88,7 @@ begin
              select count(*) from (
                select from entries e
                 where e.tenant_id = tenant and e.lexemes @@ keyword.word_query(w.lexeme)::tsquery
+                  and audience(e.readers) && principals
                 limit p_budget + 1) counted)) order by w.position)
       into frequencies
       from unnest(p_lexemes, p_frequencies) with ordinality w (lexeme, frequency, position);
@@ -112,6 +112,7 @@ begin
       from (select p.position, p.phrase, (
                      select count(*) from (
                        select from entries e where e.tenant_id = tenant and e.lexemes @@ p.phrase::tsquery
+                        and audience(e.readers) && principals
                        limit p_budget + 1) counted) as frequency
               from unnest(p_phrases) with ordinality p (phrase, position)) c;
   end if;
@@ -129,6 +130,7 @@ begin
              cross join lateral (
                select count(*) as frequency
                  from (select from entries e where e.tenant_id = tenant and e.lexemes @@ a.query::tsquery
+                         and audience(e.readers) && principals
                         limit p_budget + 1) counted) f
              cross join lateral (
                select max(ln(1 + (greatest(p_entries, w.frequency) - w.frequency + 0.5) / (w.frequency + 0.5))) as weight
@@ -232,6 +234,7 @@ begin
                     (select w.id, w.updated_at, w.word_weights, w.lexemes, w.language, w.text_length
                        from entries w
                       where wanted is not null and w.tenant_id = tenant and w.lexemes @@ wanted
+                        and audience(w.readers) && principals
                         and entry_matches(w, p_filter) and w.id <> all (ids)
                       limit case when step = 5 then p_budget else 2 * p_budget end)
                     union all
@@ -242,7 +245,8 @@ begin
                     -- For very frequent words, the newest entries are sufficient.
                     (select n.id, n.updated_at, n.word_weights, n.lexemes, n.language, n.text_length
                        from entries n
-                      where step = 5 and wanted is null and n.tenant_id = tenant and entry_matches(n, p_filter)
+                      where step = 5 and wanted is null and n.tenant_id = tenant and audience(n.readers) && principals
+                        and entry_matches(n, p_filter)
                         and n.id <> all (ids)
                       order by n.id desc limit 4 * p_budget)
                     union all

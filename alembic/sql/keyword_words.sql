@@ -129,6 +129,7 @@ set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generi
 as $$
 declare
   tenant constant uuid := keyword.required_tenant();
+  principals constant text[] := current_principals();
 begin
   if p_tenant is distinct from tenant then
     raise exception 'another tenant is set' using errcode = 'insufficient_privilege';
@@ -138,7 +139,8 @@ begin
       from unnest(p_queries) with ordinality q (query, place)
      cross join lateral (
        select from entries e
-        where e.tenant_id = tenant and e.lexemes @@ q.query::tsquery and (p_language is null or e.language = p_language)
+        where e.tenant_id = tenant and e.lexemes @@ q.query::tsquery and audience(e.readers) && principals
+          and (p_language is null or e.language = p_language)
         limit 1) found
      order by q.place);
 end $$;

@@ -1,13 +1,16 @@
 -- Statistics of a tenant's entries for ranking, planning and suggestions, maintained by triggers or jobs.
 
--- Kept exact by the triggers below: the corpus size and mean length of BM25.
+-- Kept exact by the triggers below: the corpus size and mean length of BM25. Entries without readers count for `everyone`,
+-- the others for each of their readers and for `*`: a caller adds up the rows of its own principals, and learns nothing of
+-- other entries.
 create table corpus_statistics (
   tenant_id uuid not null references tenants on delete cascade,
   language text not null,
   entries bigint not null,
   characters bigint not null,
   changes bigint not null default 0,
-  primary key (tenant_id, language)
+  principal text collate "C" not null default 'everyone',
+  primary key (tenant_id, language, principal)
 );
 comment on column corpus_statistics.changes is 'Entries written or removed since lexeme_statistics was refreshed';
 
@@ -18,7 +21,7 @@ create table lexeme_statistics (
   primary key (tenant_id, lexeme)
 );
 comment on table lexeme_statistics is
-  'Document frequency of the frequent lexemes, refreshed in the background; rarer ones are counted by the search';
+  'Document frequency of the lexemes that are frequent in entries without readers; a search counts the others';
 
 create table vector_statistics (
   tenant_id uuid not null references tenants on delete cascade,
@@ -33,30 +36,32 @@ comment on column vector_statistics.index_state is
 create or replace function count_entries() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 declare
   changed record;
+  own constant text := begin_as_service();
 begin
   if tg_op in ('UPDATE', 'DELETE') then
     for changed in
-      select tenant_id, language, count(*) as entries, sum(text_length)::bigint as characters
-        from removed group by tenant_id, language order by tenant_id, language
+      select r.tenant_id, r.language, p.principal, count(*) as entries, sum(r.text_length)::bigint as characters
+        from removed r cross join lateral unnest(audience(r.readers)) p (principal) group by 1, 2, 3 order by 1, 2, 3
     loop
       update corpus_statistics s
          set entries = s.entries - changed.entries, characters = s.characters - changed.characters,
              changes = s.changes + changed.entries
-       where s.tenant_id = changed.tenant_id and s.language = changed.language;
+       where s.tenant_id = changed.tenant_id and s.language = changed.language and s.principal = changed.principal;
     end loop;
   end if;
   if tg_op in ('UPDATE', 'INSERT') then
     for changed in
-      select tenant_id, language, count(*) as entries, sum(text_length)::bigint as characters
-        from added group by tenant_id, language order by tenant_id, language
+      select a.tenant_id, a.language, p.principal, count(*) as entries, sum(a.text_length)::bigint as characters
+        from added a cross join lateral unnest(audience(a.readers)) p (principal) group by 1, 2, 3 order by 1, 2, 3
     loop
-      insert into corpus_statistics as s (tenant_id, language, entries, characters, changes)
-      values (changed.tenant_id, changed.language, changed.entries, changed.characters, changed.entries)
-      on conflict (tenant_id, language) do update
+      insert into corpus_statistics as s (tenant_id, language, principal, entries, characters, changes)
+      values (changed.tenant_id, changed.language, changed.principal, changed.entries, changed.characters, changed.entries)
+      on conflict (tenant_id, language, principal) do update
          set entries = s.entries + excluded.entries, characters = s.characters + excluded.characters,
              changes = s.changes + excluded.changes;
     end loop;
   end if;
+  perform set_config('app.current_principals', own, true);
   return null;
 end $$;
 revoke all on function count_entries() from public;
@@ -67,6 +72,18 @@ create trigger count_updated after update on entries
   referencing old table as removed new table as added for each statement execute function count_entries();
 create trigger count_deleted after delete on entries
   referencing old table as removed for each statement execute function count_entries();
+
+-- The number of all entries of the tenant and of their characters, for its limits: also those that the caller may not read.
+create or replace function stored_entries(out entries bigint, out characters bigint)
+language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+declare own constant text := begin_as_service();
+begin
+  select coalesce(sum(s.entries), 0), coalesce(sum(s.characters), 0) into entries, characters
+    from corpus_statistics s where s.tenant_id = current_tenant() and s.principal in ('everyone', '*');
+  perform set_config('app.current_principals', own, true);
+end $$;
+revoke all on function stored_entries() from public;
+grant execute on function stored_entries() to kb_app;
 
 create or replace function count_passages() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 declare
@@ -103,7 +120,8 @@ create table tag_statistics (
   entries bigint not null,
   primary key (tenant_id, tag)
 ) with (fillfactor = 80);
-comment on table tag_statistics is 'How many entries have a tag, including hidden entries; 0 after the last one was removed';
+comment on table tag_statistics is
+  'How many entries without readers have a tag, including hidden entries; 0 after the last one was removed';
 create index tag_statistics_by_use on tag_statistics (tenant_id, entries desc, tag) where entries > 0;
 
 -- Tags are counted in a fixed order, so that writers of a tenant cannot deadlock. For a removed tag the count is only
@@ -116,7 +134,7 @@ begin
     for changed in
       select c.tenant_id, array_agg(c.tag) as tags, array_agg(c.n) as counts
         from (select e.tenant_id, t.tag collate "C" as tag, count(*) as n
-                from added e cross join lateral unnest(e.tags) t (tag) group by 1, 2) c
+                from added e cross join lateral unnest(e.tags) t (tag) where e.readers is null group by 1, 2) c
        group by 1 order by 1
     loop
       insert into tag_statistics as s (tenant_id, tag, entries)
@@ -127,9 +145,10 @@ begin
     for changed in
       select c.tenant_id, array_agg(c.tag) as tags, array_agg(c.n) as counts
         from (select u.tenant_id, u.tag collate "C" as tag, sum(u.n)::bigint as n
-                from (select a.tenant_id, t.tag, 1 as n from added a cross join lateral unnest(a.tags) t (tag)
+                from (select a.tenant_id, t.tag, 1 as n from added a cross join lateral unnest(a.tags) t (tag) where a.readers is null
                       union all
-                      select r.tenant_id, t.tag, -1 from removed r cross join lateral unnest(r.tags) t (tag)) u
+                      select r.tenant_id, t.tag, -1 from removed r cross join lateral unnest(r.tags) t (tag)
+                       where r.readers is null) u
                group by 1, 2 having sum(u.n) <> 0) c
        group by 1 order by 1
     loop
@@ -140,7 +159,7 @@ begin
   else
     for changed in
       select e.tenant_id, t.tag collate "C" as tag, count(*) as n
-        from removed e cross join lateral unnest(e.tags) t (tag) group by 1, 2 order by 1, 2
+        from removed e cross join lateral unnest(e.tags) t (tag) where e.readers is null group by 1, 2 order by 1, 2
     loop
       update tag_statistics s set entries = s.entries - changed.n
        where s.tenant_id = changed.tenant_id and s.tag = changed.tag;

@@ -18,11 +18,13 @@ create table subscriptions (
   challenges integer not null default 0,
   challenged_at timestamptz,
   challenge_at timestamptz not null default clock_timestamp(),
+  principals text[] not null default '{everyone}',
   primary key (tenant_id, saved_search_id),
   foreign key (tenant_id, saved_search_id) references saved_searches (tenant_id, id) on delete cascade
 );
 comment on column subscriptions.rights_until is
   'Until then the owner counts as a reader; extended by each call with a token that allows reading';
+comment on column subscriptions.principals is 'Those of the owner at its last call: what it may not read is not sent';
 comment on column subscriptions.failures is 'Consecutive tries that the endpoint did not accept';
 comment on column subscriptions.retry_at is
   'Nothing is sent to the endpoint before then: it fails, or its host has had its messages of the moment';

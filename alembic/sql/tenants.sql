@@ -93,6 +93,7 @@ declare
 begin
   perform set_config('citus.propagate_set_commands', 'local', true);
   execute format('set local app.current_tenant = %L', p_id);
+  set local app.current_principals = '{*,everyone}';
   delete from public.tenants where id = p_id returning slug into deleted_slug;
   if deleted_slug is not null then
     for place in
@@ -107,6 +108,7 @@ begin
     end loop;
   end if;
   set local app.current_tenant = '';
+  set local app.current_principals = '';
   if deleted_slug is null then
     return false;
   end if;

@@ -35,6 +35,7 @@ create table former_embeddings (
   char_start integer not null,
   char_end integer not null,
   embedding halfvec not null,
+  readers text[],
   primary key (tenant_id, entry_id, text_hash, model_id, passage)
 );
 alter table former_embeddings alter column embedding set storage plain;
@@ -51,7 +52,7 @@ language sql stable parallel safe
 return row(v.tenant_id, v.id, v.entry_type, v.title, v.content, v.tags, v.roles, v.confidence, v.scope, v.parent_id,
            v.source_ids, v.superseded_by_id, v.is_verified, v.asset_id, v.chunk_index, v.metadata, v.language,
            v.expires_at, v.external_id, v.content_hash, v.text_hash, v.version, v.created_at, v.updated_at,
-           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld)::entries;
+           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld, v.readers)::entries;
 revoke all on function former_entry(former_entries) from public;
 grant execute on function former_entry(former_entries) to kb_app, kb_keyword;
 
@@ -68,7 +69,7 @@ begin
     select v.tenant_id, v.id, v.entry_type, v.title, v.content, v.tags, v.roles, v.confidence, v.scope, v.parent_id,
            v.source_ids, v.superseded_by_id, v.is_verified, v.asset_id, v.chunk_index, v.metadata, v.language,
            v.expires_at, v.external_id, v.content_hash, v.text_hash, v.version, v.created_at, v.updated_at,
-           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld
+           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld, v.readers
       from public.former_entries v
      where v.tenant_id = tenant and v.id = any (p_ids) and v.valid_from <= p_as_of and v.valid_until > p_as_of
        and not v.absent;
@@ -87,7 +88,7 @@ begin
       join public.embeddings k on k.tenant_id = tenant and k.entry_id = e.id and k.model_id = p_model
      where e.tenant_id = tenant and e.id = any (p_ids) and e.updated_at <= p_as_of and public.was_current(e.id, p_as_of)
     union all
-    select k.tenant_id, k.entry_id, k.model_id, k.passage, k.text_hash, k.char_start, k.char_end, false, k.embedding
+    select k.tenant_id, k.entry_id, k.model_id, k.passage, k.text_hash, k.char_start, k.char_end, false, k.embedding, k.readers
       from public.former_entries v
       join public.former_embeddings k on k.tenant_id = tenant and k.entry_id = v.id and k.text_hash = v.text_hash
                                      and k.model_id = p_model
@@ -145,6 +146,8 @@ declare
   started timestamptz;
   ended timestamptz := statement_timestamp();
   models integer[];
+  -- Former versions have the readers of today.
+  allowed constant text[] := case when tg_op = 'UPDATE' then new.readers else old.readers end;
 begin
   if tg_op = 'UPDATE' then
     if (old.entry_type, old.title, old.content, old.tags, old.roles, old.confidence, old.scope, old.parent_id,
@@ -169,17 +172,17 @@ begin
       tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
       superseded_by_id, is_verified, asset_id, chunk_index, metadata, language, expires_at, external_id,
       content_hash, text_hash, version, created_at, updated_at, lexemes, text_length, repeats, word_weights, quarantined,
-      valid_from, valid_until, embedded, withheld)
+      readers, valid_from, valid_until, embedded, withheld)
     values (old.tenant_id, old.id, old.entry_type, old.title, old.content, old.tags, old.roles, old.confidence,
             old.scope, old.parent_id, old.source_ids, old.superseded_by_id, old.is_verified, old.asset_id,
             old.chunk_index, old.metadata, old.language, old.expires_at, old.external_id, old.content_hash,
             old.text_hash, old.version, old.created_at, old.updated_at, old.lexemes, old.text_length,
-            old.repeats, old.word_weights, old.quarantined, started, ended, models,
+            old.repeats, old.word_weights, old.quarantined, allowed, started, ended, models,
             case when tg_op = 'UPDATE' then new.quarantined else old.quarantined end)
     on conflict do nothing;
     if models <> '{}' then
-      insert into former_embeddings (tenant_id, entry_id, text_hash, model_id, passage, char_start, char_end, embedding)
-      select k.tenant_id, k.entry_id, k.text_hash, k.model_id, k.passage, k.char_start, k.char_end, k.embedding
+      insert into former_embeddings (tenant_id, entry_id, text_hash, model_id, passage, char_start, char_end, embedding, readers)
+      select k.tenant_id, k.entry_id, k.text_hash, k.model_id, k.passage, k.char_start, k.char_end, k.embedding, allowed
         from embeddings k
        where k.tenant_id = old.tenant_id and k.entry_id = old.id and k.text_hash = old.text_hash
       on conflict do nothing;
@@ -212,9 +215,9 @@ create or replace function note_arrival() returns trigger language plpgsql set s
 begin
   insert into former_entries (tenant_id, id, entry_type, content, tags, roles, confidence, scope, source_ids, is_verified,
                               metadata, language, content_hash, text_hash, version, created_at, updated_at, valid_from,
-                              valid_until, quarantined, absent)
+                              valid_until, quarantined, readers, absent)
   values (new.tenant_id, new.id, new.entry_type, '', '{}', '{all}', 1, new.scope, '{}', false, '{}', new.language, '', '',
-          new.version, new.created_at, new.updated_at, '-infinity', statement_timestamp(), false, true)
+          new.version, new.created_at, new.updated_at, '-infinity', statement_timestamp(), false, new.readers, true)
   on conflict do nothing;
   return new;
 end $$;

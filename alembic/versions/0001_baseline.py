@@ -9,7 +9,7 @@ revision = "0001"
 down_revision = None
 
 FILES = (
-    "roles", "tenants", "lexemes", "entries", "embeddings", "statistics", "entry_filter", "keyword_lookups",
+    "roles", "tenants", "readers", "lexemes", "entries", "embeddings", "statistics", "entry_filter", "keyword_lookups",
     "keyword_search", "queue", "records", "subscriptions", "model_changes", "limits", "tenant_isolation",
 )  # fmt: skip
 

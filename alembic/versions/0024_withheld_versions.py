@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.db.schema.migration import execute_script, load_function, update_each_tenant
+from app.db.schema.migration import execute_script, load_function, run_file, update_each_tenant
 
 revision = "0024"
 down_revision = "0023"
@@ -13,6 +13,8 @@ COMMENT = (
 
 
 def upgrade() -> None:
+    run_file("readers")
+    run_file("reader_columns")
     execute_script(
         "alter table former_entries add column if not exists withheld boolean not null default false"
     )

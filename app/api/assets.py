@@ -30,7 +30,7 @@ from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
 from app.web.rendering import json_response
 
-FIELDS = frozenset({"file", "external_id", "source", "run", "tags", "roles", "metadata"})
+FIELDS = frozenset({"file", "external_id", "source", "run", "tags", "roles", "metadata", "readers"})
 """Fields of the form. Other fields are refused, because their values would be lost."""
 
 TEXT_BYTES = 32 * 1024 * 1024
@@ -50,7 +50,7 @@ NO_JSON = rf"^[{WHITE}]*([^{WHITE}\[]|$)"
 TEXTS = WithJsonSchema({"type": "array", "items": {"type": "string", "pattern": NO_JSON}, "example": []})
 """Optional fields of the form. Swagger UI fills a form with the examples, and an empty field counts as omitted."""
 
-readers = secured_router(Role.READER, "/knowledge/assets", "assets")
+reading = secured_router(Role.READER, "/knowledge/assets", "assets")
 writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
 
 
@@ -105,13 +105,20 @@ async def upload_asset(
         Form(description="pm, dev, qa or all; repeated, or separated by commas. Default: all."),
     ] = None,
     metadata: Annotated[str | None, TEXT, Form(description="A JSON object.")] = None,
+    readers: Annotated[
+        list[str] | None,
+        TEXTS,
+        Form(
+            description="Who may read it: group:NAME and user:SUB, repeated. Default: all readers of the tenant."
+        ),
+    ] = None,
 ) -> Response:
     """Upload a file. The service parses it, cuts it into chunks and indexes them in the background; `status` shows the
     progress.
 
-    The same bytes again return the existing asset with 200, changed where `tags`, `roles` or `metadata` differ; omitted
-    or empty fields keep their value, also in a new version. The same bytes under another `external_id` are an asset of
-    their own, whose `duplicate_of` names the first.
+    The same bytes again return the existing asset with 200, changed where `tags`, `roles`, `metadata` or `readers`
+    differ; omitted or empty fields keep their value, also in a new version. The same bytes under another `external_id`,
+    or with other readers, are an asset of their own, whose `duplicate_of` names the first.
 
     With `source` and `run`, the file belongs to a source (`PUT /knowledge/sources/{name}`). The answer is 404 if there
     is no such source, and 409 if another run has begun or the manifest has no such item or other bytes. A file that is
@@ -132,6 +139,7 @@ async def upload_asset(
             tags=_listed("tags", tags) or UNSET,
             roles=_listed("roles", roles) or UNSET,
             metadata=read_metadata(metadata) if metadata else UNSET,
+            readers=[reader for reader in readers or () if reader] or UNSET,
         )
         if source or run:
             asset, work = await services.source_uploads.upload(
@@ -142,7 +150,7 @@ async def upload_asset(
     return _asset_response(asset, 202 if work else 200, {"Location": f"/knowledge/assets/{asset.id}"})
 
 
-@readers.get("", response_model=AssetList)
+@reading.get("", response_model=AssetList)
 async def list_assets(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -159,7 +167,7 @@ async def list_assets(
     )
 
 
-@readers.get(
+@reading.get(
     "/{asset_id}", response_model=AssetModel, responses=problems(404, others={200: {"headers": ETAG}})
 )
 async def get_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
@@ -191,7 +199,7 @@ async def change_asset(
     return _asset_response(changed)
 
 
-@readers.get("/{asset_id}/text", response_class=PlainTextResponse, responses=problems(404, 409))
+@reading.get("/{asset_id}/text", response_class=PlainTextResponse, responses=problems(404, 409))
 async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the extracted text. A chunk's char_start and char_end are offsets in characters (Unicode code points). A
     reader gets a 403 response while a chunk is in quarantine."""
@@ -202,7 +210,7 @@ async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: Curren
         return PlainTextResponse(text)
 
 
-@readers.get(
+@reading.get(
     "/{asset_id}/content",
     response_class=StreamingResponse,
     responses=problems(
@@ -232,7 +240,7 @@ async def get_asset_content(asset_id: UUID, caller: CurrentCaller, services: Cur
     return attachment(content, services.assets.read_content(caller.tenant_id, content))
 
 
-@readers.get("/{asset_id}/versions", response_model=VersionList, responses=problems(404))
+@reading.get("/{asset_id}/versions", response_model=VersionList, responses=problems(404))
 async def list_asset_versions(
     asset_id: UUID,
     caller: CurrentCaller,

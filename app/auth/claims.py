@@ -16,6 +16,15 @@ MAX_SUBJECT_CHARACTERS = 255
 
 MAX_TOKEN_ID_CHARACTERS = 255
 
+GROUPS_CLAIM = "groups"
+"""The claim that most identity providers use for groups."""
+
+MAX_GROUPS = 1_000
+"""Groups of one token: more than fit into its 8,192 characters as identity providers name them."""
+
+MAX_GROUP_CHARACTERS = 258
+"""Of a group's name; a longer one is ignored, since no list of readers can name it."""
+
 _LATEST_TIME = 253_402_300_799
 """31 December 9999, the last second that a datetime can hold."""
 
@@ -65,21 +74,22 @@ def check_parties(claims: Mapping[str, object], *, audience: str | None, issuer:
         raise Unauthenticated("the token's iss is not accepted here")
 
 
-def make_principal(claims: Mapping[str, object]) -> Principal:
-    """Read `sub`, `roles` and `tenant_id`. Raises Unauthenticated.
+def make_principal(claims: Mapping[str, object], groups_claim: str = GROUPS_CLAIM) -> Principal:
+    """Read `sub`, `roles`, `tenant_id`, and the groups. Raises Unauthenticated.
 
     Roles that the service does not know are ignored: an issuer may name those of other services too.
     """
     subject = _subject(claims.get("sub"))
     roles = _roles(claims.get("roles"))
     token_id = _token_id(claims.get("jti"))
+    groups = _groups(_find_claim(claims, groups_claim), groups_claim)
     tenant = claims.get("tenant_id")
     if tenant is None and Role.PLATFORM_ADMIN in roles:
         return Principal(subject, None, roles, token_id)
     # UUID() also accepts braces, `urn:uuid:` and stray hyphens.
     if not isinstance(tenant, str) or not _UUID.fullmatch(tenant):
         raise Unauthenticated("the token's tenant_id must be a UUID")
-    return Principal(subject, UUID(tenant), roles, token_id)
+    return Principal(subject, UUID(tenant), roles, token_id, groups)
 
 
 def _subject(subject: object) -> str:
@@ -112,6 +122,29 @@ def _roles(roles: object) -> frozenset[Role]:
     if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):
         raise Unauthenticated("the token's roles must be a list of strings")
     return frozenset(_ROLES[role] for role in roles if role in _ROLES)
+
+
+def _find_claim(claims: Mapping[str, object], name: str) -> object:
+    """The claim with this name, or else the one at this path of names with dots between them."""
+    found: object = claims
+    for part in (name,) if name in claims else name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _groups(groups: object, claim: str) -> tuple[str, ...]:
+    # Names that no list of readers can have are ignored: their owner sees less.
+    if groups is None:
+        return ()
+    named = [groups] if isinstance(groups, str) else groups
+    if not isinstance(named, list) or len(named) > MAX_GROUPS or not all(isinstance(g, str) for g in named):
+        raise Unauthenticated(f"the token's {claim} must be a list of at most {MAX_GROUPS} strings")
+    return tuple(sorted({g for g in named if is_group_name(g)}))
+
+
+def is_group_name(name: str) -> bool:
+    """Whether a list of readers can name this group."""
+    return 1 <= len(name) <= MAX_GROUP_CHARACTERS and name.isprintable() and name == name.strip()
 
 
 def _seconds(claims: Mapping[str, object], name: str) -> float:

@@ -15,7 +15,13 @@ from uuid import UUID, uuid4
 
 from jose.utils import is_pem_format, is_ssh_key
 
-from app.auth.claims import make_principal, parse_object
+from app.auth.claims import (
+    GROUPS_CLAIM,
+    MAX_GROUP_CHARACTERS,
+    is_group_name,
+    make_principal,
+    parse_object,
+)
 from app.auth.principal import Role
 from app.errors import ConfigurationError, FieldError, InvalidInput, Unauthenticated
 
@@ -33,6 +39,7 @@ def issue_token(
     roles: Collection[Role],
     subject: str,
     ttl: int,
+    groups: Collection[str] = (),
     audience: str | None = None,
     issuer: str | None = None,
 ) -> str:
@@ -55,6 +62,13 @@ def issue_token(
     }
     if tenant_id is not None:
         claims["tenant_id"] = str(tenant_id)
+    if groups:
+        if not all(is_group_name(group) for group in groups):
+            raise InvalidInput.of(
+                "groups",
+                f"must each have 1 to {MAX_GROUP_CHARACTERS} printable characters, without outer blanks",
+            )
+        claims[GROUPS_CLAIM] = sorted(set(groups))
     if audience is not None:
         claims["aud"] = audience
     if issuer is not None:

@@ -32,13 +32,14 @@ class Principal:
 
     A platform admin manages tenants and cannot read any tenant's knowledge: `platform_admin` together with other
     roles cancels them, so that no token can do both. Only a platform admin's `tenant_id` may be None. `token_id` is the
-    token's `jti`, by which it can be revoked.
+    token's `jti`, by which it can be revoked, and `groups` are those that the token names.
     """
 
     subject: str
     tenant_id: UUID | None
     roles: frozenset[Role]
     token_id: str | None = field(default=None, compare=False)
+    groups: tuple[str, ...] = ()
 
     def has(self, role: Role) -> bool:
         """Whether one of the caller's roles is `role` or includes it."""

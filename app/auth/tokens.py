@@ -16,7 +16,7 @@ from typing import Protocol
 from jose import jwk, jws
 from jose.exceptions import JOSEError
 
-from app.auth.claims import check_parties, check_times, make_principal, parse_object
+from app.auth.claims import GROUPS_CLAIM, check_parties, check_times, make_principal, parse_object
 from app.auth.issuing import HMAC_ALGORITHM, check_secret
 from app.auth.keys import ALGORITHMS, PublicKey
 from app.auth.principal import Principal
@@ -56,6 +56,7 @@ class TokenVerifier:
         keys: KeySource | None = None,
         audience: str | None = None,
         issuer: str | None = None,
+        groups_claim: str = GROUPS_CLAIM,
         leeway: float = LEEWAY_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -66,6 +67,7 @@ class TokenVerifier:
         self._keys = keys
         self._audience = audience
         self._issuer = issuer
+        self._groups_claim = groups_claim
         self._leeway = leeway
         self._clock = clock
         self._verified = VerifiedTokens()
@@ -79,7 +81,7 @@ class TokenVerifier:
         verified = self._verified.find(token, now)
         if verified is None:
             claims = await self.read_claims(token)
-            verified = Verified(now, claims, make_principal(claims))
+            verified = Verified(now, claims, make_principal(claims, self._groups_claim))
             self._verified.remember(token, verified)
         else:
             check_times(verified.claims, now=now, leeway=self._leeway)

@@ -103,9 +103,12 @@ def run_async(work: Coroutine[Any, Any, T], *, doing: str | None = None) -> T:
     """
     import asyncio
 
+    from app.db.principals import SERVICE, act_as
+
     signalled = False
 
     async def guarded() -> T:
+        act_as(SERVICE)  # a user who runs commands here can open the database
         task = asyncio.current_task()
         assert task is not None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -51,6 +51,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "knowledge token --tenant demo --role reader",
             "knowledge token --tenant demo --role creator --subject jane --ttl 3600",
+            "knowledge token --tenant demo --role reader --subject jane --group finance --group board",
             "knowledge token --role platform_admin",
             "TOKEN=$(knowledge token --tenant demo --role reader)",
         ),
@@ -72,9 +73,15 @@ def print_token(
             autocompletion=complete_tenant,
         ),
     ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option("--group", metavar="NAME", help="A group of the subject; may be repeated."),
+    ] = None,
     subject: Annotated[str, typer.Option(metavar="S", help="The subject (`sub`).")] = SUBJECT,
     ttl: Annotated[int, typer.Option(metavar="SECONDS", min=1, help="Validity in seconds.")] = DAY,
-    as_json: Annotated[bool, json_option("{token, token_id, subject, tenant_id, roles, ttl}")] = False,
+    as_json: Annotated[
+        bool, json_option("{token, token_id, subject, tenant_id, roles, groups, ttl}")
+    ] = False,
 ) -> None:
     """Print a bearer token, and nothing else. Requires JWT_SECRET(S), or the secret of the embedded mode."""
     if context.invoked_subcommand is not None:
@@ -87,18 +94,31 @@ def print_token(
         if tenant is None:
             raise InvalidInput.of("--tenant", "every role except platform_admin requires one, or KB_TENANT")
     tenant_id = None if tenant is None else _find_tenant(settings, tenant)
-    token = make_token(settings, tenant_id, roles, subject, ttl)
+    token = make_token(settings, tenant_id, roles, subject, ttl, groups or ())
     if as_json:
         from app.auth.issuing import read_token_id
 
         names = sorted(set(roles))
-        claims = {"subject": subject, "tenant_id": tenant_id, "roles": names, "ttl": ttl}
+        claims = {
+            "subject": subject,
+            "tenant_id": tenant_id,
+            "roles": names,
+            "groups": sorted(set(groups or ())),
+            "ttl": ttl,
+        }
         print_json({"token": token, "token_id": read_token_id(token), **claims})
     else:
         typer.echo(token)
 
 
-def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], subject: str, ttl: int) -> str:
+def make_token(
+    settings: Settings,
+    tenant_id: UUID | None,
+    roles: list[Role],
+    subject: str,
+    ttl: int,
+    groups: Collection[str] = (),
+) -> str:
     """Create a token that the service with these settings accepts. Raises ConfigurationError with JWKS."""
     from app.auth.issuing import issue_token
     from app.composition.shared_secrets import shared_secrets
@@ -118,6 +138,7 @@ def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], su
         roles=set(roles),
         subject=subject,
         ttl=ttl,
+        groups=groups,
         audience=settings.jwt.audience,
         issuer=settings.jwt.issuer,
     )

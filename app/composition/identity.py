@@ -32,11 +32,17 @@ async def _open(settings: Settings, audience: str | None, issuer: str | None) ->
     jwt = settings.jwt
     if jwt.jwks_url is None:
         secrets = shared_secrets(settings) or SharedSecrets(None, {})
-        yield TokenVerifier(secret=secrets.unnamed, named=secrets.named, audience=audience, issuer=issuer)
+        yield TokenVerifier(
+            secret=secrets.unnamed,
+            named=secrets.named,
+            audience=audience,
+            issuer=issuer,
+            groups_claim=jwt.groups_claim,
+        )
         return
     async with httpx.AsyncClient(trust_env=False) as client:
         keys = JwksCache(jwt.jwks_url, client)
         try:
-            yield TokenVerifier(keys=keys, audience=audience, issuer=issuer)
+            yield TokenVerifier(keys=keys, audience=audience, issuer=issuer, groups_claim=jwt.groups_claim)
         finally:
             await keys.close()

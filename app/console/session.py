@@ -18,7 +18,8 @@ from app.auth.principal import Role
 from app.console.rendering import place_above, render, render_problem
 from app.console.visitor import visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
-from app.web.access import Parts, answer, authenticate, authenticate_platform, end_intake
+from app.web.access import Parts, answer, authenticate, authenticate_platform
+from app.web.bodies.intake import end_intake
 from app.web.problems import (
     refusal_of,
     respond_to,

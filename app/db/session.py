@@ -7,12 +7,14 @@ a `TenantSession`, so a query without a tenant is a type error.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from uuid import UUID
 
 import asyncpg
 
 from app.db.outage import Outage
+from app.db.principals import current_principals, set_principals
 from app.db.rows import read_rows
 from app.db.statements import Statement
 
@@ -131,6 +133,13 @@ class TenantSession(_Session):
     ) -> None:
         super().__init__(connection, opened_by, outage, patience, write)
         self.tenant_id = tenant_id
+
+    @asynccontextmanager
+    async def acting_as(self, principals: Sequence[str]) -> AsyncIterator[None]:
+        """In the block, the transaction is of these principals; only for the service's own work."""
+        await self._connection.execute(set_principals(principals))
+        yield
+        await self._connection.execute(set_principals(current_principals()))
 
     def _bind(self, parameters: dict[str, Any]) -> None:
         if "tenant_id" in parameters:

@@ -15,8 +15,10 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from app.auth.principal import Role
 from app.composition.services import Services
 from app.concurrency.stopwatch import run_stopwatch
+from app.db.principals import act_as
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers.tool_answer import ToolAnswer
 from app.mcp.links import Links
@@ -26,6 +28,7 @@ from app.mcp.tools import TOOLS
 from app.mcp.tools.tool import Call, Tool
 from app.web.access import Caller
 from app.web.metrics import TOOL_CALLS
+from app.web.oversight import require_overview
 from app.web.problems import invalid_input, problem_of, tenant_gone, unexpected_error
 
 log = logging.getLogger("app.mcp")
@@ -48,7 +51,9 @@ def build_server(services: Services, find_caller: FindCaller, links: Links) -> S
     """Build a stateless server for any transport."""
 
     async def find(context: Context) -> Call:
-        return Call(await find_caller(context), services, links)
+        call = Call(await find_caller(context), services, links)
+        act_as(call.caller.principals)
+        return call
 
     @contextlib.asynccontextmanager
     async def reading(context: Context) -> AsyncIterator[Call]:
@@ -138,6 +143,8 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> ToolAnswer:
     caller = call.caller
     try:
         caller.principal.require(tool.role)
+        if tool.role is Role.TENANT_ADMIN:
+            require_overview(caller.tenant, sees_all=caller.sees_all)
     except Forbidden as error:
         await call.services.trail.deny(caller.tenant_id, caller.subject, tool.name, error)
         raise

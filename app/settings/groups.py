@@ -117,6 +117,9 @@ class JwtSettings(SettingsGroup):
     jwks_url: HttpUrl | None = setting("JWT_JWKS_URL", None, HTTP_ALLOWED)
     audience: str | None = setting("JWT_AUDIENCE", None, "at most 1000 characters", max_length=1000)
     issuer: str | None = setting("JWT_ISSUER", None, "at most 1000 characters", max_length=1000)
+    groups_claim: str = setting(
+        "JWT_GROUPS_CLAIM", "groups", "1 to 200 characters", min_length=1, max_length=200
+    )
     mcp_issuer: HttpUrl | None = setting("KB_MCP_ISSUER", None, HTTP_ALLOWED)
 
 

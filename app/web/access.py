@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Coroutine
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -17,11 +15,21 @@ from starlette.requests import ClientDisconnect
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
-from app.errors import Forbidden, InvalidInput, TenantNotFound, Unauthenticated
-from app.knowledge.tenants.admission import Intake
+from app.db.principals import SERVICE, act_as, principals_of
+from app.errors import Forbidden, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.directory import TenantContext
-from app.web.bodies.json_body import JsonRequest, body_length, declared_length, media_type, read_body
+from app.web.bodies.intake import end_intake, holding_intake
+from app.web.bodies.json_body import (
+    Handler,
+    JsonRequest,
+    body_length,
+    declared_length,
+    media_type,
+    read_body,
+    refuse_body,
+)
 from app.web.login import RemoteLogin
+from app.web.oversight import asks_for_all, refuse_overview
 from app.web.problems import problems, tenant_gone
 from app.web.query_names import query_names, refuse_unknown
 
@@ -33,10 +41,6 @@ READING = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN, Role.PLATFORM
 same person may have another token to read with."""
 
 REVOKED = "the token was revoked"
-
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
-
-_intake: ContextVar[Intake | None] = ContextVar("intake", default=None)
 
 # Only for OpenAPI, which shows where the token goes: `secured_router` does the work.
 bearer_scheme = HTTPBearer(
@@ -64,10 +68,19 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A verified caller with a role in an existing tenant."""
+    """A verified caller with a role in an existing tenant.
+
+    `sees_all`: an admin of the tenant has asked for what it may not read otherwise.
+    """
 
     principal: Principal
     tenant: TenantContext
+    sees_all: bool = False
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """The principals of the caller's transactions."""
+        return SERVICE if self.sees_all else principals_of(self.subject, self.principal.groups)
 
     @property
     def tenant_id(self) -> UUID:
@@ -143,13 +156,29 @@ async def authenticate(
         assert tenant is not None
     except Forbidden as error:
         if principal.tenant_id is not None and not principal.roles & READING:
-            parts.services.subscriptions.note_caller(principal.tenant_id, principal.subject, reads=False)
+            parts.services.subscriptions.note_caller(
+                principal.tenant_id, principal.subject, principal.groups, reads=False
+            )
         await _note_denial(request, error)
         raise
-    parts.services.subscriptions.note_caller(tenant_id, principal.subject, reads=True)
-    caller = Caller(principal, tenant)
+    parts.services.subscriptions.note_caller(tenant_id, principal.subject, principal.groups, reads=True)
+    caller = Caller(principal, tenant, await _oversee(request, role, tenant))
+    act_as(caller.principals)
     request.state.caller = caller
     return caller
+
+
+async def _oversee(request: Request, role: Role, tenant: TenantContext) -> bool:
+    try:
+        sees_all = asks_for_all(request, request.state.principal)
+        refuse_overview(request, role, tenant, sees_all=sees_all)
+    except Forbidden as error:
+        await _note_denial(request, error)
+        raise
+    if sees_all:
+        parts: Parts = request.app.state.parts
+        await parts.services.trail.note_access(tenant.tenant_id, request.state.principal.subject)
+    return sees_all
 
 
 async def answer(request: Request, handle: Handler) -> Response:
@@ -178,28 +207,8 @@ async def answer(request: Request, handle: Handler) -> Response:
             return Response(status_code=400)
         arrival.complete()
         async with admission.intake(caller.tenant, length) as intake:
-            token = _intake.set(intake)
-            try:
+            with holding_intake(intake):
                 return await handle(request)
-            finally:
-                _intake.reset(token)
-
-
-def end_intake(endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """The endpoint, which runs once its body was accepted: the turn to have it parsed is over."""
-
-    @functools.wraps(endpoint)
-    async def accepted(*args: Any, **values: Any) -> Any:
-        end_own_intake()
-        return await endpoint(*args, **values)
-
-    return accepted
-
-
-def end_own_intake() -> None:
-    """End the turn that the current request has to have its body parsed, if it has one."""
-    if (intake := _intake.get()) is not None:
-        intake.end()
 
 
 async def authenticate_platform(
@@ -224,17 +233,6 @@ async def _note_denial(request: Request, error: Forbidden) -> None:
     route = request.scope.get("route")
     operation = str(getattr(route, "operation_id", None) or getattr(route, "path", "unmatched"))
     await parts.services.trail.deny(principal.tenant_id, principal.subject, operation, error)
-
-
-def refuse_body(handle: Handler) -> Handler:
-    """The handler of a POST without fields: its body is empty, or an empty object. Raises InvalidInput."""
-
-    async def without_body(request: Request) -> Response:
-        if (await request.body()).strip() not in (b"", b"{}"):
-            raise InvalidInput.of("body", "must be empty: this path has no fields")
-        return await handle(request)
-
-    return without_body
 
 
 class NamedRoute(APIRoute):

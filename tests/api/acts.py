@@ -85,6 +85,12 @@ async def _put_source(scene: Scene) -> None:
     _expect_success(await scene.admin.request("PUT", "/knowledge/sources/shelf", json={"items": []}))
 
 
+async def _ask_for_all(scene: Scene) -> Sequence[str]:
+    answer = await scene.admin.get("/knowledge/tags", headers={"X-KB-Access": "all"})
+    _expect_success(answer)
+    return ()
+
+
 async def _search(scene: Scene) -> None:
     found = await scene.admin.search("harbour", mode="keyword")
     scene.ids["search_id"] = found["metadata"]["search_id"]
@@ -275,6 +281,7 @@ OTHER_CHANGES = _by_name(
 """Actions without an endpoint, or with one that the tables above use already."""
 OTHER_READS = _by_name(
     Act("an export", "tenant.export", _export),
+    Act("a request for all", "access.all", _ask_for_all),
     Act("the console's look at all tenants", "tenant.health", _look_at_health, actor="paula"),
     Act("a look at a tenant's use of its limits", "tenant.health", _look_at_usage, actor="paula"),
     Act("kept queries with their feedback", "feedback.read", _read_judged_queries),

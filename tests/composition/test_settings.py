@@ -70,6 +70,7 @@ def test_settings_are_read_from_every_documented_variable() -> None:
         KB_OIDC_ROLES_CLAIM="realm_access.roles",
         KB_OIDC_SESSION_HOURS="0.5",
         KB_OIDC_ORIGINS="https://a.example, https://b.example",
+        JWT_GROUPS_CLAIM="realm.groups",
         KB_SEARCH_DEFAULT_LIMIT="20",
         KB_SEARCH_MAX_LIMIT="100",
         KB_RRF_SEMANTIC_WEIGHT="0.1",
@@ -135,6 +136,7 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     assert (oidc.scopes, oidc.session_hours) == ("openid profile", 0.5)
     assert (oidc.tenant_claim, oidc.roles_claim) == ("tenant", "realm_access.roles")
     assert oidc.origins == ("https://a.example", "https://b.example")
+    assert settings.jwt.groups_claim == "realm.groups"
     assert (search.default_limit, search.max_limit, search.exact_limit) == (20, 100, 500)
     assert (search.semantic_weight, search.keyword_weight, search.similarity_threshold) == (0.1, 0.9, 0)
     assert settings.ingestion.max_upload_bytes == 1000

@@ -19,6 +19,8 @@ from schemathesis.openapi.checks import EnsureResourceAvailability, RejectedPosi
 LAWFUL_REFUSALS = (
     r"there is no entry with this id",
     r"there is no asset with this id",
+    r"^must contain you or one of your groups, who would not see it again$",
+    r"^must be null, or a list of 1 to 64 of group:NAME and user:SUB$",
     r"^must have exactly one of asset_id, entry_id and subject$",
     r"must be, with asset_ids, 1 to \d+ ids",
     r"must be the next_cursor of an earlier response",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -15,6 +15,10 @@ SUBJECTS = ("routes in vercel.json", "a backup of the database", "the harbour at
 """The text that both tenants write, so that every search could find the other's entries by mistake."""
 
 
+LISTS = ("/knowledge/entries", "/knowledge/assets", "/knowledge/saved-searches", "/admin/audit")
+"""Lists whose cursors are taken; the last one is for admins alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Holdings:
     """A tenant's ids by the names of path parameters, and the cursors of its lists and searches."""
@@ -24,7 +28,12 @@ class Holdings:
 
 
 async def fill(
-    caller: Caller, word: str, work: Callable[[], Awaitable[None]], *, with_sources: bool = True
+    caller: Caller,
+    word: str,
+    work: Callable[[], Awaitable[None]],
+    *,
+    with_sources: bool = True,
+    lists: Sequence[str] = LISTS,
 ) -> Holdings:
     """Give the caller's tenant entries, an asset with chunks, searches and sources; all contain `word`."""
     parent = await caller.add(f"All about {word}", tags=[word, "harbour", "night"], external_id=word)
@@ -54,7 +63,7 @@ async def fill(
         "tenant_id": str(caller.tenant_id),
     }
     cursors = {"search": found["metadata"]["next_cursor"]}
-    for path in ("/knowledge/entries", "/knowledge/assets", "/knowledge/saved-searches", "/admin/audit"):
+    for path in lists:
         answer = await caller.get(path, params={"limit": 1})
         cursors[path] = answer.json()["next_cursor"]
     assert all(cursors.values()), cursors

@@ -16,6 +16,9 @@ import asyncpg
 from tests.fixtures.database.cluster import Connection
 
 ROLE = "kb_service"
+SERVICE = "{*,everyone}"
+"""The principals of the service itself: the policies on readers are probed in `tests/isolation/readers`."""
+
 COMMANDS = ("select", "insert", "update", "give away", "delete")
 SETTINGS = ("own", "other", "none")
 
@@ -157,7 +160,8 @@ async def _try(
         if command == "insert":
             row = await _take_row(superuser, relation, target, remove=allowed == target and may)
         await superuser.execute(
-            f"select set_config('app.current_tenant', '{allowed or ''}', true); set local role {ROLE}"
+            f"select set_config('app.current_tenant', '{allowed or ''}', true);"
+            f" set local app.current_principals = '{SERVICE}'; set local role {ROLE}"
         )
         outcome = await _run(superuser, relation, command, row, allowed, target, other, truth)
     except asyncpg.InsufficientPrivilegeError as error:
@@ -200,6 +204,7 @@ async def _take_row(superuser: Connection, relation: Relation, owner: UUID, *, r
     if remove and row is not None:
         # Dependent rows are removed as the owner of the tables, which the policies bind.
         await superuser.execute("select set_config('app.current_tenant', $1, true)", str(owner))
+        await superuser.execute(f"set local app.current_principals = '{SERVICE}'")
         await superuser.execute(f"delete from {relation.name} t where to_jsonb(t) = $1::jsonb", row)
     return row
 

@@ -12,6 +12,7 @@ HEADERS = (
     "Authorization",
     "Content-Type",
     "If-Match",
+    "X-KB-Access",
     "X-Request-ID",
     "Mcp-Protocol-Version",
     "Mcp-Session-Id",

@@ -15,7 +15,11 @@ from app.errors import ConfigurationError
 LOOKS = 3
 """How often a node of a cluster is checked before its faults count: those that a move of shards causes end with it."""
 
-SQL = {**load_statements(__name__), **load_statements("app.db.schema.privileges")}
+SQL = {
+    **load_statements(__name__),
+    **load_statements("app.db.schema.privileges"),
+    **load_statements("app.db.schema.readers"),
+}
 
 
 async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fault]:

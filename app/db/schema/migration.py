@@ -22,11 +22,13 @@ EACH_TENANT = """
     declare tenant uuid;
     begin
       perform set_config('citus.propagate_set_commands', 'local', true);
+      set local app.current_principals = '{*,everyone}';
       for tenant in select id from tenants loop
         execute format('set local app.current_tenant = %L', tenant);
         STATEMENT;
       end loop;
       set local app.current_tenant = '';
+      set local app.current_principals = '';
     end $$;
 """
 CITUS = "citus"

@@ -11,9 +11,11 @@ from uuid import UUID
 
 from app.concurrency.turns import Turns
 from app.db.database import Database
+from app.db.principals import acting_for_service
 from app.db.queries.tenants import records, statistics, usage
 from app.db.queries.tenants import tenants as db
 from app.db.rows import Position
+from app.db.session import TenantSession
 from app.errors import InvalidInput, RateLimited
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.tenants.directory import Tenant, TenantDirectory
@@ -120,7 +122,7 @@ class PlatformService:
             if reader is not None:
                 async with self._database.platform_session() as session:
                     await db.note_action(session, reader, "tenant.health", tenant_id)
-            async with self._database.tenant_session(tenant_id) as session:
+            async with self._counting(tenant_id) as session:
                 stored = await usage.fetch_stored(session)
                 tokens = await usage.fetch_tokens(session)
                 kept = {record.name: record.rows for record in await records.count_records(session)}
@@ -161,8 +163,15 @@ class PlatformService:
         finally:
             self._turns.release(reader)
 
+    @asynccontextmanager
+    async def _counting(self, tenant_id: UUID) -> AsyncIterator[TenantSession]:
+        """A session for the numbers of a tenant, which count everything."""
+        with acting_for_service():
+            async with self._database.tenant_session(tenant_id) as session:
+                yield session
+
     async def _health(self, tenant: Tenant) -> TenantHealth | None:
-        async with self._database.tenant_session(tenant.id) as session:
+        async with self._counting(tenant.id) as session:
             row = await statistics.health(session)
         if row is None:  # deleted since the list was read
             return None

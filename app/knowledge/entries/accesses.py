@@ -10,6 +10,7 @@ from uuid import UUID
 
 from app.concurrency.background import start_background
 from app.db.database import Database
+from app.db.principals import SERVICE, act_as
 from app.db.queries.search import hits as db
 from app.errors import DatabaseUnavailable, TenantNotFound
 
@@ -53,6 +54,7 @@ class AccessCounter:
             await asyncio.wait_for(self.flush(), 5)
 
     async def _write(self) -> None:
+        act_as(SERVICE)
         while self._noted:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wanted.wait(), LINGER)

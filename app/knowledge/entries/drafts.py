@@ -9,6 +9,9 @@ from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
+from app.db.database import Database
+from app.db.principals import SERVICE, current_principals
+from app.db.queries.knowledge import entries as db
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.entry import MAX_CONTENT, NULLABLE, RULES, content_hash
 from app.knowledge.quarantine.flagging import with_flags
@@ -47,18 +50,21 @@ class EntryDraft:
     superseded_by_id: UUID | Unset | None = UNSET
     is_verified: bool | Unset = UNSET
     external_id: str | Unset | None = UNSET
+    readers: Sequence[str] | Unset | None = UNSET
 
     def given(self) -> dict[str, Any]:
         """The fields that are set."""
         return {name: value for name in FIELDS if (value := getattr(self, name)) is not UNSET}
 
     @property
-    def key(self) -> tuple[str | None, bytes]:
-        """The identity of a new entry: its external_id, else the hash of its content."""
+    def key(self) -> db.EntryKey:
+        """The identity of a new entry: its external_id, else the hash of its content; among those with its readers."""
+        given = not isinstance(self.readers, Unset)
+        readers = None if isinstance(self.readers, Unset) or self.readers is None else tuple(self.readers)
         if isinstance(self.external_id, str):
-            return self.external_id, b""
+            return db.EntryKey(self.external_id, b"", readers, given)
         assert isinstance(self.content, str)
-        return None, content_hash(self.content)
+        return db.EntryKey(None, content_hash(self.content), readers, given)
 
     def references(self) -> list[tuple[str, UUID]]:
         """The ids of other entries that the draft contains, each with its field."""
@@ -91,6 +97,7 @@ DEFAULTS: Final = EntryDraft(
     superseded_by_id=None,
     is_verified=False,
     external_id=None,
+    readers=None,
 )
 """What the unset fields of a new entry are; its content has no default, and its language is detected."""
 
@@ -117,6 +124,8 @@ def check_draft(draft: EntryDraft) -> EntryDraft:
     for name in ("tags", "roles", "source_ids"):
         if name in given:
             given[name] = list(dict.fromkeys(given[name]))
+    if given.get("readers") is not None:
+        given["readers"] = own_readers(given["readers"])
     if "metadata" in given:  # only the service sets flags
         given["metadata"] = with_flags(given["metadata"], ())
     if given.get("expires_at") is not None:  # Postgres refuses offsets beyond 16 hours
@@ -133,3 +142,19 @@ def check_new_draft(draft: EntryDraft) -> EntryDraft:
     if checked.content is UNSET:
         raise InvalidInput.of("content", f"is required, 1 to {MAX_CONTENT} characters")
     return replace(checked, external_id=UNSET) if checked.external_id is None else checked
+
+
+def own_readers(readers: Sequence[str]) -> list[str]:
+    """The list in the order of the database. Raises InvalidInput unless the caller is one of the readers itself."""
+    current = set(current_principals())
+    if current != set(SERVICE) and current.isdisjoint(readers):
+        raise InvalidInput.of("readers", "must contain you or one of your groups, who would not see it again")
+    return sorted(set(readers))
+
+
+def require_one_server(database: Database, readers: Sequence[str] | Unset | None) -> None:
+    """Raise InvalidInput for readers in a cluster of Citus, whose tables have no policies on them."""
+    if database.nodes is not None and not isinstance(readers, Unset) and readers is not None:
+        raise InvalidInput.of(
+            "readers", "must be null: a cluster of Citus has no permissions inside a tenant"
+        )

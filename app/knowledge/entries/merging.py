@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from app.db.queries.knowledge import entries as db
-from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
+from app.db.queries.knowledge.entries import Entry, EntryKey, LockedEntry, WrittenEntry
 from app.db.session import TenantSession
-from app.errors import FieldError, InvalidInput, PartOfAsset
+from app.errors import (
+    EntryExists,
+    EntryNotFound,
+    FieldError,
+    InvalidInput,
+    PartOfAsset,
+    PreconditionFailed,
+)
 from app.knowledge.entries.drafts import DEFAULTS, UNSET, EntryDraft, Unset
-from app.knowledge.entries.entry import PLACE
+from app.knowledge.entries.entry import PLACE, content_hash
 from app.knowledge.languages import detect
 from app.knowledge.quarantine.flagging import flags_of, with_flags
 
@@ -66,14 +73,30 @@ MAX_SUCCESSORS = 100
 
 
 async def find_unresolved(session: TenantSession, drafts: Mapping[int, EntryDraft]) -> dict[int, FieldError]:
-    """Find drafts that refer to entries which do not exist in the tenant, each with its first such field."""
+    """Find drafts that refer to entries which do not exist for the caller, or not for all readers of the draft.
+
+    Each with its first such field.
+    """
     wanted = {i for draft in drafts.values() for _, i in draft.references()}
-    missing = await db.find_missing(session, sorted(wanted)) if wanted else set()
-    return {
-        index: FieldError(fields[0], "there is no entry with this id")
-        for index, draft in drafts.items()
-        if (fields := [name for name, reference in draft.references() if reference in missing])
-    }
+    found = await db.find_readers(session, sorted(wanted)) if wanted else {}
+    errors: dict[int, FieldError] = {}
+    for index, draft in drafts.items():
+        for name, reference in draft.references():
+            if reference not in found:
+                errors.setdefault(index, FieldError(name, "there is no entry with this id"))
+            elif not _covers(found[reference], draft):
+                errors.setdefault(index, FieldError(name, LINK_OUTSIDE))
+    return errors
+
+
+LINK_OUTSIDE = "must be an entry that all readers of this one may read"
+
+
+def _covers(readers: Sequence[str] | None, draft: EntryDraft) -> bool:
+    """Whether a draft with readers of its own may link to an entry with these; the database checks the others."""
+    if readers is None or isinstance(draft.readers, Unset):
+        return True
+    return draft.readers is not None and set(draft.readers) <= set(readers)
 
 
 async def check_references(session: TenantSession, draft: EntryDraft, entry_id: UUID | None = None) -> None:
@@ -117,9 +140,10 @@ async def find_misreference(
 
 def change_of_chunk(stored: LockedEntry, draft: EntryDraft) -> EntryDraft:
     """The change of a chunk. Raises Conflict when it touches what the chunk has from its asset."""
-    if draft.given().keys() & {"content", "title", "entry_type", "external_id"}:
+    if draft.given().keys() & {"content", "title", "entry_type", "external_id", "readers"}:
         raise PartOfAsset(
-            "the entry is a chunk of an asset: change the asset's title, or upload a new version of it, instead"
+            "the entry is a chunk of an asset: change the asset's title or readers, or upload a new version of it,"
+            " instead"
         )
     if isinstance(draft.metadata, Unset):
         return draft
@@ -135,3 +159,34 @@ def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str
             f"the entry is a chunk of an asset: {', '.join(moved)} of its metadata cannot be changed"
         )
     return {**given, **place}
+
+
+async def find_existing(session: TenantSession, stored: Entry, draft: EntryDraft) -> EntryExists:
+    """The error for a change that would give the entry the identity of another one, with the id of that one."""
+    wanted = stored.readers if isinstance(draft.readers, Unset) else draft.readers
+    readers = None if wanted is None else tuple(wanted)
+    external_id = stored.external_id if isinstance(draft.external_id, Unset) else draft.external_id
+    keys: dict[str, EntryKey] = {}
+    if external_id is not None:
+        keys["external_id"] = EntryKey(external_id, b"", readers, given=True)
+    else:
+        content = stored.content if isinstance(draft.content, Unset) else draft.content
+        keys["content"] = EntryKey(None, content_hash(content), readers, given=True)
+    found = await db.find_same(session, list(keys.values()))
+    for place, name in enumerate(keys):
+        if (existing := found.get(place, stored.id)) != stored.id:
+            return EntryExists(f"another entry has the same {name}: {existing}", existing)
+    return EntryExists("another entry has the same content or external_id", None)
+
+
+async def lock_entry(
+    session: TenantSession, entry_id: UUID, if_version: int | Collection[int] | None
+) -> LockedEntry:
+    """Lock the entry. Raises EntryNotFound, and PreconditionFailed when its version is not one of those given."""
+    locked = (await db.lock_entries(session, [entry_id])).get(entry_id)
+    if locked is None:
+        raise EntryNotFound("there is no entry with this id")
+    versions = (if_version,) if isinstance(if_version, int) else if_version
+    if versions is not None and locked.version not in versions:
+        raise PreconditionFailed("the entry has changed since it was read")
+    return locked

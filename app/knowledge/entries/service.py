@@ -11,29 +11,36 @@ import asyncpg
 
 from app.db.database import Database
 from app.db.queries.knowledge import entries as db
-from app.db.queries.knowledge.entries import Entry, LockedEntry
+from app.db.queries.knowledge.entries import Entry
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import (
     ConcurrentWrites,
-    EntryExists,
     EntryNotFound,
     InvalidInput,
     PartOfAsset,
-    PreconditionFailed,
     Quarantined,
 )
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.accesses import AccessCounter
-from app.knowledge.entries.drafts import UNSET, EntryDraft, check_draft, check_new_draft
+from app.knowledge.entries.drafts import (
+    UNSET,
+    EntryDraft,
+    check_draft,
+    check_new_draft,
+    require_one_server,
+)
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.entries.entry import MAX_BULK, content_hash
+from app.knowledge.entries.entry import MAX_BULK
 from app.knowledge.entries.merging import (
+    LINK_OUTSIDE,
     change_of_chunk,
     check_references,
+    find_existing,
     find_unresolved,
     growth,
     hold_successions,
+    lock_entry,
     merge,
 )
 from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result, note_writes
@@ -43,6 +50,9 @@ from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room
 from app.knowledge.vocabulary import EntrySort, Source, SuspiciousContent
+
+LINKS = "links_within_readers"
+"""The constraint of the database on links, which names no table."""
 
 
 class EntryService:
@@ -76,6 +86,7 @@ class EntryService:
         Raises InvalidInput, Conflict, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
         draft = check_new_draft(draft)
+        require_one_server(self._database, draft.readers)
         tenant = await self._tenants.context(tenant_id)
         async with self._writing(tenant_id) as session:
             room = await find_room(session, tenant)
@@ -90,6 +101,8 @@ class EntryService:
             )
             await note_writes(session, actor, [result])
         assert result.id is not None
+        if draft.readers is not UNSET:
+            self._tenants.forget(tenant_id)  # it may use permissions from now on
         if result.status != "unchanged":
             await self._embedder.embed_soon(tenant_id, [result.id], EMBEDDING_WAIT)
         return await self.get(tenant_id, result.id), result.status == "created"
@@ -109,6 +122,7 @@ class EntryService:
         for index, item in enumerate(items):
             try:
                 drafts[index] = check_new_draft(item)
+                require_one_server(self._database, item.readers)
             except InvalidInput as error:
                 results[index] = BulkResult(index, None, "failed", str(error))
         tenant = await self._tenants.context(tenant_id)
@@ -123,6 +137,8 @@ class EntryService:
                 )
                 results.update((result.index, result) for result in written)
             await note_writes(session, actor, list(results.values()))
+        if any(draft.readers is not UNSET for draft in items):
+            self._tenants.forget(tenant_id)
         self._jobs.wake()
         return [results[index] for index in range(len(items))]
 
@@ -201,6 +217,7 @@ class EntryService:
         of a chunk.
         """
         draft = check_draft(draft)
+        require_one_server(self._database, draft.readers)
         grows = draft.content is not UNSET or draft.title is not UNSET
         tenant = await self._tenants.context(tenant_id)
         async with self._trail.attempt(tenant_id, actor, "entry.update", [entry_id]):
@@ -214,7 +231,11 @@ class EntryService:
                         fields = {"fields": sorted(draft.given())}
                         await audit.write_audit(session, actor, "entry.update", [entry_id], fields)
             except asyncpg.UniqueViolationError as error:
-                raise await self._find_existing(tenant_id, entry_id, draft) from error
+                stored = await self.get(tenant_id, entry_id)
+                async with self._database.tenant_session(tenant_id) as session:
+                    raise await find_existing(session, stored, draft) from error
+        if draft.readers is not UNSET:
+            self._tenants.forget(tenant_id)
         if changed:
             await self._embedder.embed_soon(tenant_id, [entry_id], EMBEDDING_WAIT)
         return await self.get(tenant_id, entry_id)
@@ -232,7 +253,7 @@ class EntryService:
             self._trail.attempt(tenant_id, actor, "entry.delete", [entry_id]),
             self._database.tenant_session(tenant_id) as session,
         ):
-            locked = await _lock_entry(session, entry_id, if_version)
+            locked = await lock_entry(session, entry_id, if_version)
             if locked.asset_id is not None:
                 raise PartOfAsset("the entry is a chunk of an asset: delete the asset instead")
             await db.delete_entry(session, entry_id)
@@ -246,22 +267,12 @@ class EntryService:
                 yield session
         except asyncpg.ForeignKeyViolationError as error:
             raise ConcurrentWrites("an entry that is referred to has just been deleted; try again") from error
-
-    async def _find_existing(self, tenant_id: UUID, entry_id: UUID, draft: EntryDraft) -> EntryExists:
-        """The error for a change that would give the entry the identity of another one, with the id of that one."""
-        keys: dict[str, tuple[str | None, bytes]] = {}
-        if isinstance(draft.external_id, str):
-            keys["external_id"] = (draft.external_id, b"")
-        if isinstance(draft.content, str):
-            keys["content"] = (None, content_hash(draft.content))
-        elif draft.external_id is None:  # without an external_id, the entry's own content identifies it
-            keys["content"] = (None, content_hash((await self.get(tenant_id, entry_id)).content))
-        async with self._database.tenant_session(tenant_id) as session:
-            found = await db.find_same(session, list(keys.values()))
-        for place, name in enumerate(keys):
-            if (existing := found.get(place, entry_id)) != entry_id:
-                return EntryExists(f"another entry has the same {name}: {existing}", existing)
-        return EntryExists("another entry has the same content or external_id", None)
+        except asyncpg.CheckViolationError as error:
+            if error.constraint_name != LINKS:
+                raise
+            raise InvalidInput.of(
+                "readers", f"parent_id, source_ids and superseded_by_id {LINK_OUTSIDE}"
+            ) from None
 
     async def _change(
         self,
@@ -274,7 +285,7 @@ class EntryService:
     ) -> bool:
         """Change one entry; return whether anything differed. Raises as `change` does."""
         await hold_successions(session, [draft])
-        stored = await _lock_entry(session, entry_id, if_version)
+        stored = await lock_entry(session, entry_id, if_version)
         await check_references(session, draft, entry_id)
         if stored.asset_id is not None:
             draft = change_of_chunk(stored, draft)
@@ -283,16 +294,3 @@ class EntryService:
         wanted = merge(stored, draft)
         await self._writer.save(session, {entry_id: stored}, {entry_id: wanted}, policy)
         return wanted != stored
-
-
-async def _lock_entry(
-    session: TenantSession, entry_id: UUID, if_version: int | Collection[int] | None
-) -> LockedEntry:
-    """Lock the entry. Raises EntryNotFound, and PreconditionFailed when its version is not one of those given."""
-    locked = (await db.lock_entries(session, [entry_id])).get(entry_id)
-    if locked is None:
-        raise EntryNotFound("there is no entry with this id")
-    versions = (if_version,) if isinstance(if_version, int) else if_version
-    if versions is not None and locked.version not in versions:
-        raise PreconditionFailed("the entry has changed since it was read")
-    return locked

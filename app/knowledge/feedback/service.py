@@ -79,7 +79,8 @@ class FeedbackService:
         A relevant hit counts as read.
 
         The query is stored with it only if the tenant keeps queries. Raises SearchNotFound (also for another caller's
-        search), InvalidInput for an entry that the search did not find, EntryNotFound for a deleted entry.
+        search), InvalidInput for an entry that the search did not find, EntryNotFound for an entry that was deleted, or
+        that the caller may not read any more.
         """
         async with self._trail.attempt(tenant_id, subject, "feedback.write", [search_id, entry_id]):
             kept = await self._journal.find(tenant_id, search_id)
@@ -95,7 +96,7 @@ class FeedbackService:
                     at = await db.put_feedback(session, search_id, entry_id, subject, relevant, query)
                     detail = {"relevant": relevant}
                     await audit.write_audit(session, subject, "feedback.write", [search_id, entry_id], detail)
-            except asyncpg.ForeignKeyViolationError:
+            except (asyncpg.ForeignKeyViolationError, asyncpg.InsufficientPrivilegeError):
                 raise EntryNotFound("the entry no longer exists") from None
         if relevant:
             self._accesses.note(tenant_id, entry_id)

@@ -22,7 +22,7 @@ from app.errors import (
     TooLarge,
 )
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import UNSET
+from app.knowledge.entries.drafts import UNSET, require_one_server
 from app.knowledge.ingestion.changes import AssetDraft, require_version, write_change
 from app.knowledge.ingestion.uploads import Upload as Upload
 from app.knowledge.ingestion.uploads import check_upload
@@ -69,14 +69,15 @@ class AssetService:
         Raises InvalidInput, TooLarge, UnsupportedMediaType, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
         new, draft = self.check(upload)
+        require_one_server(self._database, draft.readers)
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
             for _ in range(5):
-                same_id = await db.find_same_id(session, new.external_id, new.sha256)
+                same_id = await db.find_same_id(session, new)
                 if same_id is not None:
                     await queue.hold_subject(session, "ingest_asset", str(same_id))
-                same = await db.find_same_asset(session, new.external_id, new.sha256)
+                same = await db.find_same_asset(session, new)
                 asset_id, work = await self.store(session, new, draft, same, room, actor)
                 if asset_id is not None:
                     break
@@ -84,6 +85,8 @@ class AssetService:
                 raise ConcurrentWrites("other requests are writing the same file; try again")
             # Read here: once the transaction has ended, another caller can delete the asset.
             stored = (await db.fetch_assets(session, [asset_id]))[asset_id]
+        if draft.readers is not UNSET:
+            self._tenants.forget(tenant_id)  # it may use permissions from now on
         self._jobs.wake()
         return stored, work
 
@@ -136,6 +139,7 @@ class AssetService:
         `if_version`.
         """
         draft = draft.checked()
+        require_one_server(self._database, draft.readers)
         tenant = await self._tenants.context(tenant_id)
         async with (
             self._trail.attempt(tenant_id, actor, "asset.update", [asset_id]),
@@ -150,6 +154,8 @@ class AssetService:
             if changed:
                 await _note_change(session, actor, asset_id, changed)
             now = (await db.fetch_assets(session, [asset_id]))[asset_id]
+        if draft.readers is not UNSET:
+            self._tenants.forget(tenant_id)
         self._jobs.wake()
         return now
 
@@ -267,7 +273,9 @@ class AssetService:
 
 def _inherit(new: NewAsset, merged: LockedAsset) -> NewAsset:
     """A new version with the fields that its asset has or gets."""
-    return replace(new, tags=merged.tags, roles=merged.roles, metadata=merged.metadata)
+    return replace(
+        new, tags=merged.tags, roles=merged.roles, metadata=merged.metadata, readers=merged.readers
+    )
 
 
 async def _note_change(session: TenantSession, actor: str, asset_id: UUID, fields: Sequence[str]) -> None:

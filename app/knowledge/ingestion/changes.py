@@ -11,12 +11,14 @@ from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge.assets import LockedAsset
 from app.db.queries.knowledge.chunks import ChunkChange, change_chunks
 from app.db.session import TenantSession
-from app.errors import PreconditionFailed
+from app.errors import InvalidInput, PreconditionFailed
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
 from app.knowledge.entries.entry import PLACE, inheritable
 from app.knowledge.quarantine.flagging import flag_chunks, screen_fields
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.quotas import Room
+
+CHANGEABLE = ("name", "title", "tags", "roles", "metadata", "readers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,23 +31,46 @@ class AssetDraft:
     tags: Sequence[str] | Unset = UNSET
     roles: Sequence[str] | Unset = UNSET
     metadata: Mapping[str, Any] | Unset = UNSET
+    readers: Sequence[str] | Unset | None = UNSET
 
     def checked(self) -> AssetDraft:
         """Validate and normalise the fields that are set. Raises InvalidInput with all bad fields."""
         valid = check_draft(
-            EntryDraft(title=self.title, tags=self.tags, roles=self.roles, metadata=self.metadata)
+            EntryDraft(
+                title=self.title,
+                tags=self.tags,
+                roles=self.roles,
+                metadata=self.metadata,
+                readers=self.readers,
+            )
         )
-        return AssetDraft(title=valid.title, tags=valid.tags, roles=valid.roles, metadata=valid.metadata)
+        return draft_of(valid)
 
     def merge(self, stored: LockedAsset) -> LockedAsset:
-        """Overwrite the stored fields with those that are set."""
+        """Overwrite the stored fields with those that are set. Raises InvalidInput for readers of a source's asset."""
+        if stored.source is not None and not isinstance(self.readers, Unset) and self.readers is not None:
+            raise InvalidInput.of(
+                "readers", "must be null for an asset of a source, which all callers may read"
+            )
         return replace(
             stored,
             title=stored.title if isinstance(self.title, Unset) else self.title,
             tags=stored.tags if isinstance(self.tags, Unset) else self.tags,
             roles=stored.roles if isinstance(self.roles, Unset) else self.roles,
             metadata=stored.metadata if isinstance(self.metadata, Unset) else self.metadata,
+            readers=stored.readers if isinstance(self.readers, Unset) else self.readers,
         )
+
+
+def draft_of(valid: EntryDraft) -> AssetDraft:
+    """The draft of an asset with the checked fields that it shares with an entry."""
+    return AssetDraft(
+        title=valid.title,
+        tags=valid.tags,
+        roles=valid.roles,
+        metadata=valid.metadata,
+        readers=valid.readers,
+    )
 
 
 def require_version(stored: LockedAsset, versions: Collection[int] | None) -> None:
@@ -63,9 +88,7 @@ async def write_change(
     flag stays until the asset is ingested again. Raises RateLimited when longer titles exceed the
     tenant's room.
     """
-    changed = [
-        n for n in ("name", "title", "tags", "roles", "metadata") if getattr(stored, n) != getattr(wanted, n)
-    ]
+    changed = [n for n in CHANGEABLE if getattr(stored, n) != getattr(wanted, n)]
     if not changed:
         return []
     await db.change_asset(session, wanted)

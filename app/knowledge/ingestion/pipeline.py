@@ -118,7 +118,7 @@ class Ingestion:
             rows, language = await asyncio.to_thread(cut)
             seen.set(chunks=len(rows))
         with span("embed", provider=tenant.model.provider, model=tenant.model.name) as seen:
-            passages, tokens, waiting = await self._embed(tenant, provider, rows, lease)
+            passages, tokens, waiting = await self._embed(tenant, provider, asset_id, rows, lease)
             seen.set(passages=len(passages), tokens=tokens)
 
         await lease.settle()
@@ -213,7 +213,12 @@ class Ingestion:
         return document
 
     async def _embed(
-        self, tenant: TenantContext, provider: EmbeddingProvider, rows: Sequence[ChunkRow], lease: Lease
+        self,
+        tenant: TenantContext,
+        provider: EmbeddingProvider,
+        asset_id: UUID,
+        rows: Sequence[ChunkRow],
+        lease: Lease,
     ) -> tuple[list[PassageVector], int, list[UUID]]:
         """Embed chunks; return the vectors, the tokens used, and the chunks that have to wait for their vectors.
 
@@ -222,7 +227,9 @@ class Ingestion:
         """
         known: dict[bytes, list[tuple[int, int, int, Any]]] = {}
         async with self._database.tenant_session(tenant.tenant_id) as session:
-            for k in await known_vectors(session, tenant.space.model_id, [r.text_hash for r in rows]):
+            for k in await known_vectors(
+                session, asset_id, tenant.space.model_id, [r.text_hash for r in rows]
+            ):
                 known.setdefault(k.text_hash, []).append((k.passage, k.char_start, k.char_end, k.vector))
             left = await tokens_left(session, tenant)
             unavailable = await queue.is_provider_paused(session)

@@ -11,7 +11,7 @@ from app.db.queries.knowledge.assets import NewAsset
 from app.documents.formats import detect_format
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
-from app.knowledge.ingestion.changes import AssetDraft
+from app.knowledge.ingestion.changes import AssetDraft, draft_of
 from app.knowledge.text import STORABLE, is_storable
 
 
@@ -26,6 +26,7 @@ class Upload:
     tags: Sequence[str] | Unset = UNSET
     roles: Sequence[str] | Unset = UNSET
     metadata: Mapping[str, Any] | Unset = UNSET
+    readers: Sequence[str] | Unset | None = UNSET
 
 
 def check_upload(upload: Upload) -> tuple[NewAsset, AssetDraft]:
@@ -35,7 +36,11 @@ def check_upload(upload: Upload) -> tuple[NewAsset, AssetDraft]:
     if not 1 <= len(name) <= 512 or not is_storable(name):
         raise InvalidInput([FieldError("file", f"needs a name of 1 to 512 characters, {STORABLE}")])
     given = EntryDraft(
-        tags=upload.tags, roles=upload.roles, metadata=upload.metadata, external_id=upload.external_id
+        tags=upload.tags,
+        roles=upload.roles,
+        metadata=upload.metadata,
+        external_id=upload.external_id,
+        readers=upload.readers,
     )
     valid = check_draft(given)
     kind = detect_format(upload.data, name, upload.declared_type)
@@ -48,5 +53,7 @@ def check_upload(upload: Upload) -> tuple[NewAsset, AssetDraft]:
         tags=() if isinstance(valid.tags, Unset) else valid.tags,
         roles=("all",) if isinstance(valid.roles, Unset) else valid.roles,
         metadata={} if isinstance(valid.metadata, Unset) else valid.metadata,
+        readers=None if isinstance(valid.readers, Unset) else valid.readers,
+        readers_given=not isinstance(valid.readers, Unset),
     )
-    return new, AssetDraft(tags=valid.tags, roles=valid.roles, metadata=valid.metadata)
+    return new, draft_of(valid)

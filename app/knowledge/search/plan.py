@@ -73,6 +73,13 @@ class Plan:
     keyword_budget: int
     rerank: bool
 
+    @property
+    def leaves_few(self) -> bool:
+        """Whether it is worth counting what the filter leaves: it filters, or few entries are there for all callers."""
+        tenant = self.tenant
+        hides_many = tenant.restricted and tenant.passages > self.exact_limit >= tenant.open_entries
+        return hides_many or not self.entry_filter.is_open
+
 
 def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefaults) -> Plan:
     """Resolve the settings of a search. Raises InvalidInput for values that the tenant's settings do not allow."""

@@ -15,7 +15,7 @@ import orjson
 from app.concurrency.stopwatch import current_stopwatch, run_stopwatch
 from app.db.database import Database
 from app.db.identifiers import new_id
-from app.db.queries.knowledge.entries import find_same
+from app.db.queries.knowledge.entries import EntryKey, find_same
 from app.db.queries.search.hits import fetch_verdict
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
@@ -293,7 +293,7 @@ class KnowledgeSearchService:
 
 
 async def _find_entry(session: TenantSession, external_id: str) -> UUID:
-    same = await find_same(session, [(external_id, b"")]) if is_storable(external_id) else {}
+    same = await find_same(session, [EntryKey(external_id, b"")]) if is_storable(external_id) else {}
     if not same:
         raise EntryNotFound("there is no entry with this external_id")
     return same[0]

@@ -20,6 +20,7 @@ from app.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
+from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.sources.manifest import CHECKED
@@ -50,6 +51,8 @@ class SourceUploads:
         external_id = upload.external_id
         if external_id is None:
             raise InvalidInput.of("external_id", "is required with source: an item of its manifest")
+        if upload.readers is not UNSET:
+            raise InvalidInput.of("readers", "must be absent with source: all callers may read its files")
         refusal: KnowledgeError | None = None
         tenant = await self._tenants.context(tenant_id)
         work, stored = False, None

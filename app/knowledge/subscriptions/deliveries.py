@@ -123,7 +123,7 @@ class DeliveryService:
             async with self._database.tenant_session(tenant_id) as session:
                 asked = await challenges.claim_handshakes(session, limit=AT_ONCE, lease=self._lease)
                 claimed = await db.claim_deliveries(session, each=EACH, limit=AT_ONCE, lease=self._lease)
-                found = await entries.fetch_entries(session, [d.entry_id for d in claimed])
+                found = await _fetch_readable(session, claimed)
                 due = await db.next_due(session)
             if not claimed and not asked:
                 return None if due is None else max(LEAST_PAUSE_SECONDS, due)
@@ -134,7 +134,7 @@ class DeliveryService:
             outcomes = await asyncio.gather(
                 *[self._handshakes.ask(tenant_id, handshake) for handshake in asked],
                 self._drop(tenant_id, overtaken),
-                *[self._deliver(tenant_id, delivery, found[delivery.entry_id]) for delivery in current],
+                *[self._deliver(tenant_id, delivery, found[delivery.id]) for delivery in current],
                 return_exceptions=True,
             )
             for outcome in outcomes:
@@ -212,14 +212,25 @@ class DeliveryService:
             )
 
 
+async def _fetch_readable(session: TenantSession, claimed: Sequence[Delivery]) -> dict[UUID, Entry]:
+    """The entries by the ids of their deliveries, if the owners may read them now."""
+    found: dict[UUID, Entry] = {}
+    for principals in {tuple(delivery.principals) for delivery in claimed}:
+        own = [delivery for delivery in claimed if tuple(delivery.principals) == principals]
+        async with session.acting_as(principals):
+            readable = await entries.fetch_entries(session, [delivery.entry_id for delivery in own])
+        found |= {d.id: readable[d.entry_id] for d in own if d.entry_id in readable}
+    return found
+
+
 def _split(claimed: Sequence[Delivery], found: Mapping[UUID, Entry]) -> tuple[list[Delivery], list[Delivery]]:
-    """Separate the deliveries to send from those whose entry has changed since, or is hidden."""
-    prints = {entry_id: fingerprint(entry) for entry_id, entry in found.items()}
+    """Separate the deliveries to send from those whose entry has changed since, or is hidden from the owner."""
+    prints = {delivery_id: fingerprint(entry) for delivery_id, entry in found.items()}
     current: list[Delivery] = []
     overtaken: list[Delivery] = []
     for delivery in claimed:
-        same = prints.get(delivery.entry_id) == delivery.fingerprint
-        is_current = same and not _is_hidden(found[delivery.entry_id], delivery)
+        same = prints.get(delivery.id) == delivery.fingerprint
+        is_current = same and not _is_hidden(found[delivery.id], delivery)
         (current if is_current else overtaken).append(delivery)
     return current, overtaken
 

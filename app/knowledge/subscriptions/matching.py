@@ -44,11 +44,12 @@ MATCHED_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A saved search to match entries against."""
+    """A saved search to match entries against, for an owner with these principals."""
 
     id: UUID
     request: Mapping[str, Any]
     plan: Plan
+    principals: Sequence[str]
 
     @property
     def by_meaning(self) -> bool:
@@ -105,7 +106,8 @@ class ChangeMatcher:
             found: dict[UUID, NewDelivery] = {}
             for search in standing:
                 vector = (vectors or {}).get(search.id)
-                rows = await self._find(session, tenant, search, [c.entry_id for c in changes], vector)
+                async with session.acting_as(search.principals):
+                    rows = await self._find(session, tenant, search, [c.entry_id for c in changes], vector)
                 found.update((d.id, d) for d in (describe_find(search.id, row) for row in rows))
             if found:
                 put = await outbox.put_deliveries(session, list(found.values()), MAX_WAITING)
@@ -137,7 +139,7 @@ class ChangeMatcher:
         try:
             query = read_request({**active.request, "limit": 1})
             plan = make_plan(query, tenant, self._defaults)
-            return Standing(active.saved_search_id, active.request, plan)
+            return Standing(active.saved_search_id, active.request, plan, active.principals)
         except InvalidInput as error:
             # For example, a query_embedding for a model that the tenant no longer uses.
             log.warning(

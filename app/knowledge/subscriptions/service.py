@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
@@ -14,6 +14,7 @@ import httpx
 
 from app.concurrency.background import start_background
 from app.db.database import Database
+from app.db.principals import SERVICE, act_as, current_principals, principals_of
 from app.db.queries.tenants import audit
 from app.db.queries.work import deliveries, handshakes
 from app.db.queries.work import saved_searches as searches
@@ -69,7 +70,7 @@ class SubscriptionService:
         self._allow_private = allow_private
         self._rights_last = rights_last
         self._clock = clock
-        self._noted: dict[tuple[UUID, str, bool], float] = {}
+        self._noted: dict[tuple[UUID, str, bool], tuple[float, tuple[str, ...]]] = {}
         self._notes: set[asyncio.Task[None]] = set()
 
     async def subscribe(
@@ -102,7 +103,13 @@ class SubscriptionService:
                 )
             new = saved_search_id not in await db.fetch_subscriptions(session, [saved_search_id])
             await db.put_subscription(
-                session, saved_search_id, url, self._sealer.seal(secret), self._rights_last, ASKED_AGAIN
+                session,
+                saved_search_id,
+                url,
+                self._sealer.seal(secret),
+                self._rights_last,
+                ASKED_AGAIN,
+                own_principals(owner),
             )
             await audit.write_audit(session, owner, "subscription.write", [saved_search_id], {})
             await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
@@ -167,20 +174,24 @@ class SubscriptionService:
             await db.forget_changes(session)
             await audit.write_audit(session, actor, "subscription.delete", [saved_search_id], {})
 
-    def note_caller(self, tenant_id: UUID, subject: str, *, reads: bool) -> None:
+    def note_caller(
+        self, tenant_id: UUID, subject: str, groups: Collection[str] = (), *, reads: bool
+    ) -> None:
         """Record that a caller has used a valid token: its subscriptions continue, or pause if it cannot read.
 
-        This does not delay the call: it is written in the background, at most once in NOTE_SECONDS.
+        This does not delay the call: it is written in the background, at most once in NOTE_SECONDS for the same groups.
         """
         now = self._clock()
         key = (tenant_id, subject, reads)
-        if self._noted.get(key, -NOTE_SECONDS) > now - NOTE_SECONDS:
+        principals = principals_of(subject, groups)
+        noted_at, noted = self._noted.get(key, (-NOTE_SECONDS, ()))
+        if noted_at > now - NOTE_SECONDS and noted == principals:
             return
         if len(self._noted) >= MAX_NOTED:
             self._noted.clear()
-        self._noted[key] = now
+        self._noted[key] = (now, principals)
         self._noted.pop((tenant_id, subject, not reads), None)
-        task = start_background(self._write_rights(*key))
+        task = start_background(self._write_rights(*key, principals))
         self._notes.add(task)
         task.add_done_callback(self._notes.discard)
 
@@ -188,11 +199,14 @@ class SubscriptionService:
         """Wait until all recorded rights are written."""
         await asyncio.gather(*self._notes)
 
-    async def _write_rights(self, tenant_id: UUID, subject: str, reads: bool) -> None:
+    async def _write_rights(
+        self, tenant_id: UUID, subject: str, reads: bool, principals: tuple[str, ...]
+    ) -> None:
+        act_as(SERVICE)
         try:
             async with self._database.tenant_session(tenant_id) as session:
                 lasts = self._rights_last if reads else timedelta(0)
-                owns = await db.set_rights(session, subject, lasts)
+                owns = await db.set_rights(session, subject, lasts, principals)
                 if owns and reads and (await deliveries.due_work(session)).deliveries:
                     await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
         except TenantNotFound:
@@ -204,3 +218,9 @@ class SubscriptionService:
                 type(error).__name__,
                 extra={"tenant_id": str(tenant_id)},
             )
+
+
+def own_principals(owner: str) -> tuple[str, ...]:
+    """The principals of the running work, if they are the owner's: those who see all subscribe as themselves."""
+    current, alone = current_principals(), principals_of(owner, ())
+    return current if set(alone) <= set(current) else alone

@@ -68,6 +68,8 @@ class TenantContext:
         allowed: the platform's limits for the tenant, without the tenant's own settings.
         revoked_tokens: ids of tokens that are refused.
         tokens_today: embedding tokens used today (UTC) when this was read.
+        restricted: whether it has or had entries or assets that not all its callers may read.
+        open_entries: number of entries that all its callers may read.
     """
 
     tenant_id: UUID
@@ -81,6 +83,8 @@ class TenantContext:
     allowed: Limits = field(default_factory=Limits)
     revoked_tokens: frozenset[str] = frozenset()
     tokens_today: int = 0
+    restricted: bool = False
+    open_entries: int = 0
 
 
 class TenantDirectory:
@@ -144,6 +148,8 @@ class TenantDirectory:
             allowed=allowed,
             revoked_tokens=frozenset(row.revoked_tokens),
             tokens_today=row.tokens_today,
+            restricted=row.restricted,
+            open_entries=row.open_entries,
         )
         if len(self._known) >= 10_000:
             self._known.clear()

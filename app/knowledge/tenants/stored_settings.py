@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from app.db.principals import SERVICE
 from app.db.queries.knowledge import versions
 from app.db.queries.search import feedback
 from app.db.queries.tenants import audit
@@ -75,7 +76,8 @@ async def store_settings(
         former = row.settings.get("keep_versions_days", 0)
         await versions.keep(session, former, settings.keep_versions_days)
     if row.settings.get("keep_query_text"):
-        await feedback.erase_queries(session)
+        async with session.acting_as(SERVICE):  # those of all callers
+            await feedback.erase_queries(session)
     return settings, changed
 
 

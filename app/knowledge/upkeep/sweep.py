@@ -6,6 +6,7 @@ import logging
 from uuid import UUID
 
 from app.db.database import Database
+from app.db.principals import acting_for_service
 from app.db.queries.knowledge import entries
 from app.db.queries.search import feedback, receipts
 from app.db.queries.tenants import audit, revocations, usage
@@ -56,7 +57,8 @@ class Sweep:
         """
         for tenant in await self._tenants.list_tenants():
             try:
-                await self._sweep_tenant(tenant.id)
+                with acting_for_service():
+                    await self._sweep_tenant(tenant.id)
             except TenantNotFound:
                 continue  # deleted since the list was read
             except DatabaseUnavailable as error:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.db.database import Database
+from app.db.principals import acting_for_service
 from app.db.queries.work import jobs as queue
 from app.db.queries.work.jobs import JobKind
 from app.db.server.server import Server
@@ -50,6 +51,10 @@ class Worker:
 
     async def run(self) -> None:
         """Run jobs until cancelled."""
+        with acting_for_service():
+            await self._run()
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(self.concurrency):
                 group.create_task(self._work(KINDS))
@@ -64,13 +69,16 @@ class Worker:
         if job is None:
             return False
         started = time.perf_counter()
-        with span(
-            f"job {job.kind}",
-            "consumer",
-            job_id=str(job.id),
-            tenant_id=str(job.tenant_id),
-            attempt=job.attempts,
-        ) as seen:
+        with (
+            acting_for_service(),
+            span(
+                f"job {job.kind}",
+                "consumer",
+                job_id=str(job.id),
+                tenant_id=str(job.tenant_id),
+                attempt=job.attempts,
+            ) as seen,
+        ):
             turn = await self.runner.run(job)
             seen.set(outcome=turn.ended)
             if turn.ended == "failed":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
 from typing import Any, TypeAlias, cast
 
-from fastapi import Request
+from fastapi import Request, Response
 
 from app.errors import InvalidInput, UnsupportedMediaType
 from app.knowledge.text import load_json
@@ -35,6 +35,8 @@ _LONG_NUMBER = b"0" * 1_000  # the time to read a number grows with the square o
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
+
+Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 
 Scan: TypeAlias = Callable[[str, int], tuple[Any, int]]
 """Reads the value at a position of a text; returns it and its end."""
@@ -221,3 +223,14 @@ def read_metadata(text: str | None) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput.of("metadata", "must be a JSON object")
     return value
+
+
+def refuse_body(handle: Handler) -> Handler:
+    """The handler of a POST without fields: its body is empty, or an empty object. Raises InvalidInput."""
+
+    async def without_body(request: Request) -> Response:
+        if (await request.body()).strip() not in (b"", b"{}"):
+            raise InvalidInput.of("body", "must be empty: this path has no fields")
+        return await handle(request)
+
+    return without_body

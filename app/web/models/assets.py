@@ -8,9 +8,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.knowledge.entries.entry import MAX_ROLES, MAX_TAG, MAX_TAGS, MAX_TITLE
+from app.knowledge.entries.entry import MAX_READERS, MAX_ROLES, MAX_TAG, MAX_TAGS, MAX_TITLE
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.vocabulary import Audience
+from app.web.models.entries import Reader
 from app.web.models.requests import RequestBody
 
 
@@ -34,6 +35,9 @@ class AssetModel(BaseModel):
     tags: list[str]
     roles: list[Audience]
     metadata: dict[str, Any]
+    readers: list[str] | None = Field(
+        description="Who may read the asset and its chunks; null: all readers of the tenant."
+    )
     status: Literal["pending", "processing", "indexed", "failed"]
     error: str | None
     progress: float
@@ -77,6 +81,14 @@ class AssetPatch(RequestBody):
     metadata: dict[str, Any] = Field(
         default_factory=dict,
         description="Replaces the metadata of the asset and its chunks; a chunk keeps its position.",
+    )
+
+    readers: list[Reader] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_READERS,
+        description="Who may read the asset and its chunks, from the answer on; you are one of them. Null: all readers of"
+        " the tenant.",
     )
 
     def draft(self) -> AssetDraft:

@@ -13,6 +13,7 @@ from app.knowledge.entries.entry import (
     MAX_BULK,
     MAX_CONTENT,
     MAX_EXTERNAL_ID,
+    MAX_READERS,
     MAX_ROLES,
     MAX_SOURCES,
     MAX_TAG,
@@ -22,6 +23,8 @@ from app.knowledge.entries.entry import (
 from app.knowledge.languages import LANGUAGES
 from app.knowledge.vocabulary import Audience, EntryType, Relationship, Scope, WritableType
 from app.web.models.requests import Moment, RequestBody
+
+Reader = Annotated[str, Field(pattern=r"^(group|user):", min_length=6, max_length=264)]
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
@@ -89,6 +92,14 @@ class EntryFields(RequestBody):
         max_length=MAX_EXTERNAL_ID,
         description="Your own id; writing with the same id again updates this entry. Null in a new entry"
         " means no id, and in a patch removes the id.",
+    )
+    readers: list[Reader] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_READERS,
+        description="Who may read the entry: groups of the tokens and users, of which you are one. Null: everybody in"
+        " the tenant. New entries: null.",
+        examples=[["group:finance", "user:jane"]],
     )
 
     def draft(self) -> EntryDraft:
@@ -180,6 +191,7 @@ class EntryModel(BaseModel):
     language: str
     expires_at: datetime | None
     external_id: str | None
+    readers: list[str] | None = Field(description="Who may read the entry; null: all readers of the tenant.")
     quarantined: bool = Field(
         description="Whether searches do not find the entry because of its flags, until an admin releases it."
     )

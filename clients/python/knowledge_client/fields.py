@@ -86,6 +86,7 @@ class EntryFields(TypedDict, total=False):
     superseded_by_id: Id | None
     is_verified: bool
     external_id: str | None
+    readers: Sequence[str] | None
 
 
 class NewEntry(EntryFields):

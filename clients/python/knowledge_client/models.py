@@ -38,6 +38,7 @@ class Entry(_Knowledge):
 
     language: str
     expires_at: datetime | None
+    readers: list[str] | None
     quarantined: bool
     embedding_status: str
     version: int
@@ -184,6 +185,7 @@ class Asset(Answer):
     tags: list[str]
     roles: list[str]
     metadata: dict[str, Any]
+    readers: list[str] | None
     status: str
     error: str | None
     progress: float

@@ -40,6 +40,7 @@ class Asset:
     tags: Sequence[str]
     roles: Sequence[str]
     metadata: Mapping[str, Any]
+    readers: Sequence[str] | None
     status: str
     error: str | None
     progress: float
@@ -66,6 +67,8 @@ class LockedAsset:
     tags: Sequence[str]
     roles: Sequence[str]
     metadata: Mapping[str, Any]
+    readers: Sequence[str] | None
+    source: str | None
     version: int
 
     @property
@@ -146,6 +149,8 @@ class NewAsset:
     roles: Sequence[str]
     metadata: Mapping[str, Any]
     source: str | None = None
+    readers: Sequence[str] | None = None
+    readers_given: bool = False
 
     def as_parameters(self) -> dict[str, Any]:
         """The columns that a new asset and a new version share."""
@@ -158,22 +163,25 @@ class NewAsset:
             "tags": list(self.tags),
             "roles": list(self.roles),
             "metadata": orjson.dumps(dict(self.metadata)).decode(),
+            "readers": None if self.readers is None else list(self.readers),
         }
 
 
-async def find_same_asset(
-    session: TenantSession, external_id: str | None, sha256: bytes
-) -> LockedAsset | None:
+async def find_same_asset(session: TenantSession, new: NewAsset) -> LockedAsset | None:
     """The asset with the external_id or, without one, with the same bytes; locked. Those of sources do not count."""
-    return await session.fetch_one_as(LockedAsset, SQL["find_same"], external_id=external_id, sha256=sha256)
+    return await session.fetch_one_as(LockedAsset, SQL["find_same"], **_identity_of(new))
 
 
-async def find_same_id(session: TenantSession, external_id: str | None, sha256: bytes) -> UUID | None:
+async def find_same_id(session: TenantSession, new: NewAsset) -> UUID | None:
     """The id of that asset, which is not locked."""
-    found: UUID | None = await session.fetch_value(
-        SQL["find_same_id"], external_id=external_id, sha256=sha256
-    )
+    found: UUID | None = await session.fetch_value(SQL["find_same_id"], **_identity_of(new))
     return found
+
+
+def _identity_of(new: NewAsset) -> dict[str, Any]:
+    readers = None if new.readers is None else list(new.readers)
+    given = {"readers": readers, "given": new.readers_given}
+    return {"external_id": new.external_id, "sha256": new.sha256, **given}
 
 
 async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:
@@ -208,6 +216,7 @@ async def change_asset(session: TenantSession, asset: LockedAsset) -> None:
         roles=list(asset.roles),
         metadata=orjson.dumps(dict(asset.metadata)).decode(),
         title=asset.title,
+        readers=None if asset.readers is None else list(asset.readers),
     )
 
 

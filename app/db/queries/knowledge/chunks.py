@@ -98,11 +98,15 @@ async def insert_vectors(session: TenantSession, model_id: int, vectors: Sequenc
 
 
 async def known_vectors(
-    session: TenantSession, model_id: int, text_hashes: Sequence[bytes]
+    session: TenantSession, asset_id: UUID, model_id: int, text_hashes: Sequence[bytes]
 ) -> list[KnownVector]:
-    """Existing vectors of the tenant for these texts, by passage."""
+    """Existing vectors for these texts, by passage: of entries that all callers may read, or the asset's readers."""
     return await session.fetch_as(
-        KnownVector, SQL["known_vectors"], model_id=model_id, text_hashes=list(text_hashes)
+        KnownVector,
+        SQL["known_vectors"],
+        asset_id=asset_id,
+        model_id=model_id,
+        text_hashes=list(text_hashes),
     )
 
 

@@ -72,4 +72,6 @@ delete from pending_embeddings p
 select distinct on (k.text_hash, k.passage) k.text_hash, k.passage, k.char_start, k.char_end, k.embedding as vector
   from embeddings k
  where k.tenant_id = :tenant_id and k.model_id = :model_id and k.text_hash = any (:text_hashes::bytea[])
+   and (k.readers is null
+        or k.readers = (select a.readers from assets a where a.tenant_id = :tenant_id and a.id = :asset_id))
  order by k.text_hash, k.passage;

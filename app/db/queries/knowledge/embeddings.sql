@@ -9,9 +9,10 @@ on conflict do nothing;
 delete from embeddings where tenant_id = :tenant_id and entry_id = any (:ids::uuid[]);
 
 -- name: copy_known
--- Vectors of a text that the tenant has embedded before are copied, not recomputed. Locks as in `store`.
+-- Vectors of a text that the tenant has embedded before are copied, not recomputed; of another entry with readers only if they
+-- are the same: otherwise the time would tell of its text. Locks as in `store`.
 with wanted as (
-  select p.entry_id, p.model_id, e.text_hash
+  select p.entry_id, p.model_id, e.text_hash, e.readers
     from pending_embeddings p join entries e on e.tenant_id = p.tenant_id and e.id = p.entry_id
    where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = any (:ids::uuid[])
    order by e.id for share of e
@@ -20,6 +21,7 @@ with wanted as (
     from wanted w cross join lateral (
       select k.entry_id from embeddings k
        where k.tenant_id = :tenant_id and k.text_hash = w.text_hash and k.model_id = w.model_id
+         and (k.readers is null or k.readers = w.readers)
        limit 1) source
 ), state as materialized (
   select v.index_state <> 'none' as in_index

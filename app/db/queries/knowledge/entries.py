@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -40,6 +40,7 @@ class Entry:
     language: str
     expires_at: datetime | None
     external_id: str | None
+    readers: Sequence[str] | None
     quarantined: bool
     embedding_status: str
     version: int
@@ -67,6 +68,16 @@ class WrittenEntry:
     superseded_by_id: UUID | None
     is_verified: bool
     external_id: str | None
+    readers: Sequence[str] | None
+
+
+class EntryKey(NamedTuple):
+    """What identifies an entry among those with the same readers, or with any if they are not `given`."""
+
+    external_id: str | None
+    content_hash: bytes
+    readers: tuple[str, ...] | None = None
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +144,22 @@ async def list_entries(
     )
 
 
-async def find_same(session: TenantSession, keys: Sequence[tuple[str | None, bytes]]) -> dict[int, UUID]:
-    """For each (external_id, content hash): the existing entry that it duplicates, by position."""
+async def find_same(session: TenantSession, keys: Sequence[EntryKey]) -> dict[int, UUID]:
+    """For each key: the existing entry that it duplicates, by position."""
     rows = await session.fetch(
         SQL["find_same"],
-        external_ids=[external_id for external_id, _ in keys],
-        content_hashes=[content_hash for _, content_hash in keys],
+        external_ids=[key.external_id for key in keys],
+        content_hashes=[key.content_hash for key in keys],
+        readers=[None if key.readers is None else orjson.dumps(key.readers).decode() for key in keys],
+        given=[key.given for key in keys],
     )
     return {row["place"] - 1: row["id"] for row in rows}
 
 
-async def find_missing(session: TenantSession, ids: Sequence[UUID]) -> set[UUID]:
-    """The ids among these that no entry of the tenant has."""
-    rows = await session.fetch(SQL["missing"], ids=list(ids))
-    return {row["id"] for row in rows}
+async def find_readers(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Sequence[str] | None]:
+    """The readers of those of the entries that exist for the caller."""
+    rows = await session.fetch(SQL["readers"], ids=list(ids))
+    return {row["id"]: row["readers"] for row in rows}
 
 
 async def lock_successions(session: TenantSession) -> None:

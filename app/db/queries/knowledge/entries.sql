@@ -3,7 +3,7 @@
 -- name: fetch
 select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
        e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.metadata, e.language,
-       e.expires_at, e.external_id, e.quarantined,
+       e.expires_at, e.external_id, e.readers, e.quarantined,
        case when exists (select from pending_embeddings p
                            join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
                           where p.tenant_id = :tenant_id and p.entry_id = e.id)
@@ -15,8 +15,8 @@ select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.
 -- name: lock
 -- The fields that callers write, the version, and the asset.
 select e.id, e.content, e.entry_type, e.title, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
-       e.metadata, e.language, e.expires_at, e.superseded_by_id, e.is_verified, e.external_id, e.version, e.asset_id,
-       e.quarantined
+       e.metadata, e.language, e.expires_at, e.superseded_by_id, e.is_verified, e.external_id, e.readers, e.version,
+       e.asset_id, e.quarantined
   from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
 
 -- name: list
@@ -42,26 +42,31 @@ select p.key, p.id, b.bytes
  order by p.key {direction}, p.id {direction};
 
 -- name: find_same
--- The entry that each draft duplicates: the one with its external_id or, for a draft without one, with its content.
+-- The entry that each draft duplicates: the one with its external_id or, for a draft without one, with its content. Of several
+-- with the external_id the one with the draft's readers is first; the same content with other readers is another entry.
 select d.place, same.id
-  from unnest(:external_ids::text[], :content_hashes::bytea[]) with ordinality d (external_id, content_hash, place)
+  from unnest(:external_ids::text[], :content_hashes::bytea[], :readers::jsonb[], :given::boolean[])
+         with ordinality d (external_id, content_hash, readers, given, place)
  cross join lateral (
    (select e.id from entries e
-     where d.external_id is not null and e.tenant_id = :tenant_id and e.external_id = d.external_id)
+     where d.external_id is not null and e.tenant_id = :tenant_id and e.external_id = d.external_id
+     order by coalesce(to_jsonb(e.readers), 'null') = coalesce(d.readers, 'null') desc, e.created_at, e.id)
    union all
    (select e.id from entries e
      where d.external_id is null and e.tenant_id = :tenant_id and e.content_hash = d.content_hash
-       and e.external_id is null and e.asset_id is null)
+       and e.external_id is null and e.asset_id is null
+       and (not d.given or coalesce(to_jsonb(e.readers), 'null') = coalesce(d.readers, 'null'))
+     order by e.readers is not null, e.created_at, e.id)
    union all
    (select e.id from entries e
      where d.external_id is null and e.tenant_id = :tenant_id and e.content_hash = d.content_hash
        and e.external_id is not null
-     order by e.created_at, e.id)
+       and (not d.given or coalesce(to_jsonb(e.readers), 'null') = coalesce(d.readers, 'null'))
+     order by e.readers is not null, e.created_at, e.id)
    limit 1) same;
 
--- name: missing
-select distinct i.id from unnest(:ids::uuid[]) i (id)
- where not exists (select from entries e where e.tenant_id = :tenant_id and e.id = i.id);
+-- name: readers
+select e.id, e.readers from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
 
 -- name: lock_successions
 -- Until the transaction ends, other transactions of the tenant that supersede an entry wait: of two that would supersede
@@ -75,16 +80,16 @@ select superseded_by_id from entries where tenant_id = :tenant_id and id = :id;
 -- Every writer inserts the same entries in the same order, which prevents deadlocks; their times keep the order of the
 -- input.
 insert into entries (tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
-                     superseded_by_id, is_verified, metadata, language, expires_at, external_id, content_hash, text_hash,
+                     superseded_by_id, is_verified, metadata, language, expires_at, external_id, readers, content_hash, text_hash,
                      created_at, updated_at)
 select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.confidence, r.scope, r.parent_id,
-       r.source_ids, r.superseded_by_id, r.is_verified, r.metadata, r.language, r.expires_at, r.external_id,
+       r.source_ids, r.superseded_by_id, r.is_verified, r.metadata, r.language, r.expires_at, r.external_id, r.readers,
        sha256(convert_to(r.content, 'UTF8')), sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')),
        t.at, t.at
   from rows from (jsonb_to_recordset(:rows::jsonb) as (
          id uuid, entry_type text, title text, content text, tags text[], roles text[], confidence double precision,
          scope text, parent_id uuid, source_ids uuid[], superseded_by_id uuid, is_verified boolean, metadata jsonb,
-         language text, expires_at timestamptz, external_id text)) with ordinality r
+         language text, expires_at timestamptz, external_id text, readers text[])) with ordinality r
  cross join lateral (select statement_timestamp() + r.ordinality * interval '1 microsecond' as at) t
  order by r.external_id collate "C", r.content collate "C"
 on conflict do nothing
@@ -95,14 +100,14 @@ update entries e
    set entry_type = r.entry_type, title = r.title, content = r.content, tags = r.tags, roles = r.roles,
        confidence = r.confidence, scope = r.scope, parent_id = r.parent_id, source_ids = r.source_ids,
        superseded_by_id = r.superseded_by_id, is_verified = r.is_verified, metadata = r.metadata,
-       language = r.language, expires_at = r.expires_at, external_id = r.external_id,
+       language = r.language, expires_at = r.expires_at, external_id = r.external_id, readers = r.readers,
        content_hash = sha256(convert_to(r.content, 'UTF8')),
        text_hash = sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')),
        version = e.version + 1, updated_at = clock_timestamp()
   from jsonb_to_recordset(:rows::jsonb) r (
        id uuid, entry_type text, title text, content text, tags text[], roles text[], confidence double precision,
        scope text, parent_id uuid, source_ids uuid[], superseded_by_id uuid, is_verified boolean, metadata jsonb,
-       language text, expires_at timestamptz, external_id text)
+       language text, expires_at timestamptz, external_id text, readers text[])
  where e.tenant_id = :tenant_id and e.id = r.id;
 
 -- name: delete

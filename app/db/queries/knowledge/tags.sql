@@ -1,8 +1,8 @@
 -- The tags of a tenant's entries.
 
 -- name: list
--- Counted are the entries that a search with the tag alone finds: the triggers' counts less the hidden entries, which
--- have indexes of their own. Of chunks that repeat each other, a search finds the first one that has the tag.
+-- Counted are the entries that a search with the tag alone finds: the triggers' counts, and those of entries with readers that
+-- the caller may read, less the hidden entries; these and those with readers have indexes of their own. Of chunks that repeat each other, a search finds the first one that has the tag.
 with hidden as materialized (
   select t.tag, count(*) as entries
     from entries e cross join lateral (select u collate "C" as tag from unnest(e.tags) u) t
@@ -17,13 +17,21 @@ with hidden as materialized (
                and (o.expires_at is null or o.expires_at > now()) and o.superseded_by_id is null
                and not o.quarantined))
    group by t.tag
+), counted as (
+  select s.tag, s.entries from tag_statistics s
+   where s.tenant_id = :tenant_id and s.tag >= :prefix and s.tag <= :prefix || repeat(chr(1114111), 100)
+  union all
+  select t.tag, count(*)
+    from entries e cross join lateral (select u collate "C" as tag from unnest(e.tags) u) t
+   where e.tenant_id = :tenant_id and e.readers is not null
+     and t.tag >= :prefix and t.tag <= :prefix || repeat(chr(1114111), 100)
+   group by t.tag
 )
 select k.tag, k.count
   from (
     select s.tag, s.entries - coalesce(h.entries, 0) as count
-      from tag_statistics s left join hidden h on h.tag = s.tag
-     where s.tenant_id = :tenant_id and s.entries > coalesce(h.entries, 0)
-       and s.tag >= :prefix and s.tag <= :prefix || repeat(chr(1114111), 100)) k
+      from (select tag, sum(entries)::bigint as entries from counted group by tag) s left join hidden h on h.tag = s.tag
+     where s.entries > coalesce(h.entries, 0)) k
  where :after_tag::text is null
     or k.{column} {beyond} :after_key or (k.{column} = :after_key and k.tag > :after_tag)
  order by k.{column} {direction}, k.tag limit :limit;

@@ -8,12 +8,13 @@
 -- the number of all matches. Values of metadata count once in an entry, each item of a list for itself.
 with words as (
   select array_agg(w.lexeme) as lexemes, array_agg(l.language) as languages, bool_or(w.cut) as cut
-    from corpus_statistics l
+    from (select distinct language from corpus_statistics
+           where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0) l
    cross join lateral (
      select u.lexeme, count(*) over () > 200 as cut
        from unnest(text_lexemes(l.language, :words) || identifier_lexemes(:query)) u
       order by u.positions[1] nulls first limit 200) w
-   where l.tenant_id = :tenant_id and l.entries > 0 and :query::text is not null
+   where :query::text is not null
 ), worded as materialized (
   select distinct m.entry_id
     from words w

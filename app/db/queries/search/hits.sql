@@ -6,7 +6,8 @@
 -- the entries of the whole page.
 with lexemes as materialized (
   select language, tsvector_to_array(text_lexemes(language, :query)) as query_lexemes
-    from corpus_statistics where tenant_id = :tenant_id and entries > 0
+    from (select distinct language from corpus_statistics
+           where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0) l
 )
 select id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
        superseded_by_id, is_verified, asset_id, asset_name, chunk_index, external_id, metadata,

@@ -6,7 +6,8 @@
 with lexemes as materialized (
   select language, array(select word from unnest(tsvector_to_array(text_lexemes(language, :query))) word
                           order by length(word) desc, word limit 16) as words
-    from corpus_statistics where tenant_id = :tenant_id and entries > 0
+    from (select distinct language from corpus_statistics
+           where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0) l
 )
 select e.id, e.title, substr(e.content, coalesce(nearest.char_start, words.char_start, 0) + 1, :most) as text
   from unnest(:ids::uuid[]) wanted (id)

@@ -7,13 +7,16 @@
 -- Compounds are looked for only in languages that write them as one word, and only if the query has few other words: those
 -- of a longer question find its entry by themselves. That the queries are matched once, before their join, is what keeps
 -- this fast.
-with corpus as (
+with languages as materialized (
+  select language, sum(entries)::bigint as entries, sum(characters)::bigint as characters
+    from corpus_statistics where tenant_id = :tenant_id and principal = any (current_principals()) group by language
+), corpus as (
   select coalesce(sum(entries), 0)::bigint as entries,
          (coalesce(sum(characters), 0) / greatest(coalesce(sum(entries), 0), 1))::double precision as mean_length
-    from corpus_statistics where tenant_id = :tenant_id
+    from languages
 ), words as (
   select l.language, w.lexeme, w.weight, w.cut, s.entries as frequency
-    from corpus_statistics l
+    from languages l
    cross join lateral (
      (select u.lexeme, 1.0::double precision as weight, count(*) over () > 200 as cut
         from unnest(text_lexemes(l.language, :words) || identifier_lexemes(:query)) u
@@ -21,11 +24,11 @@ with corpus as (
      union all
      select c, :correction_weight::double precision, false from unnest(:corrections::text[]) c) w
     left join lexeme_statistics s on s.tenant_id = :tenant_id and s.lexeme = w.lexeme
-   where l.tenant_id = :tenant_id and (l.entries > 0 or (:filter::entry_filter).as_of is not null) and w.lexeme <> all (:misspelt::text[])
+   where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and w.lexeme <> all (:misspelt::text[])
 ), possible as materialized (
   select l.language, row_number() over (partition by l.language) as place, p.query, p.replaced, p.asked, p.lexemes
-    from corpus_statistics l cross join lateral possible_compounds(l.language, :compound_words::text[]) p
-   where l.tenant_id = :tenant_id and (l.entries > 0 or (:filter::entry_filter).as_of is not null) and linking_letters(l.language) is not null
+    from languages l cross join lateral possible_compounds(l.language, :compound_words::text[]) p
+   where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and linking_letters(l.language) is not null
      and (select count(*) from words w where w.language = l.language) <= :compound_limit::integer
 ), matched as materialized (
   select q.language, keyword.matched_queries(:tenant_id, q.language, q.queries) as places
@@ -43,10 +46,10 @@ with corpus as (
     from unnest(:completions::text[], :completed::text[]) u (prefix, word)
 ), phrases as (
   select l.language, q.phrase
-    from corpus_statistics l
+    from languages l
    cross join unnest(:phrases::text[]) p
    cross join lateral (select text_phrase(l.language, p) as phrase) q
-   where l.tenant_id = :tenant_id and (l.entries > 0 or (:filter::entry_filter).as_of is not null) and numnode(q.phrase) > 1
+   where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and numnode(q.phrase) > 1
 )
 select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown, corpus.entries,
        coalesce(k.complete, true) and not coalesce(w.cut, false) as complete, k.alternatives, c.compounds
@@ -80,7 +83,8 @@ select count(*) from keyword.search(:tenant_id, array['rehearsal'], array['engli
 -- vocabulary is complete, so the entries are checked at the end, without the search's filter: a word that one of them has
 -- is spelt correctly.
 with languages as materialized (
-  select language, entries from corpus_statistics where tenant_id = :tenant_id and entries > 0
+  select language, sum(entries) as entries from corpus_statistics
+   where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0 group by language
 ), forms as (
   select 1 as place, lower(:last_identifier::text) as form, lower(:last_identifier::text) as lexeme
    where length(:last_identifier::text) >= :least_prefix

@@ -9,7 +9,7 @@ with words as (
 ), quarantined as materialized (
   select t.tag, count(*) as entries
     from entries e cross join lateral (select u collate "C" as tag from unnest(e.tags) u) t
-   where e.tenant_id = :tenant_id and e.quarantined
+   where e.tenant_id = :tenant_id and e.quarantined and e.readers is null
    group by t.tag
 ), used as materialized (
   select tag, entries from tag_statistics where tenant_id = :tenant_id and entries > 0
@@ -36,11 +36,14 @@ select tag, max(likeness) filter (where likeness > :least) as likeness
 -- that entry, which contains the full word, since lexemes are stems. The vocabulary is lexeme_statistics or, for a small
 -- tenant without statistics, its newest entries. Compared are words with the same first letter, which is rarely wrong,
 -- up to a few thousand.
-with corpus as (
+with languages as materialized (
+  select language, sum(entries) as entries, sum(characters) as characters from corpus_statistics
+   where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0 group by language
+), corpus as (
   select coalesce(sum(entries), 0)::bigint as entries,
          (coalesce(sum(characters), 0) / greatest(coalesce(sum(entries), 0), 1))::double precision as mean_length,
          array_agg(language) as languages
-    from corpus_statistics where tenant_id = :tenant_id and entries > 0
+    from languages
 ), vocabulary as materialized (
   select s.word as lexeme, s.ndoc as entries
     from ts_stat(case when exists (select from lexeme_statistics where tenant_id = :tenant_id)
@@ -49,8 +52,8 @@ with corpus as (
                     order by created_at desc, id desc limit 200', :tenant_id::uuid) end) s
 ), words as materialized (
   select u.lexeme collate "C" as lexeme, min(u.positions[1]) as place
-    from corpus_statistics l cross join lateral unnest(text_lexemes(l.language, :query)) u
-   where l.tenant_id = :tenant_id and l.entries > 0 and length(u.lexeme) between 3 and 40 and u.lexeme !~ '[0-9]'
+    from languages l cross join lateral unnest(text_lexemes(l.language, :query)) u
+   where length(u.lexeme) between 3 and 40 and u.lexeme !~ '[0-9]'
    group by 1 order by place limit 5
 ), alike as (
   select v.lexeme, max(similarity(v.lexeme, w.lexeme)) as likeness, max(v.entries) as entries

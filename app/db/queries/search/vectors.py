@@ -161,6 +161,11 @@ async def count_pending(session: TenantSession, space: VectorSpace, entry_filter
     )
 
 
+async def count_passages(session: TenantSession, space: VectorSpace) -> int:
+    """The number of the model's passages that the caller may read."""
+    return int(await session.fetch_value(SQL["count_passages"].literal(model_id=space.model_id)))
+
+
 async def has_vectors(session: TenantSession, space: VectorSpace, entry_filter: EntryFilter) -> bool:
     """Whether any entry that passes the filter has a vector of the model, or had one at the filter's time."""
     statement = SQL["has_vectors"].literal(model_id=space.model_id)

@@ -91,6 +91,9 @@ select entry_id, 1 - min(embedding::halfvec({dimensions}) <=> :vector::halfvec({
  where tenant_id = :tenant_id and model_id = {model_id} and entry_id = any (:ids::uuid[])
  group by entry_id;
 
+-- name: count_passages
+select count(*) from embeddings where tenant_id = :tenant_id and model_id = {model_id};
+
 -- name: has_vectors
 select exists (
   select from embeddings k

@@ -21,6 +21,7 @@ AuditOutcome = Literal["done", "refused"]
 
 Action = Literal[
     "access",
+    "access.all",
     "asset.delete",
     "asset.retry",
     "asset.update",

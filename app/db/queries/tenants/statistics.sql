@@ -2,10 +2,11 @@
 
 -- name: refresh_lexemes
 -- Document frequencies of lexemes in at least :least entries; ts_stat reads each tsvector of the tenant once. The words of
--- quarantined entries do not count: corrections and suggestions would show them.
+-- quarantined entries do not count: corrections and suggestions would show them. Nor do those of entries with readers: all
+-- callers of the tenant share these numbers.
 with counted as (
   select word, ndoc from ts_stat(format(
-    'select lexemes from public.entries where tenant_id = %L and not quarantined', :tenant_id::uuid))
+    'select lexemes from public.entries where tenant_id = %L and not quarantined and readers is null', :tenant_id::uuid))
    where ndoc >= :least
 ), gone as (
   delete from lexeme_statistics l where l.tenant_id = :tenant_id and l.lexeme not in (select word from counted)
@@ -26,7 +27,7 @@ with indexes as (
     join pg_index i on i.indexrelid = to_regclass('public.embeddings_hnsw_' || m.id || '_' || replace(:tenant_id::uuid::text, '-', ''))
 )
 select (select coalesce(sum(changes), 0) > greatest(:least_entries, 0.1 * coalesce(sum(entries), 0))
-          from corpus_statistics where tenant_id = :tenant_id) as lexemes,
+          from corpus_statistics where tenant_id = :tenant_id and principal = 'everyone') as lexemes,
        exists (select from tenants t
                  left join vector_statistics v on v.tenant_id = :tenant_id and v.model_id = t.model_id
                  left join indexes i on i.model_id = t.model_id
@@ -48,12 +49,15 @@ select (select coalesce(sum(changes), 0) > greatest(:least_entries, 0.1 * coales
                                      and p.model_id in (c.from_model, c.to_model)))) as model_change;
 
 -- name: overview
-select (select coalesce(sum(entries), 0)::bigint from corpus_statistics where tenant_id = :tenant_id) as entries,
+select (select coalesce(sum(entries), 0)::bigint from corpus_statistics
+         where tenant_id = :tenant_id and principal = any (current_principals())) as entries,
        (select coalesce(json_object_agg(entry_type, n), '{}')
           from (select entry_type, count(*) as n from entries where tenant_id = :tenant_id group by entry_type) t)
          as entries_by_type,
-       (select coalesce(json_object_agg(language, entries), '{}') from corpus_statistics
-         where tenant_id = :tenant_id and entries > 0) as entries_by_language,
+       (select coalesce(json_object_agg(language, entries), '{}')
+          from (select language, sum(entries)::bigint as entries from corpus_statistics
+                 where tenant_id = :tenant_id and principal = any (current_principals()) group by 1) l
+         where entries > 0) as entries_by_language,
        (select coalesce(json_object_agg(status, n), '{}')
           from (select status, count(*) as n from assets where tenant_id = :tenant_id group by status) t)
          as assets_by_status,
@@ -98,7 +102,8 @@ select count(*) as searches, count(*) filter (where receipt -> 'degraded' ? 'ran
 select m.provider, m.name, m.dimensions, m.id = t.model_id as is_current, coalesce(v.passages, 0) as passages,
        coalesce(v.index_state, 'none') as index_state, p.waiting, p.refused,
        case when m.id = t.model_id
-         then (select coalesce(sum(c.entries), 0)::bigint from corpus_statistics c where c.tenant_id = :tenant_id)
+         then (select coalesce(sum(c.entries), 0)::bigint from corpus_statistics c
+                where c.tenant_id = :tenant_id and c.principal = any (current_principals()))
               - p.waiting - p.refused
          else (select count(*) from embeddings k
                 where k.tenant_id = :tenant_id and k.model_id = m.id and k.passage = 0) end as entries
@@ -119,7 +124,8 @@ select kind, count(*) filter (where state = 'queued') as queued, count(*) filter
 
 -- name: health
 -- Only counts: the platform's administrators see nothing else of a tenant.
-select (select coalesce(sum(entries), 0)::bigint from corpus_statistics where tenant_id = :tenant_id) as entries,
+select (select coalesce(sum(entries), 0)::bigint from corpus_statistics
+         where tenant_id = :tenant_id and principal = any (current_principals())) as entries,
        a.assets, a.failed_assets, a.pending_assets, p.pending_embeddings, p.refused_embeddings,
        s.searches, s.fallbacks, t.limits,
        greatest((select max(at) from searches where tenant_id = :tenant_id),

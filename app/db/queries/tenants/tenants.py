@@ -51,7 +51,10 @@ class StoredTenant:
 
 @dataclass(frozen=True, slots=True)
 class OwnTenant:
-    """What a request needs to know of its tenant; the model's `passages` and `index_state` are those of its vectors."""
+    """What a request needs to know of its tenant; the model's `passages` and `index_state` are those of its vectors.
+
+    `restricted`: it has or had entries that not all callers may read; `open_entries` is the number of the others.
+    """
 
     id: UUID
     slug: str
@@ -67,6 +70,8 @@ class OwnTenant:
     similarity_threshold: float
     passages: int
     index_state: str
+    restricted: bool
+    open_entries: int
     revoked_tokens: Sequence[str]
 
 

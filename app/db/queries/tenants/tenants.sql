@@ -38,6 +38,9 @@ select 1 from tenants where id = :tenant_id for no key update;
 select t.id, t.slug, t.name, t.settings, t.limits, coalesce(u.tokens, 0) as tokens_today, m.id as model_id, m.provider, m.name as model, m.dimensions,
        m.max_tokens, m.similarity_threshold, coalesce(v.passages, 0) as passages,
        coalesce(v.index_state, 'none') as index_state,
+       exists (select from permissions p where p.tenant_id = t.id) as restricted,
+       (select coalesce(sum(c.entries), 0)::bigint from corpus_statistics c
+         where c.tenant_id = t.id and c.principal = 'everyone') as open_entries,
        array(select r.token_id from revoked_tokens r
               where r.tenant_id = t.id and r.expires_at > clock_timestamp()) as revoked_tokens
   from tenants t

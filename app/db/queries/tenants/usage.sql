@@ -1,10 +1,9 @@
 -- What a tenant has stored and embedded, as its limits count it.
 
 -- name: stored
--- The usage that counts against the limits of entries and bytes.
+-- The usage that counts against the limits of entries and bytes: of all entries, also those that the caller may not read.
 select coalesce(c.entries, 0)::bigint as entries, (coalesce(c.characters, 0) + coalesce(a.bytes, 0))::bigint as bytes
-  from (select sum(entries) as entries, sum(characters) as characters
-          from corpus_statistics where tenant_id = :tenant_id) c
+  from stored_entries() c
   left join asset_statistics a on a.tenant_id = :tenant_id;
 
 -- name: lock

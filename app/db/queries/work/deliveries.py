@@ -42,6 +42,7 @@ class Delivery:
     url: str
     secret: str
     failures: int
+    principals: Sequence[str]
     include_superseded: bool
 
 

@@ -64,7 +64,7 @@ update deliveries d set attempts = d.attempts + 1, run_at = clock_timestamp() + 
    and u.tenant_id = :tenant_id and u.saved_search_id = d.saved_search_id
    and s.tenant_id = :tenant_id and s.id = d.saved_search_id
 returning d.id, d.saved_search_id, d.entry_id, d.fingerprint, d.finding, d.attempts, d.created_at, s.name, u.url,
-          u.secret, u.failures, coalesce(s.request ->> 'include_superseded' = 'true', false) as include_superseded;
+          u.secret, u.failures, u.principals, coalesce(s.request ->> 'include_superseded' = 'true', false) as include_superseded;
 
 -- name: end
 update deliveries set state = :state, ended_at = clock_timestamp()

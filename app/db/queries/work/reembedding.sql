@@ -22,7 +22,8 @@ select c.from_model, c.to_model, c.rate, c.switch_at as switch_at_overlap, c.vis
        old.max_tokens as old_max_tokens, old.similarity_threshold as old_similarity_threshold,
        new.provider as new_provider, new.name as new_name, new.dimensions as new_dimensions,
        new.max_tokens as new_max_tokens, new.similarity_threshold as new_similarity_threshold,
-       (select coalesce(sum(entries), 0)::bigint from corpus_statistics s where s.tenant_id = :tenant_id) as entries,
+       (select coalesce(sum(entries), 0)::bigint from corpus_statistics s
+         where s.tenant_id = :tenant_id and s.principal = any (current_principals())) as entries,
        (select count(*) from pending_embeddings p
          where p.tenant_id = :tenant_id and p.model_id = o.id and p.attempts < 5) as waiting,
        (select count(*) from pending_embeddings p

@@ -64,10 +64,11 @@ class StoredSecret:
 
 @dataclass(frozen=True, slots=True)
 class ActiveSearch:
-    """A saved search with a subscription, and its request."""
+    """A saved search with a subscription, its request, and the principals of its owner."""
 
     saved_search_id: UUID
     request: Mapping[str, Any]
+    principals: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,27 @@ async def list_other_urls(session: TenantSession, saved_search_id: UUID) -> list
 
 
 async def put_subscription(
-    session: TenantSession, saved_search_id: UUID, url: str, secret: str, rights: timedelta, pause: timedelta
+    session: TenantSession,
+    saved_search_id: UUID,
+    url: str,
+    secret: str,
+    rights: timedelta,
+    pause: timedelta,
+    principals: Sequence[str],
 ) -> None:
-    """Create or replace a subscription; the same URL gets another challenge after `pause`."""
-    await session.execute(SQL["put"], id=saved_search_id, url=url, secret=secret, rights=rights, pause=pause)
+    """Create or replace a subscription, whose owner has these principals.
+
+    The same URL gets another challenge after `pause`.
+    """
+    await session.execute(
+        SQL["put"],
+        id=saved_search_id,
+        url=url,
+        secret=secret,
+        rights=rights,
+        pause=pause,
+        principals=list(principals),
+    )
 
 
 async def list_secrets_without(session: TenantSession, mark: str) -> list[StoredSecret]:
@@ -133,9 +151,9 @@ async def delete_subscription(
     return await session.execute(SQL["delete"], id=saved_search_id, owner=owner) > 0
 
 
-async def set_rights(session: TenantSession, owner: str, rights: timedelta) -> int:
-    """Treat an owner as a reader for `rights` from now; returns the number of subscriptions."""
-    return await session.execute(SQL["set_rights"], owner=owner, rights=rights)
+async def set_rights(session: TenantSession, owner: str, rights: timedelta, principals: Sequence[str]) -> int:
+    """Treat an owner as a reader with these principals for `rights` from now; returns the number of subscriptions."""
+    return await session.execute(SQL["set_rights"], owner=owner, rights=rights, principals=list(principals))
 
 
 async def list_active(session: TenantSession) -> list[ActiveSearch]:

@@ -9,10 +9,11 @@ select url from subscriptions where tenant_id = :tenant_id and saved_search_id <
 -- name: put
 -- Subscribing again with a failing address does not shorten its hold. An address stays confirmed while it is in use; another
 -- one, and one that was disabled, is asked. The pause between two challenges applies to the same address.
-insert into subscriptions as u (tenant_id, saved_search_id, url, secret, rights_until)
-values (:tenant_id, :id, :url, :secret, clock_timestamp() + :rights::interval)
+insert into subscriptions as u (tenant_id, saved_search_id, url, secret, rights_until, principals)
+values (:tenant_id, :id, :url, :secret, clock_timestamp() + :rights::interval, :principals)
 on conflict (tenant_id, saved_search_id) do update
-   set url = excluded.url, secret = excluded.secret, rights_until = excluded.rights_until, state = 'active',
+   set url = excluded.url, secret = excluded.secret, rights_until = excluded.rights_until,
+       principals = excluded.principals, state = 'active',
        failures = 0, failing_since = null, last_error = null,
        retry_at = case when u.url = excluded.url then u.retry_at end,
        confirmation = case when u.url = excluded.url and u.state = 'active' and u.confirmation = 'confirmed'
@@ -55,12 +56,12 @@ delete from subscriptions u using saved_searches s
 
 -- name: set_rights
 -- The owner has called: as a reader (rights until a later time), or without the right to read (rights until now).
-update subscriptions u set rights_until = clock_timestamp() + :rights::interval
+update subscriptions u set rights_until = clock_timestamp() + :rights::interval, principals = :principals
   from saved_searches s
  where u.tenant_id = :tenant_id and s.tenant_id = :tenant_id and s.id = u.saved_search_id and s.owner = :owner;
 
 -- name: active
-select u.saved_search_id, s.request from subscriptions u
+select u.saved_search_id, s.request, u.principals from subscriptions u
   join saved_searches s on s.tenant_id = :tenant_id and s.id = u.saved_search_id
  where u.tenant_id = :tenant_id and u.state = 'active' and u.confirmation <> 'refused' order by u.saved_search_id;
 

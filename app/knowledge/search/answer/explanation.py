@@ -30,7 +30,9 @@ def explain(
     query, model, failure = plan.query, plan.tenant.model, legs.failure
     semantic = keyword = scale = None
     if legs.semantic is not None and legs.semantic.compared:
-        semantic = SemanticExplanation(legs.semantic.strategy, len(legs.semantic.hits), plan.tenant.passages)
+        semantic = SemanticExplanation(
+            legs.semantic.strategy, len(legs.semantic.hits), legs.semantic.passages
+        )
     if (found := legs.keyword) is not None:
         keyword = KeywordExplanation(
             strategy=found.strategy,

@@ -18,6 +18,7 @@ from uuid import UUID
 from app.concurrency.background import start_background
 from app.concurrency.processes.part import Part
 from app.db.database import Database
+from app.db.principals import SERVICE, act_as
 from app.db.queries.search import receipts
 from app.db.queries.search.receipts import KeptSearch
 from app.db.queries.tenants import records, usage
@@ -136,6 +137,7 @@ class SearchJournal:
             self._writer = start_background(self._write())
 
     async def _write(self) -> None:
+        act_as(SERVICE)
         await self._linger()
         self._wanted.clear()
         while self._queue:

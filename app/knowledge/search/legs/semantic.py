@@ -36,6 +36,7 @@ class SemanticHits:
         pending: number of entries that pass the filter and have no vector yet.
         compared: False if all entries that pass the filter are pending, so that no vector was compared.
         complete: False if a bound was reached before all former versions were compared that pass the filter.
+        passages: number of passages that the caller may read.
     """
 
     hits: Sequence[LegHit]
@@ -45,6 +46,7 @@ class SemanticHits:
     compared: bool
     complete: bool
     seconds: float
+    passages: int = 0
 
     @property
     def exact(self) -> bool:
@@ -98,8 +100,13 @@ async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> 
     else:
         compared = await db.has_vectors(session, plan.tenant.space, plan.entry_filter)
     log.debug("semantic leg: %d entries, %s, %d pending", len(found.hits), strategy, found.pending)
+    passages = plan.tenant.passages
+    if plan.tenant.restricted and plan.query.explain:
+        passages = await db.count_passages(session, plan.tenant.space)
     seconds = time.perf_counter() - started
-    return SemanticHits(found.hits, strategy, found.matches, found.pending, compared, found.complete, seconds)
+    return SemanticHits(
+        found.hits, strategy, found.matches, found.pending, compared, found.complete, seconds, passages
+    )
 
 
 async def _find_nearest(
@@ -107,17 +114,18 @@ async def _find_nearest(
 ) -> tuple[VectorMatches, Strategy, int | None]:
     """Search exactly if the filter leaves at most `exact_limit` entries or the tenant has at most that many passages.
 
-    Otherwise read the index until it yields enough distinct entries. If the scan ends early, an exact one follows, so
+    The filter leaves only what the caller may read, and what all callers may read is counted already. Otherwise read the
+    index until it yields enough distinct entries. If the scan ends early, an exact one follows, so
     that the leg never returns fewer hits than exist. The last value is the number of entries that the filter leaves, if
     they were counted.
     """
     tenant, entry_filter, wanted = plan.tenant, plan.entry_filter, plan.wanted
     max_distance = margin(plan.threshold)
-    if not entry_filter.is_open and tenant.passages > 0:
+    if plan.leaves_few and tenant.passages > 0:
         ids = await words.filtered_ids(session, entry_filter, plan.exact_limit + 1)
         if len(ids) <= plan.exact_limit:
             found = await db.exact_ids(session, tenant.space, vector, max_distance, ids, wanted)
-            return found, "exact_filtered", len(ids)
+            return found, "exact" if entry_filter.is_open else "exact_filtered", len(ids)
     strategy: Strategy = "exact"
     if tenant.indexed and tenant.passages > plan.exact_limit:
         found = await db.indexed(session, tenant.space, vector, max_distance, entry_filter, wanted)

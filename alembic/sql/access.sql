@@ -1,0 +1,150 @@
+-- Permissions inside a tenant: what has the readers of something else, and the policies that compare them.
+
+alter table assets drop constraint if exists assets_readers_check;
+alter table assets add constraint assets_readers_check
+  check (/* one server */ readers is null or is_reader_list(readers) and source is null /* Citus: readers is null */);
+
+-- Whether a tenant uses permissions. A row stays when the last readers are removed.
+create table permissions (
+  tenant_id uuid primary key references tenants on delete cascade,
+  since timestamptz not null default clock_timestamp()
+);
+comment on table permissions is 'Tenants with entries or assets that not all callers may read, now or before';
+
+-- Whether the transaction sees all rows of its tenant: the service itself, or there is nothing to hide.
+create or replace function sees_everything() returns boolean
+language sql stable parallel safe
+return '*' = any (current_principals())
+    or not exists (select from permissions p where p.tenant_id = current_tenant());
+revoke all on function sees_everything() from public;
+grant execute on function sees_everything() to kb_app;
+
+create or replace function note_permissions() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+begin
+  insert into permissions (tenant_id) values (new.tenant_id) on conflict do nothing;
+  return null;
+end $$;
+revoke all on function note_permissions() from public;
+
+-- A chunk has the readers of its asset, and vectors those of their entry. The lock, which the foreign key takes
+-- anyway, makes a change of them wait, or reveals it. What is not there, or may not be read by the writer, is the same error.
+create or replace function inherit_readers() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+begin
+  if tg_argv[0] = 'asset' then
+    select a.readers into new.readers from assets a where a.tenant_id = new.tenant_id and a.id = new.asset_id for key share;
+  else
+    select e.readers into new.readers from entries e where e.tenant_id = new.tenant_id and e.id = new.entry_id for key share;
+  end if;
+  if not found then
+    raise exception 'there is no such %', tg_argv[0] using errcode = 'foreign_key_violation';
+  end if;
+  return new;
+end $$;
+revoke all on function inherit_readers() from public;
+
+-- A change of readers holds for chunks, vectors and former versions from the same commit on. The lock waits for writers that
+-- have just read the former readers, and lets others wait.
+create or replace function pass_on_readers() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+declare own constant text := begin_as_service();
+begin
+  if tg_argv[0] = 'asset' then
+    perform from assets a where a.tenant_id = new.tenant_id and a.id = new.id for update;
+    update entries e set readers = new.readers where e.tenant_id = new.tenant_id and e.asset_id = new.id;
+    update former_embeddings k set readers = new.readers
+      from (select distinct v.id from former_entries v where v.tenant_id = new.tenant_id and v.asset_id = new.id) v
+     where k.tenant_id = new.tenant_id and k.entry_id = v.id;
+    update former_entries v set readers = new.readers where v.tenant_id = new.tenant_id and v.asset_id = new.id;
+  else
+    perform from entries e where e.tenant_id = new.tenant_id and e.id = new.id for update;
+    update embeddings k set readers = new.readers where k.tenant_id = new.tenant_id and k.entry_id = new.id;
+    update former_embeddings k set readers = new.readers where k.tenant_id = new.tenant_id and k.entry_id = new.id;
+    update former_entries v set readers = new.readers where v.tenant_id = new.tenant_id and v.id = new.id;
+  end if;
+  perform set_config('app.current_principals', own, true);
+  return null;
+end $$;
+revoke all on function pass_on_readers() from public;
+
+-- An entry links only to entries that all its own readers may read: a link tells that its target exists.
+create or replace function check_links() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+declare own constant text := begin_as_service();
+begin
+  perform from entries t
+    where t.tenant_id = new.tenant_id and t.id = any (new.source_ids || new.parent_id || new.superseded_by_id) for key share;
+  if exists (select from entries t
+              where t.tenant_id = new.tenant_id and t.id <> new.id
+                and t.id = any (new.source_ids || new.parent_id || new.superseded_by_id)
+                and t.readers is not null and (new.readers is null or not new.readers <@ t.readers)) then
+    raise exception 'an entry links to one that not all of its readers may read'
+      using errcode = 'check_violation', constraint = 'links_within_readers';
+  end if;
+  perform set_config('app.current_principals', own, true);
+  return new;
+end $$;
+revoke all on function check_links() from public;
+
+-- When fewer may read an entry, links to it end in entries that others may read, as they do when it is deleted.
+create or replace function end_links() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+declare own constant text := begin_as_service();
+begin
+  update entries e
+     set parent_id = nullif(e.parent_id, new.id), superseded_by_id = nullif(e.superseded_by_id, new.id),
+         source_ids = array_remove(e.source_ids, new.id)
+   where e.tenant_id = new.tenant_id and e.id <> new.id
+     and (e.parent_id = new.id or e.superseded_by_id = new.id or e.source_ids @> array[new.id])
+     and (e.readers is null or not e.readers <@ new.readers);
+  update former_entries v
+     set parent_id = nullif(v.parent_id, new.id), superseded_by_id = nullif(v.superseded_by_id, new.id),
+         source_ids = array_remove(v.source_ids, new.id)
+   where v.tenant_id = new.tenant_id and v.id <> new.id
+     and (v.parent_id = new.id or v.superseded_by_id = new.id or v.source_ids @> array[new.id])
+     and (v.readers is null or not v.readers <@ new.readers);
+  perform set_config('app.current_principals', own, true);
+  return null;
+end $$;
+revoke all on function end_links() from public;
+
+-- Citus has none of these: its tables accept no readers.
+/* one server */
+create trigger inherit_readers before insert or update of asset_id, readers on entries for each row
+  when (new.asset_id is not null) execute function inherit_readers('asset');
+create trigger inherit_readers before insert on embeddings for each row execute function inherit_readers('entry');
+create trigger pass_on_readers after update of readers on entries for each row
+  when (old.readers is distinct from new.readers) execute function pass_on_readers('entry');
+create trigger pass_on_readers after update of readers on assets for each row
+  when (old.readers is distinct from new.readers) execute function pass_on_readers('asset');
+create trigger check_links before insert or update of parent_id, superseded_by_id, source_ids, readers on entries for each row
+  when (new.parent_id is not null or new.superseded_by_id is not null or new.source_ids <> '{}') execute function check_links();
+create trigger end_links after update of readers on entries for each row
+  when (new.readers is not null and old.readers is distinct from new.readers) execute function end_links();
+create trigger note_permissions after insert or update of readers on entries for each row
+  when (new.readers is not null) execute function note_permissions();
+create trigger note_permissions after insert or update of readers on assets for each row
+  when (new.readers is not null) execute function note_permissions();
+
+-- The policies only narrow those of tenant_isolation.sql.
+do $$
+declare
+  readable constant text := 'readers is null or audience(readers) && (select current_principals())';
+  everything constant text := '(select sees_everything())';
+  place record;
+begin
+  for place in
+    values ('entries', readable), ('assets', readable), ('embeddings', readable), ('former_entries', readable),
+           ('former_embeddings', readable),
+           ('corpus_statistics', 'principal = any ((select current_principals())::text[]) or ''*'' = any ((select current_principals())::text[])'),
+           ('searches', everything || ' or (''user:'' || subject) = any ((select current_principals())::text[])'),
+           ('erasures', everything), ('erasure_items', everything)
+    union all
+    select t.name, format('%s or exists (select from entries e where e.tenant_id = %I.tenant_id and e.id = %I.entry_id)',
+                          everything, t.name, t.name)
+      from unnest(array['pending_embeddings', 'entry_changes', 'access_counts', 'feedback', 'deliveries']) t (name)
+  loop
+    execute format('create policy readers on %I as restrictive to kb_app, current_user using (%s) with check (%2$s)',
+                   place.column1, place.column2);
+  end loop;
+  -- The trail names entries, and those that are deleted too. Every writer adds to it.
+  execute format('create policy readers on audit as restrictive for select to kb_app, current_user using (%s or (''user:'' || actor) = any ((select current_principals())::text[]))',
+                 everything);
+end $$;
+/* Citus: */

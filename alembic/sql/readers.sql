@@ -1,0 +1,45 @@
+-- Who may read inside a tenant: the principals of a transaction, and lists of readers.
+--
+-- A row with `readers` is visible to transactions with one of these principals, and to those of the service itself, which
+-- have the principal `*`. A row without is visible to all readers of the tenant. A transaction without principals sees only
+-- rows without readers.
+
+create or replace function current_principals() returns text[]
+language sql stable parallel safe
+return coalesce(nullif(pg_catalog.current_setting('app.current_principals', true), '')::text[], '{everyone}'::text[]);
+revoke all on function current_principals() from public;
+grant execute on function current_principals() to kb_app, kb_keyword, kb_queue;
+comment on function current_principals() is
+  'The principals of this transaction: `everyone`, `user:SUB` and `group:NAME` of the caller, or `*` for the service itself';
+
+-- For triggers that change rows which the caller may not read: from here on, the transaction sees all rows of the tenant, until
+-- the trigger sets the result again. An error ends that too.
+create or replace function begin_as_service() returns text
+language plpgsql set search_path = pg_catalog, public, pg_temp
+as $$
+declare own constant text := coalesce(current_setting('app.current_principals', true), '');
+begin
+  perform set_config('app.current_principals', '{*,everyone}', true);
+  return own;
+end $$;
+revoke all on function begin_as_service() from public;
+grant execute on function begin_as_service() to kb_app;
+
+-- The principals that may read a row with these readers.
+create or replace function audience(readers text[]) returns text[]
+language sql immutable parallel safe
+return case when readers is null then '{everyone}'::text[] else pg_catalog.array_append(readers, '*'::text) end;
+revoke all on function audience(text[]) from public;
+grant execute on function audience(text[]) to kb_app, kb_keyword;
+
+-- 1 to 64 different groups and users, in order. 264 characters are `group:` and 258 more.
+create or replace function is_reader_list(readers text[]) returns boolean
+language sql immutable parallel safe
+begin atomic
+  select cardinality(readers) between 1 and 64
+     and not exists (select from unnest(readers) with ordinality r (reader, place)
+                      where r.reader is null or r.reader !~ '^(group|user):.' or length(r.reader) > 264
+                         or r.place > 1 and r.reader collate "C" <= readers[r.place - 1] collate "C");
+end;
+revoke all on function is_reader_list(text[]) from public;
+grant execute on function is_reader_list(text[]) to kb_app;

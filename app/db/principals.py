@@ -1,0 +1,69 @@
+"""The principals of the running work, which each transaction of a tenant tells the database.
+
+A transaction without principals sees only what all readers of the tenant may read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+EVERYONE = "everyone"
+SERVICE = ("*", EVERYONE)
+"""The principals of the service itself, and of an admin who asks to see all: they see every row of the tenant."""
+
+_current: ContextVar[tuple[str, ...]] = ContextVar("principals", default=())
+
+
+def current_principals() -> tuple[str, ...]:
+    """The principals of the running work; empty if none were set."""
+    return _current.get()
+
+
+def name_user(subject: str) -> str:
+    """The principal of a user, by the `sub` of its tokens."""
+    return f"user:{subject}"
+
+
+def name_group(name: str) -> str:
+    """The principal of a group, by its name in the tokens."""
+    return f"group:{name}"
+
+
+def principals_of(subject: str, groups: Iterable[str]) -> tuple[str, ...]:
+    """The principals of a caller."""
+    return (EVERYONE, name_user(subject), *map(name_group, sorted(groups)))
+
+
+def act_as(principals: tuple[str, ...]) -> None:
+    """From here on, the running task works for these principals; tasks that it starts do too."""
+    _current.set(principals)
+
+
+@contextmanager
+def acting_as(principals: tuple[str, ...]) -> Iterator[None]:
+    """Transactions that are opened in the block are of these principals."""
+    token = _current.set(principals)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def acting_for_service() -> Iterator[None]:
+    """Transactions that are opened in the block see all rows of their tenant: the service's own work."""
+    with acting_as(SERVICE):
+        yield
+
+
+def set_principals(principals: Sequence[str]) -> str:
+    """The SQL text that sets the principals of a transaction."""
+    # Hexadecimal digits make the literal safe, whatever the names contain.
+    items = ",".join('"' + p.replace("\\", "\\\\").replace('"', '\\"') + '"' for p in principals)
+    digits = f"{{{items}}}".encode().hex() if principals else ""
+    return (
+        "select set_config('app.current_principals',"
+        f" pg_catalog.convert_from(pg_catalog.decode('{digits}', 'hex'), 'UTF8'), true);"
+    )

@@ -1,0 +1,44 @@
+"""What an admin sees of a tenant whose callers may not all read everything.
+
+An admin may see all of it, but not silently: the request says so, and the audit trail records it.
+"""
+
+from __future__ import annotations
+
+from fastapi import Request
+
+from app.auth.principal import Principal, Role
+from app.errors import Forbidden, InvalidInput
+from app.knowledge.tenants.directory import TenantContext
+
+ACCESS = "X-KB-Access"
+"""The header with which an admin of a tenant asks to see all of it: `all`."""
+
+NARROW = ("/admin/settings", "/admin/revoked-tokens")
+"""Paths of the administration that show nothing of entries."""
+
+
+def asks_for_all(request: Request, principal: Principal) -> bool:
+    """Whether the request has the header ACCESS. Raises InvalidInput, and Forbidden for callers without that role."""
+    asked = request.headers.get(ACCESS)
+    if asked is None:
+        return False
+    if asked != "all":
+        raise InvalidInput.of(ACCESS, "must be all, or absent")
+    principal.require(Role.TENANT_ADMIN)
+    return True
+
+
+def refuse_overview(request: Request, role: Role, tenant: TenantContext, *, sees_all: bool) -> None:
+    """Raise Forbidden for a path of the administration that shows the whole of a tenant with permissions.
+
+    Its numbers and ids would tell of entries that the admin may not read.
+    """
+    if role is Role.TENANT_ADMIN and not request.url.path.startswith(NARROW):
+        require_overview(tenant, sees_all=sees_all)
+
+
+def require_overview(tenant: TenantContext, *, sees_all: bool) -> None:
+    """Raise Forbidden unless the caller sees all, or all its readers do."""
+    if tenant.restricted and not sees_all:
+        raise Forbidden(f"not all readers of this tenant may read everything: send {ACCESS}: all")

@@ -1,0 +1,1 @@
+"""Permissions inside a tenant: no caller learns of what it may not read."""

@@ -1,0 +1,105 @@
+"""Each table × verb × principal, and each protection removed in turn."""
+
+from __future__ import annotations
+
+import re
+
+import asyncpg
+import pytest
+
+from app.db.schema.isolation import find_faults
+from tests.fixtures.database.cluster import Connection
+from tests.isolation.readers.holdings import HIDDEN, OF_THE_SERVICE, Held, as_service_role
+from tests.isolation.readers.probing import probe_functions, probe_tables
+
+CONDITION = re.compile(r"(\w+\.)?audience\(\w\.readers\) && (principals|\$\d)")
+
+
+async def test_every_principal_reaches_exactly_what_it_may_read(breaking: tuple[Connection, Held]) -> None:
+    assert await probe_tables(*breaking) == []
+
+
+async def test_functions_tell_no_more_than_if_hidden_rows_did_not_exist(
+    breaking: tuple[Connection, Held],
+) -> None:
+    assert await probe_functions(*breaking) == []
+
+
+async def test_the_gate_knows_every_policy(breaking: tuple[Connection, Held]) -> None:
+    superuser, _ = breaking
+    found = await superuser.fetch("select polrelid::regclass::text from pg_policy where polname = 'readers'")
+    named = {row[0] for row in found}
+    assert named == set(HIDDEN)
+
+
+@pytest.mark.parametrize("table", sorted(HIDDEN))
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "drop policy readers on {}",
+        "alter policy readers on {} to kb_keyword",
+        "alter policy readers on {} using (true)",
+        "alter policy readers on {} with check (true)",
+    ],
+)
+async def test_a_policy_that_shows_more_is_noticed(
+    breaking: tuple[Connection, Held], table: str, sql: str
+) -> None:
+    superuser, held = breaking
+    if table == "audit" and "check" in sql:
+        return  # its policy is for reading alone
+    await superuser.execute(sql.format(table))
+    async with as_service_role(superuser, held.tenant_id, ()):
+        faults = [fault.text for fault in await find_faults(superuser)]
+    assert [f for f in faults if f"policy readers on {table} " in f], faults
+    if "check" not in sql:
+        assert [f for f in await probe_tables(superuser, held, [table], ["select"]) if "reached" in f]
+
+
+async def test_rows_cannot_be_given_readers_that_the_writer_is_not(breaking: tuple[Connection, Held]) -> None:
+    superuser, held = breaking
+    for table, own in (("entries", "asset_id is null"), ("assets", "true")):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+            async with as_service_role(superuser, held.tenant_id, ("everyone", "user:cleo")):
+                await superuser.execute(
+                    f"update {table} set readers = '{{group:board}}' where readers is null"
+                    f" and id = (select id from {table} where readers is null and {own} limit 1)"
+                )
+
+
+def list_conditions() -> list[tuple[str, int]]:
+    """Each condition on readers in `alembic/sql`, by function and place."""
+    from app.db.schema.scripts import function_files, function_script
+
+    found = []
+    for name, file in function_files().items():
+        body = function_script(file, name)
+        found += [(name, place) for place, _ in enumerate(CONDITION.finditer(body))]
+    return found
+
+
+@pytest.mark.parametrize(("function", "place"), list_conditions(), ids=str)
+async def test_a_function_without_a_condition_is_noticed(
+    breaking: tuple[Connection, Held], function: str, place: int
+) -> None:
+    superuser, held = breaking
+    source = await superuser.fetchval("select pg_get_functiondef($1::regproc)", function)
+    matches = list(CONDITION.finditer(source))
+    start, end = matches[place].span()
+    parameter = matches[place][2]
+    kept = f"{parameter} is not null" if parameter.startswith("$") else "true"
+    await superuser.execute(source[:start] + kept + source[end:])
+    async with as_service_role(superuser, held.tenant_id, ()):
+        faults = [fault.text for fault in await find_faults(superuser)]
+    assert [f for f in faults if function in f], faults
+    assert await probe_functions(superuser, held) != []
+
+
+@pytest.mark.parametrize("table", sorted(set(HIDDEN) - OF_THE_SERVICE))
+async def test_a_reader_in_doubt_sees_nothing(breaking: tuple[Connection, Held], table: str) -> None:
+    """An empty list of principals opens nothing."""
+    superuser, held = breaking
+    async with as_service_role(superuser, held.tenant_id, ()):
+        await superuser.execute("set local app.current_principals = '{}'")
+        where = f"where {HIDDEN[table]}"
+        assert await superuser.fetchval(f"select count(*) from {table} {where}") == 0
