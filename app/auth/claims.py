@@ -82,7 +82,7 @@ def make_principal(claims: Mapping[str, object], groups_claim: str = GROUPS_CLAI
     subject = _subject(claims.get("sub"))
     roles = _roles(claims.get("roles"))
     token_id = _token_id(claims.get("jti"))
-    groups = _groups(_find_claim(claims, groups_claim), groups_claim)
+    groups = _groups(find_claim(claims, groups_claim), groups_claim)
     tenant = claims.get("tenant_id")
     if tenant is None and Role.PLATFORM_ADMIN in roles:
         return Principal(subject, None, roles, token_id)
@@ -124,12 +124,16 @@ def _roles(roles: object) -> frozenset[Role]:
     return frozenset(_ROLES[role] for role in roles if role in _ROLES)
 
 
-def _find_claim(claims: Mapping[str, object], name: str) -> object:
-    """The claim with this name, or else the one at this path of names with dots between them."""
-    found: object = claims
-    for part in (name,) if name in claims else name.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+def find_claim(claims: Mapping[str, object], name: str) -> object:
+    """The claim of this name, or at the end of this path, as `realm_access.roles`; None if there is none."""
+    if name in claims:
+        return claims[name]
+    value: object = claims
+    for part in name.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return None
+        value = value[part]
+    return value
 
 
 def _groups(groups: object, claim: str) -> tuple[str, ...]:

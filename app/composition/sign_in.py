@@ -53,7 +53,9 @@ async def open_sign_in(settings: Settings) -> AsyncIterator[ProviderSignIn | Non
         provider = Provider(issuer, client, origins=oidc.origins)
         flow = CodeFlow(registration, BoundedTransport(connections, provider.origins))
         verifier = TokenVerifier(keys=provider, audience=client_id, issuer=issuer)
-        identities = Identities(verifier, client_id, ClaimNames(oidc.tenant_claim, oidc.roles_claim))
+        identities = Identities(
+            verifier, client_id, ClaimNames(oidc.tenant_claim, oidc.roles_claim, settings.jwt.groups_claim)
+        )
         attempts = Attempts(derive("attempt"))
         try:
             yield ProviderSignIn(provider, flow, identities, attempts, sessions, name=oidc.name, home=home)

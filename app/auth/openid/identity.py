@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from authlib.oidc.core import CodeIDToken
 from joserfc.errors import JoseError
 
-from app.auth.claims import make_principal
+from app.auth.claims import GROUPS_CLAIM, find_claim, make_principal
 from app.auth.openid.failures import AccessMissing, UnusableAnswer
 from app.auth.principal import Principal
 from app.auth.tokens import LEEWAY_SECONDS, TokenVerifier, read_header
@@ -17,10 +17,11 @@ from app.errors import Unauthenticated
 
 @dataclass(frozen=True, slots=True)
 class ClaimNames:
-    """Where the claims have the tenant's id and the roles: a claim's name, or a path of names with dots."""
+    """Where the claims have the tenant's id, the roles and the groups: a claim's name, or a path of names with dots."""
 
     tenant: str
     roles: str
+    groups: str = GROUPS_CLAIM
 
 
 class Identities:
@@ -59,6 +60,7 @@ class Identities:
             "sub": claims.get("sub"),
             "tenant_id": find_claim(claims, self._names.tenant),
             "roles": find_claim(claims, self._names.roles),
+            GROUPS_CLAIM: find_claim(claims, self._names.groups),
         }
         try:
             person = make_principal(known)
@@ -67,15 +69,3 @@ class Identities:
         if not person.roles:
             raise AccessMissing("the token's roles contain none of the service")
         return person
-
-
-def find_claim(claims: Mapping[str, object], name: str) -> object:
-    """The claim of this name, or at the end of this path, as `realm_access.roles`; None if there is none."""
-    if name in claims:
-        return claims[name]
-    value: object = claims
-    for part in name.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            return None
-        value = value[part]
-    return value

@@ -38,6 +38,7 @@ class Sessions:
             roles=principal.roles,
             subject=principal.subject,
             ttl=self._seconds,
+            groups=principal.groups,
             audience=self._service,
             issuer=self._service,
         )
