@@ -87,8 +87,8 @@ class AssetPatch(RequestBody):
         None,
         min_length=1,
         max_length=MAX_READERS,
-        description="Who may read the asset and its chunks, from the answer on; you are one of them. Null: all readers of"
-        " the tenant.",
+        description="Who may read the asset and its chunks, from the answer on; you are one of them. Null: all readers"
+        " of the tenant.",
     )
 
     def draft(self) -> AssetDraft:

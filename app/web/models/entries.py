@@ -97,7 +97,7 @@ class EntryFields(RequestBody):
         None,
         min_length=1,
         max_length=MAX_READERS,
-        description="Who may read the entry: groups of the tokens and users, of which you are one. Null: everybody in"
+        description="Who may read the entry: groups of the tokens and users, of which you are one. Null: all readers in"
         " the tenant. New entries: null.",
         examples=[["group:finance", "user:jane"]],
     )

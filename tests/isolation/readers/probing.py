@@ -130,8 +130,8 @@ async def _reach(connection: Connection, held: Held, table: str, verb: str) -> i
 async def probe_functions(superuser: Connection, held: Held, only: str | None = None) -> list[str]:
     """One line for each function that tells a caller more than it tells in a tenant without the hidden rows.
 
-    The answers for callers who may not read them must be the same before and after the hidden rows are deleted, and those
-    for a reader must not: otherwise the call proves nothing.
+    The answers for callers who may not read them must be the same before and after the hidden rows are deleted, and
+    those for a reader must not: otherwise the call proves nothing.
     """
     calls = {
         name: await _fill(superuser, held, sql) for name, sql in FUNCTIONS.items() if only in (None, name)

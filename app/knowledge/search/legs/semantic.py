@@ -114,8 +114,8 @@ async def _find_nearest(
 ) -> tuple[VectorMatches, Strategy, int | None]:
     """Search exactly if the filter leaves at most `exact_limit` entries or the tenant has at most that many passages.
 
-    The filter leaves only what the caller may read, and what all callers may read is counted already. Otherwise read the
-    index until it yields enough distinct entries. If the scan ends early, an exact one follows, so
+    The filter leaves only what the caller may read, and what all callers may read is counted already. Otherwise read
+    the index until it yields enough distinct entries. If the scan ends early, an exact one follows, so
     that the leg never returns fewer hits than exist. The last value is the number of entries that the filter leaves, if
     they were counted.
     """
