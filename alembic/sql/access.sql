@@ -35,7 +35,8 @@ begin
   else
     select e.readers into new.readers from entries e where e.tenant_id = new.tenant_id and e.id = new.entry_id for key share;
   end if;
-  if not found then
+  -- A row of another tenant is refused by its policy.
+  if not found and new.tenant_id = current_tenant() then
     raise exception 'there is no such %', tg_argv[0] using errcode = 'foreign_key_violation';
   end if;
   return new;

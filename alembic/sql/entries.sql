@@ -27,7 +27,7 @@ create table assets (
   pages_without_text integer[] not null default '{}',
   flags jsonb,
   source text,
-  readers text[] check (/* one server */ readers is null or is_reader_list(readers) and source is null /* Citus: readers is null */),
+  readers text[],
   primary key (tenant_id, id)
 );
 comment on column assets.outline is

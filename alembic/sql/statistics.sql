@@ -75,7 +75,7 @@ create trigger count_deleted after delete on entries
 
 -- The number of all entries of the tenant and of their characters, for its limits: also those that the caller may not read.
 create or replace function stored_entries(out entries bigint, out characters bigint)
-language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, public, pg_temp as $$
 declare own constant text := begin_as_service();
 begin
   select coalesce(sum(s.entries), 0), coalesce(sum(s.characters), 0) into entries, characters

@@ -115,9 +115,12 @@ async def test_only_one_policy_shows_rows_of_all_tenants_for_reading(
         select p.polname as name, p.polrelid::regclass::text as "table", p.polcmd::text as command,
                pg_get_expr(p.polqual, p.polrelid) as condition, pg_get_expr(p.polwithcheck, p.polrelid) as checked,
                (select string_agg(r.rolname, ' ' order by r.rolname) from pg_roles r
-                 where r.oid = any (p.polroles)) as roles
+                 where r.oid = any (p.polroles)) as roles, p.polpermissive as permissive
           from pg_policy p""")
+    # Those of readers only narrow the others.
+    assert {p["name"] for p in policies if not p["permissive"]} == {"readers"}
     assert all(p["roles"] for p in policies), "a policy without a named role applies to all roles"
+    policies = [p for p in policies if p["permissive"]]
     assert sorted(
         (p["table"], p["name"], p["command"], p["roles"]) for p in policies if p["condition"] == "true"
     ) == [(table, "keyword_search", "r", "kb_keyword") for table in ("entries", "former_entries")]

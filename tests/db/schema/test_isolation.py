@@ -42,7 +42,9 @@ async def service(seeded: Seeded) -> AsyncIterator[Connection]:
 
 async def choose_tenant(connection: Connection, tenant: UUID | None) -> None:
     await connection.execute(
-        "select set_config('app.current_tenant', $1, true)", "" if tenant is None else str(tenant)
+        "select set_config('app.current_tenant', $1, true),"
+        " set_config('app.current_principals', '{*,everyone}', true)",
+        "" if tenant is None else str(tenant),
     )
 
 
