@@ -142,8 +142,8 @@ def change_of_chunk(stored: LockedEntry, draft: EntryDraft) -> EntryDraft:
     """The change of a chunk. Raises Conflict when it touches what the chunk has from its asset."""
     if draft.given().keys() & {"content", "title", "entry_type", "external_id", "readers"}:
         raise PartOfAsset(
-            "the entry is a chunk of an asset: change the asset's title or readers, or upload a new version of it,"
-            " instead"
+            "the entry is a chunk of an asset: change the asset's title, or upload a new version of it, instead; its"
+            " readers are those of the asset"
         )
     if isinstance(draft.metadata, Unset):
         return draft
