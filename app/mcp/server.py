@@ -144,7 +144,7 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> ToolAnswer:
     try:
         caller.principal.require(tool.role)
         if tool.role is Role.TENANT_ADMIN:
-            require_overview(caller.tenant, sees_all=caller.sees_all)
+            await require_overview(caller.tenant, call.services.tenants, sees_all=caller.sees_all)
     except Forbidden as error:
         await call.services.trail.deny(caller.tenant_id, caller.subject, tool.name, error)
         raise

@@ -169,14 +169,14 @@ async def authenticate(
 
 
 async def _oversee(request: Request, role: Role, tenant: TenantContext) -> bool:
+    parts: Parts = request.app.state.parts
     try:
         sees_all = asks_for_all(request, request.state.principal)
-        refuse_overview(request, role, tenant, sees_all=sees_all)
+        await refuse_overview(request, role, tenant, parts.services.tenants, sees_all=sees_all)
     except Forbidden as error:
         await _note_denial(request, error)
         raise
     if sees_all:
-        parts: Parts = request.app.state.parts
         await parts.services.trail.note_access(tenant.tenant_id, request.state.principal.subject)
     return sees_all
 

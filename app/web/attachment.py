@@ -8,7 +8,7 @@ from urllib.parse import quote
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 
-from app.db.queries.knowledge.assets import AssetContent
+from app.db.queries.knowledge.contents import AssetContent
 from app.documents.formats import FORMATS
 
 RENDERED = frozenset({"text/html", "image/svg+xml"})

@@ -9,7 +9,7 @@ from fastapi import Request
 
 from app.auth.principal import Principal, Role
 from app.errors import Forbidden, InvalidInput
-from app.knowledge.tenants.directory import TenantContext
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 
 ACCESS = "X-KB-Access"
 """The header with which an admin of a tenant asks to see all of it: `all`."""
@@ -29,16 +29,24 @@ def asks_for_all(request: Request, principal: Principal) -> bool:
     return True
 
 
-def refuse_overview(request: Request, role: Role, tenant: TenantContext, *, sees_all: bool) -> None:
+async def refuse_overview(
+    request: Request, role: Role, tenant: TenantContext, tenants: TenantDirectory, *, sees_all: bool
+) -> None:
     """Raise Forbidden for a path of the administration that shows the whole of a tenant with permissions.
 
     Its numbers and ids would tell of entries that the admin may not read.
     """
     if role is Role.TENANT_ADMIN and not request.url.path.startswith(NARROW):
-        require_overview(tenant, sees_all=sees_all)
+        await require_overview(tenant, tenants, sees_all=sees_all)
 
 
-def require_overview(tenant: TenantContext, *, sees_all: bool) -> None:
+async def require_overview(tenant: TenantContext, tenants: TenantDirectory, *, sees_all: bool) -> None:
     """Raise Forbidden unless the caller sees all, or all its readers do."""
-    if tenant.restricted and not sees_all:
+    if sees_all:
+        return
+    if not tenant.restricted:
+        # What is known may be older than the first entry with readers.
+        tenants.forget(tenant.tenant_id)
+        tenant = await tenants.context(tenant.tenant_id)
+    if tenant.restricted:
         raise Forbidden(f"not all readers of this tenant may read everything: send {ACCESS}: all")

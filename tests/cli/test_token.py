@@ -42,7 +42,7 @@ def test_token_without_a_tenant_is_for_the_one_of_the_environment(
 
 def test_token_of_a_platform_admin_needs_no_tenant(knowledge: CommandLine) -> None:
     made = knowledge.succeed("token", "--role", "platform_admin", "--ttl", "60", "--json").json
-    assert made.keys() == {"token", "token_id", "subject", "tenant_id", "roles", "ttl"}
+    assert made.keys() == {"token", "token_id", "subject", "tenant_id", "roles", "groups", "ttl"}
     assert (made["roles"], made["ttl"]) == (["platform_admin"], 60)
     principal = verify(made["token"])
     assert (principal.tenant_id, principal.roles) == (None, frozenset({Role.PLATFORM_ADMIN}))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from app.db.database import Database
+from app.db.principals import acting_for_service
 from app.db.session import TenantSession
 from app.db.statements import parse_statement
 from tests.fixtures.database.cluster import Connection
@@ -47,8 +48,9 @@ async def send_traffic(
     tenants = [*entries, uuid4()]
 
     async def work(tenant: UUID, kind: int, pause: float) -> None:
-        async with database.tenant_session(tenant) as session:
-            await _look(session, tenant, kind, pause, entries.get(tenant, set()), tally)
+        with acting_for_service():  # receipts of searches are their callers'
+            async with database.tenant_session(tenant) as session:
+                await _look(session, tenant, kind, pause, entries.get(tenant, set()), tally)
         tally.finished += 1
 
     async def watch(number: int) -> None:

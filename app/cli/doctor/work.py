@@ -19,8 +19,8 @@ LATE_SECONDS = 300.0
 MOST_NAMED = 3
 WORD_INDEX = "entries_by_lexeme"
 BUILD_WORD_INDEX = (
-    f"drop index if exists {WORD_INDEX}; create index {WORD_INDEX} on entries using gin (tenant_id, lexemes)"
-    " with (fastupdate = off)"
+    f"drop index if exists {WORD_INDEX}; create index {WORD_INDEX} on entries using gin (tenant_id, lexemes,"
+    " audience(readers)) with (fastupdate = off)"
 )
 
 

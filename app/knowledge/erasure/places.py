@@ -66,13 +66,13 @@ class Remainder:
 
 REMAINS: Sequence[Remainder] = (
     Remainder(
-        "readers",
-        "`user:SUB` in the readers of what others created, and in the numbers of such entries: change the readers",
-    ),
-    Remainder(
         "data_files",
         "Postgres keeps the bytes of removed rows, index keys and column statistics in its files until it rewrites"
         " them: run `knowledge erase --files`",
+    ),
+    Remainder(
+        "readers",
+        "`user:SUB` in the readers of what others created, and in the numbers of such entries: change the readers",
     ),
     Remainder(
         "wal", "the write-ahead log has the old rows until its segments are recycled or archived ones expire"

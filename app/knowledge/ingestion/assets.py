@@ -10,7 +10,9 @@ from uuid import UUID
 from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
-from app.db.queries.knowledge.assets import Asset, AssetContent, LockedAsset, NewAsset
+from app.db.queries.knowledge import contents
+from app.db.queries.knowledge.assets import Asset, LockedAsset, NewAsset
+from app.db.queries.knowledge.contents import AssetContent
 from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue
 from app.db.session import TenantSession
@@ -200,7 +202,7 @@ class AssetService:
         without `include_quarantined`.
         """
         async with self._database.tenant_session(tenant_id) as session:
-            extracted = await db.fetch_text(session, asset_id)
+            extracted = await contents.fetch_text(session, asset_id)
             if not include_quarantined:
                 await require_released(session, asset_id)
         if extracted is None:
@@ -217,7 +219,7 @@ class AssetService:
         Raises AssetNotFound, and Quarantined if a part of the text is in quarantine, without `include_quarantined`.
         """
         async with self._database.tenant_session(tenant_id) as session:
-            content = await db.fetch_content(session, asset_id)
+            content = await contents.fetch_content(session, asset_id)
             if not include_quarantined:
                 await require_released(session, asset_id)
         if content is None:
@@ -231,7 +233,7 @@ class AssetService:
         """
         for start in range(0, content.byte_size, PART_BYTES):
             async with self._database.tenant_session(tenant_id) as session:
-                part = await db.fetch_content_part(session, content, start, PART_BYTES)
+                part = await contents.fetch_content_part(session, content, start, PART_BYTES)
             if part is None:
                 raise AssetNotFound("the asset was deleted or replaced while it was read")
             yield part

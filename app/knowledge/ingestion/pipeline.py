@@ -14,9 +14,8 @@ from uuid import UUID
 from app.concurrency.release import MemoryRelease
 from app.db.database import Database
 from app.db.queries.knowledge import assets as db
+from app.db.queries.knowledge import contents, sources
 from app.db.queries.knowledge import embeddings as vectors
-from app.db.queries.knowledge import sources
-from app.db.queries.knowledge.assets import Original
 from app.db.queries.knowledge.chunks import (
     ChunkChange,
     ChunkRow,
@@ -26,6 +25,7 @@ from app.db.queries.knowledge.chunks import (
     insert_vectors,
     known_vectors,
 )
+from app.db.queries.knowledge.contents import Original
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.tenants import usage
 from app.db.queries.work import jobs as queue
@@ -94,7 +94,7 @@ class Ingestion:
         tenant = await self._tenants.context(job.tenant_id)
         provider = find_provider(self._providers, tenant)
         async with self._database.tenant_session(job.tenant_id) as session:
-            asset = await db.fetch_original(session, asset_id)
+            asset = await contents.fetch_original(session, asset_id)
             if asset is None or not await db.set_progress(session, job, asset_id, asset.generation, BEGUN):
                 raise ClaimLost
         lease.follow(asset_id, asset.generation)

@@ -135,11 +135,7 @@ class TenantDirectory:
             slug=row.slug,
             settings=settings,
             model=EmbeddingModel(
-                provider=row.provider,
-                name=row.model,
-                dimensions=row.dimensions,
-                max_tokens=row.max_tokens,
-                similarity_threshold=row.similarity_threshold,
+                row.provider, row.model, row.dimensions, row.max_tokens, row.similarity_threshold
             ),
             space=VectorSpace(row.model_id, row.dimensions),
             passages=row.passages,

@@ -85,6 +85,7 @@ def test_an_upload_is_binary_and_its_optional_fields_are_empty_by_example(docume
         "tags": [],
         "roles": [],
         "metadata": "",
+        "readers": [],
     }
 
 

@@ -67,7 +67,7 @@ async def test_generated_columns_keep_their_values_and_get_the_trigger(fresh_dat
         await superuser.execute(TENANT)
         assert await calls_of(superuser, ADD, "The harbour opens") == 2
         before = await superuser.fetch("select xmin::text, lexemes::text from entries")
-        await migrate(fresh_database.admin_dsn)
+        await migrate(fresh_database.admin_dsn, "0027")
         assert await superuser.fetch("select xmin::text, lexemes::text from entries") == before
         assert await calls_of(superuser, ADD, "The gate closes") == 1
         assert await superuser.fetchval(WRONG) == 0

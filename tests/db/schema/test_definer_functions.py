@@ -102,7 +102,6 @@ async def test_matched_queries_finds_nothing_in_a_tenant_without_entries(service
     assert await service.fetchval(call, empty) == []
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("lexeme", HOSTILE)
 async def test_keyword_search_treats_hostile_words_as_words(
     seeded: Seeded, service: Connection, lexeme: str
@@ -114,7 +113,6 @@ async def test_keyword_search_treats_hostile_words_as_words(
     assert with_real <= await ids_of(seeded, "entries", seeded.first)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", HOSTILE)
 async def test_filters_treat_hostile_text_as_text(seeded: Seeded, service: Connection, text: str) -> None:
     await set_tenant(service, seeded.first)
@@ -246,7 +244,6 @@ async def test_count_jobs_returns_counts_of_kinds_and_no_tenant(seeded: Seeded, 
     assert sum(row["waiting"] for row in bounded) == 1
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", HOSTILE)
 async def test_claim_job_treats_hostile_kinds_as_text(service: Connection, kind: str) -> None:
     assert await service.fetch("select * from queue.claim_job(array[$1], interval '1 minute')", kind) == []

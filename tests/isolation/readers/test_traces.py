@@ -13,10 +13,10 @@ from app.composition.services import Services
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.providers.failing import FailingProvider
 from tests.isolation.holdings import LISTS, fill
+from tests.isolation.influence import QUERIES, ask_everything
 from tests.isolation.looking import CANARY, NEAR, look_everywhere
 from tests.isolation.places import MCP
 from tests.isolation.readers.conftest import Join
-from tests.isolation.test_influence import QUERIES, ask_everything
 
 ONLY = ["group:finance"]
 REQUEST = re.compile(r'"request_id": ?"\w+"')

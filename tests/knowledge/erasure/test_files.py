@@ -87,7 +87,7 @@ async def test_rewritten_files_have_nothing_of_what_was_erased(
         await superuser.execute("vacuum")
     left = await read_files(dsn, patterns)
     assert "pg_statistic" in left
-    assert any(name.endswith("lexemes_idx") for name in left)  # words stay in the index as keys
+    assert any("lexemes_" in name for name in left)  # words stay in the index as keys
     told: list[str] = []
     files = await rewrite_files(fresh_database.admin_dsn, tenant.id, "DATABASE_ADMIN_URL", told.append)
     assert files.refused == []

@@ -59,7 +59,7 @@ async def test_everything_of_a_subject_is_erased(
 ) -> None:
     ids = await fill(services, tenant)
     before = await find_marker(superuser_dsn, LEAVER)
-    assert set(before) == {"audit", "feedback", "saved_searches", "searches"}
+    assert set(before) == {"audit", "feedback", "saved_searches", "searches", "subscriptions"}
 
     erasure = await services.erasures.erase(tenant.id, subject=LEAVER, actor="ada")
 

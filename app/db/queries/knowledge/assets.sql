@@ -67,23 +67,10 @@ select k.{column} as key, k.id, k.bytes
  where :after_id::uuid is null or (k.{column}, k.id) {beyond} (:after_key, :after_id)
  order by k.{column} {direction}, k.id {direction} limit :limit;
 
--- name: original
-select name, media_type, original as data, generation, given_title from assets where tenant_id = :tenant_id and id = :id;
-
--- name: content
-select id, name, media_type, byte_size, sha256, generation from assets where tenant_id = :tenant_id and id = :id;
-
--- name: content_part
-select substring(original from :start::integer for :length::integer) from assets
- where tenant_id = :tenant_id and id = :id and generation = :generation;
-
 -- name: lock_same_bytes
 -- Assets with the same bytes are indexed one after another, so that the chunks of the earlier asset are visible to the later.
 select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || encode(sha256, 'hex'), 0)) from assets
  where tenant_id = :tenant_id and id = :id;
-
--- name: extracted_text
-select extracted_text as text from assets where tenant_id = :tenant_id and id = :id;
 
 -- name: set_progress
 -- Only for the worker that holds the job: a worker presumed dead must not mark a finished asset as unfinished.
