@@ -165,6 +165,7 @@ async def _fill(superuser: Connection, held: Held, sql: str) -> str:
         " from entries where tenant_id = $1 and id = $2",
         *(held.tenant_id, held.entry_id),
     )
+    assert row is not None
     fields = ",".join(["false", *["null"] * 15])
     return sql.format(
         filter=f"row({fields},null)::entry_filter",

@@ -129,7 +129,7 @@ async def compare(services: Services, tenant: UUID, model: Model) -> None:
             for mode in ("keyword", "semantic", "hybrid"):
                 query = SearchQuery(
                     query="harbour", mode=mode, limit=100, max_limit=100, similarity_threshold=0
-                )  # type: ignore[arg-type]
+                )
                 found = await services.search.search(tenant, query, subject=person)
                 texts = {hit.content for hit in found.results}
                 assert texts <= expected, (person, mode)
