@@ -173,6 +173,9 @@ async def _oversee(request: Request, role: Role, tenant: TenantContext) -> bool:
     try:
         sees_all = asks_for_all(request, request.state.principal)
         await refuse_overview(request, role, tenant, parts.services.tenants, sees_all=sees_all)
+    except TenantNotFound:
+        request.state.is_stranger = True
+        raise tenant_gone() from None
     except Forbidden as error:
         await _note_denial(request, error)
         raise
