@@ -123,23 +123,23 @@ def test_entries_are_listed_read_and_explained_by_the_service(both: Both) -> Non
     assert why.out.startswith("not among the results\n")
 
 
-def test_entries_are_written_by_the_service(both: Both) -> None:
+def test_entries_are_written_by_the_service(both: Both, tenant: str) -> None:
     for arguments in (
         ("add", "The pilot boards at the buoy.", "--external-id", "pilot-1"),
         ("edit", "pilot-1", "--title", "Pilot"),
         ("delete", "pilot-1", "--yes"),
     ):
-        done = run_command(*arguments, "-t", both.tenant)
+        done = run_command(*arguments, "-t", tenant)
         assert (done.status, done.opened) == (0, False), (arguments, done)
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("done", [True, False])
 def test_a_write_without_an_answer_is_not_repeated(
-    knowledge: CommandLine, filled: str, monkeypatch: pytest.MonkeyPatch, *, done: bool
+    knowledge: CommandLine, tenant: str, monkeypatch: pytest.MonkeyPatch, *, done: bool
 ) -> None:
     """The service ends after it has got the command, before or after it has done what it was asked."""
-    added = knowledge.succeed("add", "The pilot boards.", "--external-id", "pilot-2", "-t", filled, "--json")
+    added = knowledge.succeed("add", "The pilot boards.", "--external-id", "pilot-2", "-t", tenant, "--json")
     answer, name = server._answer, f"tug-{done}"
 
     async def answer_nothing(*given: Any) -> bytes:
@@ -154,15 +154,15 @@ def test_a_write_without_an_answer_is_not_repeated(
             ("add", "The tug follows.", "--external-id", name),
             ("delete", "pilot-2", "--yes"),
         ):
-            outcome = run_command(*arguments, "-t", filled)
+            outcome = run_command(*arguments, "-t", tenant)
             assert (outcome.status, outcome.out, outcome.opened) == (1, "", False), (arguments, outcome)
             assert "not known whether this was done" in outcome.err
-        assert run_command("list", "-t", filled).opened
+        assert run_command("list", "-t", tenant).opened
     left = {
         entry["external_id"]: entry
-        for entry in knowledge.succeed("list", "-t", filled, "--json").json["items"]
+        for entry in knowledge.succeed("list", "-t", tenant, "--json").json["items"]
     }
     assert ("pilot-2" in left, name in left) == (not done, done)
-    versions = ("get", added.json["entry"]["id"], "-t", filled, "--json")
+    versions = ("get", added.json["entry"]["id"], "-t", tenant, "--json")
     if not done:
         assert knowledge.succeed(*versions).json["version"] == 1
