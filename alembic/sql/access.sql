@@ -17,7 +17,7 @@ language sql stable parallel safe
 return '*' = any (current_principals())
     or not exists (select from permissions p where p.tenant_id = current_tenant());
 revoke all on function sees_everything() from public;
-grant execute on function sees_everything() to kb_app;
+grant execute on function sees_everything() to kb_reader;
 
 create or replace function note_permissions() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 begin
@@ -141,11 +141,11 @@ begin
                           everything, t.name, t.name)
       from unnest(array['pending_embeddings', 'entry_changes', 'access_counts', 'feedback', 'deliveries']) t (name)
   loop
-    execute format('create policy readers on %I as restrictive to kb_app, current_user using (%s) with check (%2$s)',
+    execute format('create policy readers on %I as restrictive to kb_reader, current_user using (%s) with check (%2$s)',
                    place.column1, place.column2);
   end loop;
   -- The trail names entries, and those that are deleted too. Every writer adds to it.
-  execute format('create policy readers on audit as restrictive for select to kb_app, current_user using (%s or (''user:'' || actor) = any ((select current_principals())::text[]))',
+  execute format('create policy readers on audit as restrictive for select to kb_reader, current_user using (%s or (''user:'' || actor) = any ((select current_principals())::text[]))',
                  everything);
 end $$;
 /* Citus: */

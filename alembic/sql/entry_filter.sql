@@ -54,7 +54,7 @@ begin
       || case when p_fields & 65536 = 0 then '{}' else jsonb_build_object('expires_at', (extract(epoch from e.expires_at) * 1000000)::bigint) end;
 end $$;
 revoke all on function entry_fields(entries, integer) from public;
-grant execute on function entry_fields(entries, integer) to kb_app, kb_keyword;
+grant execute on function entry_fields(entries, integer) to kb_reader, kb_keyword;
 
 -- Whether an entry fulfils the condition of a filter; a comparison of different types does not.
 create or replace function entry_fulfils(e entries, f entry_filter) returns boolean
@@ -65,7 +65,7 @@ return f.condition is null
          case when f.condition_fields = 0 then f.condition_values
               else f.condition_values || jsonb_build_object('entry', entry_fields(e, f.condition_fields)) end), false);
 revoke all on function entry_fulfils(entries, entry_filter) from public;
-grant execute on function entry_fulfils(entries, entry_filter) to kb_app, kb_keyword;
+grant execute on function entry_fulfils(entries, entry_filter) to kb_reader, kb_keyword;
 
 -- Whether an entry passes all parts of a filter.
 create or replace function entry_passes(e entries, f entry_filter) returns boolean
@@ -86,7 +86,7 @@ return (e.expires_at is null or e.expires_at > coalesce(f.as_of, now()))
    and (f.updated is null or e.updated_at <@ f.updated)
    and entry_fulfils(e, f);
 revoke all on function entry_passes(entries, entry_filter) from public;
-grant execute on function entry_passes(entries, entry_filter) to kb_app, kb_keyword;
+grant execute on function entry_passes(entries, entry_filter) to kb_reader, kb_keyword;
 
 -- Whether the row of an entry was already there at a time: no former version of it ended later.
 create or replace function was_current(p_id uuid, p_as_of timestamptz) returns boolean
@@ -98,7 +98,7 @@ begin
                       where v.tenant_id = tenant and v.id = p_id and v.valid_until > p_as_of);
 end $$;
 revoke all on function was_current(uuid, timestamptz) from public;
-grant execute on function was_current(uuid, timestamptz) to kb_app, kb_keyword;
+grant execute on function was_current(uuid, timestamptz) to kb_reader, kb_keyword;
 
 -- Whether a search finds another chunk instead of this one: the chunk that this one repeats, or an earlier one that
 -- repeats the same, if it has the same text, passes the same filter and may be read by the caller. Only chunks with a value in `repeats` need it.
@@ -125,7 +125,7 @@ begin
          and public.entry_passes(public.former_entry(v), f) and public.audience(v.readers) && principals);
 end $$;
 revoke all on function repeats_another(uuid, uuid, bytea, entry_filter) from public;
-grant execute on function repeats_another(uuid, uuid, bytea, entry_filter) to kb_app, kb_keyword;
+grant execute on function repeats_another(uuid, uuid, bytea, entry_filter) to kb_reader, kb_keyword;
 
 -- Whether a search with this filter can find an entry: it passes the filter and repeats no chunk that also passes it.
 create or replace function entry_matches(e entries, f entry_filter) returns boolean
@@ -133,7 +133,7 @@ language sql stable parallel safe
 return entry_passes(e, f) and (f.as_of is null or was_current(e.id, f.as_of))
    and (e.repeats is null or not repeats_another(e.id, e.repeats, e.text_hash, f));
 revoke all on function entry_matches(entries, entry_filter) from public;
-grant execute on function entry_matches(entries, entry_filter) to kb_app, kb_keyword;
+grant execute on function entry_matches(entries, entry_filter) to kb_reader, kb_keyword;
 
 -- The number of entries that pass a filter and have no vector of a model. Where no entry waits for a vector, this is one
 -- look at an index. At most p_limit entries are looked at; with more, the result is a lower bound, and at least 1. With
@@ -176,4 +176,4 @@ begin
   return case when looked_at >= p_limit then greatest(counted, 1) else counted end;
 end $$;
 revoke all on function pending_entries(uuid, integer, entry_filter, uuid[], integer) from public;
-grant execute on function pending_entries(uuid, integer, entry_filter, uuid[], integer) to kb_app;
+grant execute on function pending_entries(uuid, integer, entry_filter, uuid[], integer) to kb_reader;

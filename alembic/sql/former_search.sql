@@ -53,7 +53,7 @@ begin
       offset 0) p);
 end $$;
 revoke all on function keyword.former_ids(entry_filter, integer) from public;
-grant execute on function keyword.former_ids(entry_filter, integer) to kb_app;
+grant execute on function keyword.former_ids(entry_filter, integer) to kb_reader;
 
 -- The former versions that were valid at the time of the filter, pass it, and match a query, with what their scores need; at
 -- most p_limit. With p_ids, those that pass, only these are looked at, and without a query all of them are returned. Otherwise

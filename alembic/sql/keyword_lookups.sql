@@ -10,7 +10,7 @@ grant select on entries to kb_keyword;
 create policy keyword_search on entries for select to kb_keyword using (true);
 
 create schema keyword authorization current_user;
-grant usage on schema keyword to kb_app, kb_keyword;
+grant usage on schema keyword to kb_reader, kb_keyword;
 grant create on schema keyword to kb_keyword;
 set local role kb_keyword;
 
@@ -31,7 +31,7 @@ create or replace function keyword.word_query(p_lexeme text) returns text
 language sql immutable parallel safe
 return '''' || replace(replace(p_lexeme, '\', '\\'), '''', '''''') || '''';
 revoke all on function keyword.word_query(text) from public;
-grant execute on function keyword.word_query(text) to kb_app;
+grant execute on function keyword.word_query(text) to kb_reader;
 
 -- What the inner products with word_weights are, for an entry whose word_weights are null.
 create or replace function keyword.sum_words(
@@ -127,7 +127,7 @@ begin
   return coalesce(ids, '{}');
 end $$;
 revoke all on function keyword.filtered_ids(entry_filter, integer) from public;
-grant execute on function keyword.filtered_ids(entry_filter, integer) to kb_app;
+grant execute on function keyword.filtered_ids(entry_filter, integer) to kb_reader;
 
 -- The entries that pass a filter and have one of the lexemes, each of which counts in entries of its language, or match
 -- one of the alternatives, which are queries, in entries of its language (null: of any). At most p_limit entries are
@@ -163,7 +163,7 @@ begin
   end if;
 end $$;
 revoke all on function keyword.matching_entries(text[], text[], text[], text[], entry_filter, uuid[], integer) from public;
-grant execute on function keyword.matching_entries(text[], text[], text[], text[], entry_filter, uuid[], integer) to kb_app;
+grant execute on function keyword.matching_entries(text[], text[], text[], text[], entry_filter, uuid[], integer) to kb_reader;
 
 -- Entries that share at least two of the given tags, by their number.
 create or replace function keyword.tag_overlaps(p_tags text[], p_without uuid, p_limit integer)
@@ -189,7 +189,7 @@ begin
      limit p_limit;
 end $$;
 revoke all on function keyword.tag_overlaps(text[], uuid, integer) from public;
-grant execute on function keyword.tag_overlaps(text[], uuid, integer) to kb_app;
+grant execute on function keyword.tag_overlaps(text[], uuid, integer) to kb_reader;
 
 -- Entries derived from an entry, the newest first.
 create or replace function keyword.derived_entries(p_source uuid, p_limit integer) returns table (entry_id uuid)
@@ -210,7 +210,7 @@ begin
      limit p_limit;
 end $$;
 revoke all on function keyword.derived_entries(uuid, integer) from public;
-grant execute on function keyword.derived_entries(uuid, integer) to kb_app;
+grant execute on function keyword.derived_entries(uuid, integer) to kb_reader;
 
 reset role;
 revoke create on schema keyword from kb_keyword;

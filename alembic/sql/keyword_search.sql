@@ -293,7 +293,7 @@ revoke all on function keyword.search(uuid, text[], text[], integer[], bigint, d
                                   double precision[]) from public;
 grant execute on function keyword.search(uuid, text[], text[], integer[], bigint, double precision, entry_filter, integer,
                                   integer, double precision[], text[], text[], text[], text[], text[],
-                                  double precision[]) to kb_app;
+                                  double precision[]) to kb_reader;
 
 reset role;
 revoke create on schema keyword from kb_keyword;

@@ -13,7 +13,7 @@ return case language
   when 'hungarian' then array['']
 end;
 revoke all on function linking_letters(text) from public;
-grant execute on function linking_letters(text) to kb_app;
+grant execute on function linking_letters(text) to kb_reader;
 
 -- The compounds that words of a query may be parts of, and the parts that they may consist of, as queries for entries of
 -- the language. A long word stands for its two parts in one entry, and two words for their compound. Two words that
@@ -99,7 +99,7 @@ begin
   end loop;
 end $$;
 revoke all on function possible_compounds(text, text[]) from public;
-grant execute on function possible_compounds(text, text[]) to kb_app;
+grant execute on function possible_compounds(text, text[]) to kb_reader;
 
 -- A pattern for words that differ from this one by one letter more, less or other, or by the order of two.
 create or replace function near_pattern(word text) returns text
@@ -116,7 +116,7 @@ begin atomic
    cross join lateral generate_series(1, cardinality(l.letters) + 1) n;
 end;
 revoke all on function near_pattern(text) from public;
-grant execute on function near_pattern(text) to kb_app;
+grant execute on function near_pattern(text) to kb_reader;
 
 grant create on schema keyword to kb_keyword;
 set local role kb_keyword;
@@ -145,7 +145,7 @@ begin
      order by q.place);
 end $$;
 revoke all on function keyword.matched_queries(uuid, text, text[]) from public;
-grant execute on function keyword.matched_queries(uuid, text, text[]) to kb_app;
+grant execute on function keyword.matched_queries(uuid, text, text[]) to kb_reader;
 
 reset role;
 revoke create on schema keyword from kb_keyword;

@@ -8,7 +8,7 @@ return case when run ~ '[\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0e
                    rtrim(pg_catalog.regexp_replace(run, '[\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U00020000-\U0003ffff][\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u108f\u109a-\u109d\u1160-\u11ff\u17b4-\u17d3\u17dd\u3099\u309a\ud7b0-\ud7fb\ufe00-\ufe0f\uff9e\uff9f\U000e0100-\U000e01ef]*', '\& ', 'g'), ' '), ' ')
             else pg_catalog.string_to_array(run, null) end;
 revoke all on function split_characters(text) from public;
-grant execute on function split_characters(text) to kb_app;
+grant execute on function split_characters(text) to kb_reader;
 
 -- Scripts without spaces between words (Thai, Lao, Burmese, Khmer, Chinese, Japanese), and Korean, whose words have
 -- their particles attached: each run of such characters becomes overlapping pairs of characters, 機械学習 becomes
@@ -37,7 +37,7 @@ begin
   return content;
 end $$;
 revoke all on function paired_text(text) from public;
-grant execute on function paired_text(text) to kb_app;
+grant execute on function paired_text(text) to kb_reader;
 
 -- If LC_CTYPE is C, Postgres treats every character beyond ASCII as a letter: the words of
 -- „word“ and it’s, or next to a no-break space, would include it and not be found without it. Symbols of Latin-1,
@@ -50,7 +50,7 @@ return case when octet_length(content) = length(content)
             then pg_catalog.regexp_replace(content, '[/_.:@#-]', ' ', 'g')
             else pg_catalog.regexp_replace(paired_text(content), '[\u0080-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u2000-\u200b\u200e-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u25ff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u3030\u30a0\u30fb\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd/_.:@#-]', ' ', 'g') end;
 revoke all on function spaced_text(text) from public;
-grant execute on function spaced_text(text) to kb_app;
+grant execute on function spaced_text(text) to kb_reader;
 comment on function spaced_text(text) is 'A text with spaces in place of the characters that separate words';
 
 -- Readers type words without their diacritics: café and cafe, Łódź and Lodz, ёлка and елка, שָׁלוֹם and שלום are one word. `words` is
@@ -83,7 +83,7 @@ begin
   return words;
 end $$;
 revoke all on function folded_words(text, text) from public;
-grant execute on function folded_words(text, text) to kb_app;
+grant execute on function folded_words(text, text) to kb_reader;
 
 -- `language` is the name of a text-search configuration of Postgres. Its values are those of app/knowledge/languages.py
 -- and of the check on `entries`; a test compares them.
@@ -103,7 +103,7 @@ begin
   return case when folded = words then lexemes else folded::tsvector end;
 end $$;
 revoke all on function text_lexemes(text, text) from public;
-grant execute on function text_lexemes(text, text) to kb_app;
+grant execute on function text_lexemes(text, text) to kb_reader;
 
 create or replace function text_phrase(language text, content text) returns tsquery
 language plpgsql immutable strict parallel safe
@@ -113,7 +113,7 @@ begin
     ('pg_catalog.' || language)::regconfig, public.spaced_text(content))::text)::tsquery;
 end $$;
 revoke all on function text_phrase(text, text) from public;
-grant execute on function text_phrase(text, text) to kb_app;
+grant execute on function text_phrase(text, text) to kb_reader;
 
 -- The characters of the runs that become pairs in paired_text(), so that a query of one character finds them. Characters with
 -- any number of marks would exceed the length of a lexeme.
@@ -131,7 +131,7 @@ begin
      where length(u.unit) <= 50 and u.unit ~ '^[\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U00020000-\U0003ffff]'))::text)::tsvector;
 end $$;
 revoke all on function character_lexemes(text) from public;
-grant execute on function character_lexemes(text) to kb_app;
+grant execute on function character_lexemes(text) to kb_reader;
 
 -- Identifiers are indexed as a whole as well as in parts.
 create or replace function identifier_lexemes(content text) returns tsvector
@@ -142,7 +142,7 @@ begin atomic
   where found[1] ~ '[0-9_.]' and length(found[1]) <= 200;
 end;
 revoke all on function identifier_lexemes(text) from public;
-grant execute on function identifier_lexemes(text) to kb_app;
+grant execute on function identifier_lexemes(text) to kb_reader;
 
 -- The stems of the words with diacritics as they are without them, for queries that are typed so: informação has the stem
 -- inform, and informacao another one. Latin script only: elsewhere, stemmers do not remove diacritics.
@@ -163,7 +163,7 @@ begin
   return array_to_tsvector(tsvector_to_array(public.text_lexemes(language, public.folded_words('simple', words))));
 end $$;
 revoke all on function plain_lexemes(text, text) from public;
-grant execute on function plain_lexemes(text, text) to kb_app;
+grant execute on function plain_lexemes(text, text) to kb_reader;
 
 -- The title counts twice and has weight A. A tsvector has at most 1 MB: 100,000 characters that are nearly all different pairs
 -- may need more, and are found by the first half of them.
@@ -186,14 +186,14 @@ begin
   return coalesce(name || name, '') || public.text_lexemes(language, content) || added;
 end $$;
 revoke all on function entry_lexemes(text, text, text) from public;
-grant execute on function entry_lexemes(text, text, text) to kb_app;
+grant execute on function entry_lexemes(text, text, text) to kb_reader;
 
 -- The place of a word of a language in the vectors of lexeme_weights(); the same word of another language has another one.
 create or replace function word_place(language text, lexeme text) returns integer
 language sql immutable parallel safe
 return (pg_catalog.hashtextextended((language || ' ' || lexeme) collate "C", 0) & 268435455)::integer + 1;
 revoke all on function word_place(text, text) from public;
-grant execute on function word_place(text, text) to kb_app, kb_keyword;
+grant execute on function word_place(text, text) to kb_reader, kb_keyword;
 
 -- The words of an entry as BM25 needs them: 1 for each word at its place and, 2^28 places behind it, how much more a word
 -- counts that occurs tf times: (tf - 1) / (tf + 1.2). keyword.search() multiplies both by factors of the entry's length,
@@ -211,11 +211,11 @@ begin atomic
             from unnest(lexemes) u group by 1) w;
 end;
 revoke all on function lexeme_weights(text, tsvector) from public;
-grant execute on function lexeme_weights(text, tsvector) to kb_app;
+grant execute on function lexeme_weights(text, tsvector) to kb_reader;
 
 -- The word_weights of an entry.
 create or replace function entry_weights(language text, title text, content text) returns sparsevec
 language sql immutable parallel safe
 return lexeme_weights(language, entry_lexemes(language, title, content));
 revoke all on function entry_weights(text, text, text) from public;
-grant execute on function entry_weights(text, text, text) to kb_app;
+grant execute on function entry_weights(text, text, text) to kb_reader;

@@ -8,7 +8,7 @@ create or replace function current_principals() returns text[]
 language sql stable parallel safe
 return coalesce(nullif(pg_catalog.current_setting('app.current_principals', true), '')::text[], '{everyone}'::text[]);
 revoke all on function current_principals() from public;
-grant execute on function current_principals() to kb_app, kb_keyword, kb_queue;
+grant execute on function current_principals() to kb_reader, kb_keyword, kb_queue;
 comment on function current_principals() is
   'The principals of this transaction: `everyone`, `user:SUB` and `group:NAME` of the caller, or `*` for the service itself';
 
@@ -23,14 +23,14 @@ begin
   return own;
 end $$;
 revoke all on function begin_as_service() from public;
-grant execute on function begin_as_service() to kb_app;
+grant execute on function begin_as_service() to kb_creator;
 
 -- The principals that may read a row with these readers.
 create or replace function audience(readers text[]) returns text[]
 language sql immutable parallel safe
 return case when readers is null then '{everyone}'::text[] else pg_catalog.array_append(readers, '*'::text) end;
 revoke all on function audience(text[]) from public;
-grant execute on function audience(text[]) to kb_app, kb_keyword;
+grant execute on function audience(text[]) to kb_reader, kb_keyword;
 
 -- 1 to 64 different groups and users, in order. 264 characters are `group:` and 258 more.
 create or replace function is_reader_list(readers text[]) returns boolean
@@ -42,4 +42,4 @@ begin atomic
                          or r.place > 1 and r.reader collate "C" <= readers[r.place - 1] collate "C");
 end;
 revoke all on function is_reader_list(text[]) from public;
-grant execute on function is_reader_list(text[]) to kb_app;
+grant execute on function is_reader_list(text[]) to kb_reader;

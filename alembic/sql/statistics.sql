@@ -83,7 +83,7 @@ begin
   perform set_config('app.current_principals', own, true);
 end $$;
 revoke all on function stored_entries() from public;
-grant execute on function stored_entries() to kb_app;
+grant execute on function stored_entries() to kb_reader;
 
 create or replace function count_passages() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 declare

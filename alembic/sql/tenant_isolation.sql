@@ -1,7 +1,8 @@
 -- Every table with a tenant_id, and all its partitions: forced row-level security, one policy, and the service's rights.
 --
--- The policy names two roles: the application's, and the owner, whose triggers and backfills see only the rows of the
--- current tenant. Tables that already have the policy are skipped: a migration that creates a table runs this file.
+-- The policy names two roles: kb_reader, whose rights all roles of the application have, and the owner, whose triggers and
+-- backfills see only the rows of the current tenant. Tables that already have the policy are skipped: a migration that
+-- creates a table runs this file, and then `rights`, for what callers may write.
 
 do $$
 declare
@@ -19,8 +20,9 @@ begin
     for part in select place union select relid from pg_partition_tree(place) loop
       execute format('alter table %s enable row level security, force row level security', part);
     end loop;
-    execute format('create policy tenant_isolation on %1$s to kb_app, current_user using (%2$s) with check (%2$s)', place, own);
-    execute format('grant select, insert, update, delete on %s to kb_app', place);
+    execute format('create policy tenant_isolation on %1$s to kb_reader, current_user using (%2$s) with check (%2$s)', place, own);
+    execute format('grant select on %s to kb_reader', place);
+    execute format('grant insert, update, delete on %s to kb_app', place);
   end loop;
 end $$;
 

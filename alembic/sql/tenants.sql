@@ -4,7 +4,7 @@ create or replace function current_tenant() returns uuid
 language sql stable parallel safe
 return nullif(pg_catalog.current_setting('app.current_tenant', true), '')::uuid;
 revoke all on function current_tenant() from public;
-grant execute on function current_tenant() to kb_app, kb_keyword, kb_queue;
+grant execute on function current_tenant() to kb_reader, kb_keyword, kb_queue;
 comment on function current_tenant() is
   'The tenant of this transaction; null when none is set. On a pooled connection the unset value is an empty string.';
 
@@ -20,9 +20,10 @@ create table embedding_models (
   unique (provider, name, dimensions)
 );
 comment on column embedding_models.paused_until is 'Until then, no job that needs this model is handed out';
-grant select, update (paused_until) on embedding_models to kb_app;
+grant select on embedding_models to kb_reader;
+grant update (paused_until) on embedding_models to kb_app;
 
-grant select on alembic_version to kb_app;
+grant select on alembic_version to kb_reader;
 
 create table tenants (
   id uuid primary key,
@@ -38,10 +39,11 @@ comment on column tenants.limits is 'Limits of this tenant that override the pla
 -- Not FORCE: the functions of the schema tenancy belong to the owner, and list, create and delete tenants. The service
 -- can read `limits` but not change that column: only tenancy.change_limits() does.
 alter table tenants enable row level security;
-create policy own_tenant on tenants to kb_app
+create policy own_tenant on tenants to kb_reader
   using (/* one server */ id = (select current_tenant()) /* Citus: id = current_tenant() */)
   with check (/* one server */ id = (select current_tenant()) /* Citus: id = current_tenant() */);
-grant select, update (name, settings, model_id) on tenants to kb_app;
+grant select on tenants to kb_reader;
+grant update (name, settings, model_id) on tenants to kb_admin;
 
 -- Outlives the tenants in it, so its column is not named tenant_id, and no tenant can read it.
 create table platform_audit (

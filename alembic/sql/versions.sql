@@ -54,7 +54,7 @@ return row(v.tenant_id, v.id, v.entry_type, v.title, v.content, v.tags, v.roles,
            v.expires_at, v.external_id, v.content_hash, v.text_hash, v.version, v.created_at, v.updated_at,
            v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld, v.readers)::entries;
 revoke all on function former_entry(former_entries) from public;
-grant execute on function former_entry(former_entries) to kb_app, kb_keyword;
+grant execute on function former_entry(former_entries) to kb_reader, kb_keyword;
 
 -- The entries with these ids as they were at a time; those that did not exist then are missing.
 create or replace function entries_at(p_ids uuid[], p_as_of timestamptz) returns setof entries
@@ -75,7 +75,7 @@ begin
        and not v.absent;
 end $$;
 revoke all on function entries_at(uuid[], timestamptz) from public;
-grant execute on function entries_at(uuid[], timestamptz) to kb_app;
+grant execute on function entries_at(uuid[], timestamptz) to kb_reader;
 
 -- The vectors of a model that these entries had at a time, by their text then.
 create or replace function embeddings_at(p_ids uuid[], p_as_of timestamptz, p_model integer) returns setof embeddings
@@ -96,7 +96,7 @@ begin
        and not v.absent;
 end $$;
 revoke all on function embeddings_at(uuid[], timestamptz, integer) from public;
-grant execute on function embeddings_at(uuid[], timestamptz, integer) to kb_app;
+grant execute on function embeddings_at(uuid[], timestamptz, integer) to kb_reader;
 
 -- The number of former versions of the filter's time that pass it and have no vector of a model. At most p_limit are looked
 -- at; with more, the result is a lower bound, and at least 1.
@@ -119,7 +119,7 @@ begin
   return case when looked_at >= p_limit then greatest(counted, 1) else counted end;
 end $$;
 revoke all on function pending_versions(uuid, integer, entry_filter, integer) from public;
-grant execute on function pending_versions(uuid, integer, entry_filter, integer) to kb_app;
+grant execute on function pending_versions(uuid, integer, entry_filter, integer) to kb_reader;
 
 -- Each statement that writes entries notes in its transaction whether the tenant keeps former versions, once. The triggers
 -- for rows compare two settings, which costs a write of a tenant that keeps none almost nothing. In a cluster of Citus they

@@ -1,4 +1,4 @@
-"""The principals of the running work, which each transaction of a tenant tells the database.
+"""The principals and the rights of the running work, which each transaction of a tenant tells the database.
 
 A transaction without principals sees only what all readers of the tenant may read.
 """
@@ -8,17 +8,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import Enum
 
 EVERYONE = "everyone"
 SERVICE = ("*", EVERYONE)
 """The principals of the service itself, and of an admin who asks to see all: they see every row of the tenant."""
 
-_current: ContextVar[tuple[str, ...]] = ContextVar("principals", default=())
+
+class Rights(Enum):
+    """What a transaction may do: the database role that it runs as."""
+
+    READ = "kb_reader"
+    """Reading, and writing what readers own: saved searches, subscriptions, feedback."""
+    WRITE = "kb_creator"
+    """Also writing knowledge."""
+    ADMINISTER = "kb_admin"
+    """Also the settings of the tenant, revoked tokens, erasures and changes of the model."""
+    ALL = "none"
+    """Those of the login role: the service's own work, and programs that do not name their rights."""
+
+
+_current: ContextVar[tuple[tuple[str, ...], Rights]] = ContextVar("principals", default=((), Rights.ALL))
 
 
 def current_principals() -> tuple[str, ...]:
     """The principals of the running work; empty if none were set."""
-    return _current.get()
+    return _current.get()[0]
 
 
 def name_user(subject: str) -> str:
@@ -36,15 +51,15 @@ def principals_of(subject: str, groups: Iterable[str]) -> tuple[str, ...]:
     return (EVERYONE, name_user(subject), *map(name_group, sorted(groups)))
 
 
-def act_as(principals: tuple[str, ...]) -> None:
+def act_as(principals: tuple[str, ...], rights: Rights = Rights.ALL) -> None:
     """From here on, the running task works for these principals; tasks that it starts do too."""
-    _current.set(principals)
+    _current.set((principals, rights))
 
 
 @contextmanager
-def acting_as(principals: tuple[str, ...]) -> Iterator[None]:
-    """Transactions that are opened in the block are of these principals."""
-    token = _current.set(principals)
+def acting_as(principals: tuple[str, ...], rights: Rights = Rights.ALL) -> Iterator[None]:
+    """Transactions that are opened in the block are of these principals, and have these rights."""
+    token = _current.set((principals, rights))
     try:
         yield
     finally:
@@ -56,6 +71,17 @@ def acting_for_service() -> Iterator[None]:
     """Transactions that are opened in the block see all rows of their tenant: the service's own work."""
     with acting_as(SERVICE):
         yield
+
+
+def set_actor() -> str:
+    """The SQL text that sets the principals and the rights of the running work in a transaction."""
+    principals, rights = _current.get()
+    return set_principals(principals) + set_rights(rights)
+
+
+def set_rights(rights: Rights) -> str:
+    """The SQL text that sets the rights of a transaction."""
+    return "" if rights is Rights.ALL else f"select set_config('role', '{rights.value}', true);"
 
 
 def set_principals(principals: Sequence[str]) -> str:

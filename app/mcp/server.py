@@ -18,7 +18,6 @@ from pydantic import ValidationError
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.concurrency.stopwatch import run_stopwatch
-from app.db.principals import act_as
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers.tool_answer import ToolAnswer
 from app.mcp.links import Links
@@ -52,7 +51,7 @@ def build_server(services: Services, find_caller: FindCaller, links: Links) -> S
 
     async def find(context: Context) -> Call:
         call = Call(await find_caller(context), services, links)
-        act_as(call.caller.principals)
+        call.caller.act(Role.READER)
         return call
 
     @contextlib.asynccontextmanager
@@ -148,6 +147,7 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> ToolAnswer:
     except Forbidden as error:
         await call.services.trail.deny(caller.tenant_id, caller.subject, tool.name, error)
         raise
+    caller.act(tool.role)
     try:
         checked = tool.arguments.model_validate(arguments)
     except ValidationError as error:

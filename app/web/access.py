@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
-from app.db.principals import SERVICE, act_as, principals_of
+from app.db.principals import SERVICE, Rights, act_as, principals_of
 from app.errors import Forbidden, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.directory import TenantContext
 from app.web.bodies.intake import end_intake, holding_intake
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 READING = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN, Role.PLATFORM_ADMIN})
 """A token with none of these shows that its owner may no longer read. A platform admin's token shows nothing: the
 same person may have another token to read with."""
+
+RIGHTS = {Role.READER: Rights.READ, Role.CREATOR: Rights.WRITE, Role.TENANT_ADMIN: Rights.ADMINISTER}
+"""The rights of a path in the database, by the role that it requires: a path for readers cannot write knowledge."""
 
 REVOKED = "the token was revoked"
 
@@ -77,10 +80,10 @@ class Caller:
     tenant: TenantContext
     sees_all: bool = False
 
-    @property
-    def principals(self) -> tuple[str, ...]:
-        """The principals of the caller's transactions."""
-        return SERVICE if self.sees_all else principals_of(self.subject, self.principal.groups)
+    def act(self, role: Role) -> None:
+        """From here on, transactions are of this caller, with the rights of a path for `role`."""
+        principals = SERVICE if self.sees_all else principals_of(self.subject, self.principal.groups)
+        act_as(principals, RIGHTS[role])
 
     @property
     def tenant_id(self) -> UUID:
@@ -163,7 +166,7 @@ async def authenticate(
         raise
     parts.services.subscriptions.note_caller(tenant_id, principal.subject, principal.groups, reads=True)
     caller = Caller(principal, tenant, await _oversee(request, role, tenant))
-    act_as(caller.principals)
+    caller.act(role)
     request.state.caller = caller
     return caller
 

@@ -161,7 +161,7 @@ MUTATIONS = {
     ),
     "a policy of the node's own table is dropped": (
         "drop policy tenant_isolation on entries",
-        "table entries has no policy for kb_app",
+        "table entries has no policy for kb_reader",
     ),
     "row-level security of the node's own table is off": (
         "alter table audit disable row level security",

@@ -82,7 +82,7 @@ async def test_broken_database_is_not_served(fresh_database: TestDatabase) -> No
         await check_database(fresh_database.service_dsn)
     assert str(caught.value) == (
         "DATABASE_URL: tenants are not isolated: table assets has row-level security that its owner is free of"
-        " (and 1 more: knowledge doctor); remedy: alter table assets enable row level security,"
+        " (and 2 more: knowledge doctor); remedy: alter table assets enable row level security,"
         " force row level security"
     )
 

@@ -19,6 +19,7 @@ from app.api.http.response_head import ResponseHead
 from app.concurrency.release import MemoryRelease
 from app.concurrency.share import Work
 from app.concurrency.stopwatch import Steps, Stopwatch, run_stopwatch
+from app.db.principals import acting_as
 from app.errors import KnowledgeError
 from app.telemetry.logs import request_id
 from app.telemetry.tracing import Span, span
@@ -81,7 +82,8 @@ class HttpLayer:
         method = scope["method"] if scope["method"] in METHODS else "other"
         with span(method, "server", _trace_parent(headers), http_method=method) as seen:
             try:
-                with run_stopwatch(stopwatch):
+                # A host application may serve several requests in one task: none acts for the caller of another.
+                with run_stopwatch(stopwatch), acting_as(()):
                     await Steps(self._serve(scope, headers, body.receive, head), stopwatch)
             except KnowledgeError as error:
                 # Raised by the body in an application that is mounted, and renders no problems.

@@ -132,7 +132,7 @@ async def check_schema(connection: asyncpg.Connection[asyncpg.Record]) -> None:
         raise ConfigurationError(
             "DATABASE_URL",
             "the role may not read the revision",
-            "run: grant select on alembic_version to kb_app",
+            "run: grant select on alembic_version to kb_reader",
         )
     revision = await connection.fetchval("select version_num from alembic_version")
     check_revision(revision, "DATABASE_URL")

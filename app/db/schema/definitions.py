@@ -1,4 +1,4 @@
-"""The definitions of functions, triggers and foreign keys, of a database and as recorded from `alembic/sql`."""
+"""The definitions of functions, triggers, foreign keys and rights, of a database and as recorded from `alembic/sql`."""
 
 from __future__ import annotations
 

@@ -46,4 +46,16 @@ select 'foreign key',
   left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = k.confrelid
   left join pg_class f on f.oid = s.shard
  where k.contype = 'f' and k.conparentid = 0
+union all
+select 'rights', format('of %s on %s', coalesce(quote_ident(r.rolname), 'public'), ours.place), ours.shard,
+       string_agg(h.privilege, ', ' order by h.privilege)
+  from ours
+ cross join lateral (
+   select a.grantee, a.privilege_type as privilege from pg_class c cross join lateral aclexplode(c.relacl) a where c.oid = ours.oid
+   union all
+   select a.grantee, format('%s (%I)', a.privilege_type, t.attname)
+     from pg_attribute t cross join lateral aclexplode(t.attacl) a where t.attrelid = ours.oid and not t.attisdropped) h
+  left join pg_roles r on r.oid = h.grantee
+ where r.oid is null or r.rolname in ('kb_reader', 'kb_creator', 'kb_admin', 'kb_app', 'kb_keyword', 'kb_queue')
+ group by r.rolname, ours.place, ours.shard
  order by 1, 2;

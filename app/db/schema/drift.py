@@ -1,4 +1,4 @@
-"""Compares functions, triggers and foreign keys with those that the files of `alembic/sql` create."""
+"""Compares functions, triggers, foreign keys and rights with those that the files of `alembic/sql` create."""
 
 from __future__ import annotations
 
@@ -70,21 +70,21 @@ def _compare(record: Mapping[str, str], found: Mapping[str, Definition]) -> Iter
         elif name in record and record[name] != found[name].digest:
             yield Fault("definitions", f"{name} differs from its text in alembic/sql", _remedy(name))
         elif name not in record and (
-            kind == "trigger" or (kind == "function" and ("." in short or short in own_names))
+            kind in ("trigger", "rights") or (kind == "function" and ("." in short or short in own_names))
         ):
-            remedy = f"drop {kind} {name.removeprefix(kind + ' ').replace(' of ', ' on ')}"
-            yield Fault("definitions", f"{name} is not in alembic/sql", remedy)
+            yield Fault("definitions", f"{name} is not in alembic/sql", _removal(name, kind))
 
 
 def _compare_shard(
     record: Mapping[str, str], found: Mapping[str, Definition], shard: Shard
 ) -> Iterator[Fault]:
-    """Compare the triggers and foreign keys of a shard with those of its table."""
-    parts = (f" of public.{shard.table}", f"foreign key of public.{shard.table}:")
+    """Compare the triggers, foreign keys and rights of a shard with those of its table."""
+    ends = {"trigger": f" of public.{shard.table}", "rights": f" on public.{shard.table}"}
     expected = {
         name: digest
         for name, digest in record.items()
-        if (name.startswith("trigger ") and name.endswith(parts[0])) or name.startswith(parts[1])
+        if name.startswith(f"foreign key of public.{shard.table}:")
+        or name.endswith(ends.get(name.partition(" ")[0], "\0"))
     }
     for fault in _compare(expected, found):
         yield Fault(fault.rule, f"on the shard {shard.name}: {fault.text}", fault.remedy)
@@ -130,6 +130,14 @@ def _split_copy(name: str) -> tuple[str, int] | None:
     """The function and the group of a copy; None for other objects."""
     parts = COPY.fullmatch(short_name(name)) if name.startswith("function ") else None
     return (parts[1], int(parts[2])) if parts is not None and parts[1] in SHARD_FUNCTIONS else None
+
+
+def _removal(name: str, kind: str) -> str:
+    thing = name.removeprefix(f"{kind} ")
+    if kind == "rights":
+        role, _, table = thing.removeprefix("of ").partition(" on ")
+        return f"revoke all on {table} from {role}"
+    return f"drop {kind} {thing.replace(' of ', ' on ')}"
 
 
 def _remedy(name: str) -> str:

@@ -20,7 +20,7 @@ select format('table %s has row-level security %s', c.oid::regclass,
  order by 1;
 
 -- name: missing_policies
-select format('table %s has no policy for kb_app', c.oid::regclass) as fault,
+select format('table %s has no policy for kb_reader', c.oid::regclass) as fault,
        'create the policy again: as the owner of the tables, run alembic/sql/tenant_isolation.sql (tenants.sql for tenants)' as remedy
   from pg_class c
   join pg_class entries on entries.oid = to_regclass('public.entries')
@@ -30,7 +30,7 @@ select format('table %s has no policy for kb_app', c.oid::regclass) as fault,
         or exists (select from pg_attribute a
                     where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
    and not exists (select from pg_policy p
-                    where p.polrelid = c.oid and p.polpermissive and to_regrole('kb_app')::oid = any (p.polroles))
+                    where p.polrelid = c.oid and p.polpermissive and to_regrole('kb_reader')::oid = any (p.polroles))
  order by 1;
 
 -- name: shared_tables
@@ -96,7 +96,7 @@ select format('policy %s on %s shows rows of other tenants', quote_ident(p.polna
    and (c.relowner = entries.relowner
         or exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')
            and has_table_privilege(c.oid, 'select, insert, update, delete'))
-   and not (p.polroles <@ array[to_regrole('kb_app')::oid, c.relowner]
+   and not (p.polroles <@ array[to_regrole('kb_reader')::oid, c.relowner]
             and coalesce(x.condition, o.own) = o.own and coalesce(x.checked, o.own) = o.own
             and (p.polcmd in ('r', 'd') or x.checked is not null) and (p.polcmd = 'a' or x.condition is not null))
    and not (o.base in (to_regclass('public.entries'), to_regclass('public.former_entries')) and p.polname = 'keyword_search' and p.polcmd = 'r'
@@ -286,6 +286,14 @@ union all
 select format('function %s may be executed by public', signature),
        format('revoke execute on function %s from public', signature)
   from functions where has_function_privilege('public', oid, 'execute')
+union all
+-- What crosses tenants is for the service itself, not for a caller's path.
+select format('function %s may be executed by %s', signature, r.rolname),
+       format('revoke execute on function %s from %I', signature, r.rolname)
+  from functions
+  join pg_roles r on r.rolname in ('kb_reader', 'kb_creator', 'kb_admin')
+ where known ~ '^(tenancy|queue|shards)\.' and not has_function_privilege('public', functions.oid, 'execute')
+   and exists (select from aclexplode(proacl) a where a.grantee = r.oid)
  order by 1;
 
 -- name: tenant_function

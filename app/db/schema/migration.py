@@ -75,10 +75,16 @@ def spread_function(file: str, function: str) -> None:
 
 
 def _execute(script: str) -> None:
+    _run(op.get_bind(), script)
+
+
+def _run(connection: Connection, script: str) -> None:
     """Run statements by asyncpg's simple query protocol."""
-    connection: Any = op.get_bind().connection.dbapi_connection
-    op.execute(text("select 1"))  # opens the transaction: the driver begins it with its first statement
-    connection.run_async(lambda driver: driver.execute(script))
+    driver: Any = connection.connection.dbapi_connection
+    connection.execute(
+        text("select 1")
+    )  # opens the transaction: the driver begins it with its first statement
+    driver.run_async(lambda asyncpg_connection: asyncpg_connection.execute(script))
 
 
 def is_citus() -> bool:
@@ -125,6 +131,9 @@ async def migrate(
         check_revision(MigrationContext.configure(connection).get_current_revision(), setting)
         if connection.scalar(text(PLACES["has_citus"].sql)):
             connection.execute(text("set citus.enable_ddl_propagation = off"))
+            connection.commit()
+        if not down:
+            _run(connection, read_file("roles"))  # texts of older revisions name the roles of later ones
             connection.commit()
         connection.rollback()  # alembic begins a transaction for each revision only if there is none
         config.attributes["connection"] = connection

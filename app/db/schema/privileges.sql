@@ -2,8 +2,15 @@
 -- isolation.sql, a row contains a fault and its remedy, and the login role runs them.
 
 -- name: roles
+-- The login role is a member of kb_app, which has the rights of kb_admin, which has those of kb_creator, which has those of
+-- kb_reader. None of these roles is a member of another role.
 with ours as (
-  select * from pg_roles where rolname in ('kb_app', 'kb_keyword', 'kb_queue', current_user)
+  select * from pg_roles
+   where rolname in ('kb_reader', 'kb_creator', 'kb_admin', 'kb_app', 'kb_keyword', 'kb_queue', current_user)
+), allowed (member, role) as (
+  select current_user::text, 'kb_app'
+  union all
+  values ('kb_app', 'kb_admin'), ('kb_admin', 'kb_creator'), ('kb_creator', 'kb_reader')
 )
 select format('role %s %s', r.rolname, x.power) as fault, format('alter role %I %s', r.rolname, x.remedy) as remedy
   from ours r
@@ -15,18 +22,23 @@ select format('role %s %s', r.rolname, x.power) as fault, format('alter role %I 
                             (r.rolcanlogin and r.rolname <> current_user, 'may log in', 'nologin')) x (held, power, remedy)
  where x.held
 union all
--- The login role is a member of kb_app and of no other role; the other three are members of none.
 select case when m.rolname = current_user then format('the service''s role is a member of %s', r.rolname)
             else format('role %s is a member of %s', m.rolname, r.rolname) end,
        format('revoke %I from %I', r.rolname, m.rolname)
   from ours m
-  join pg_roles r on r.oid <> m.oid and pg_has_role(m.oid, r.oid, 'member')
- where not (m.rolname = current_user and r.rolname = 'kb_app') and not m.rolsuper
-   -- Roles that kb_app belongs to are reported once.
-   and not (m.rolname = current_user and pg_has_role('kb_app', r.oid, 'member'))
+  join pg_auth_members a on a.member = m.oid
+  join pg_roles r on r.oid = a.roleid
+ where (m.rolname, r.rolname) not in (table allowed) and not m.rolsuper
 union all
-select 'the service''s role may give the rights of kb_app to others', format('revoke admin option for kb_app from %I', current_user)
- where pg_has_role('kb_app', 'member with admin option') and not (select rolsuper from pg_roles where rolname = current_user)
+select format('role %s is not a member of %s', d.member, d.role), 'run: knowledge migrate'
+  from allowed d
+ where to_regrole(quote_ident(d.member)) is not null and not pg_has_role(d.member, d.role, 'usage')
+union all
+select format('the service''s role may give the rights of %s to others', r.rolname),
+       format('revoke admin option for %I from %I', r.rolname, current_user)
+  from ours r
+ where r.rolname like 'kb\_%' and r.rolname <> current_user and pg_has_role(r.oid, 'member with admin option')
+   and not (select rolsuper from pg_roles where rolname = current_user)
 union all
 select 'the service''s role may create schemas in the database',
        format('revoke create on database %I from %I', current_database(), current_user)
@@ -64,7 +76,8 @@ select format('%s may set %s', case a.grantee when 0 then 'public' else a.grante
        format('revoke all on parameter %s from %s', p.parname, case a.grantee when 0 then 'public' else a.grantee::regrole::text end)
   from pg_parameter_acl p
  cross join lateral aclexplode(p.paracl) a
- where a.grantee = 0 or a.grantee = current_user::regrole or a.grantee = to_regrole('kb_app')
+ where a.grantee in (0, current_user::regrole, to_regrole('kb_reader'), to_regrole('kb_creator'), to_regrole('kb_admin'),
+                     to_regrole('kb_app'))
  order by 1;
 
 -- name: schemas
@@ -72,7 +85,8 @@ select format('%s may set %s', case a.grantee when 0 then 'public' else a.grante
 select format('%s may create in schema %I', x.who, n.nspname) as fault,
        format('revoke create on schema %I from %s', n.nspname, x.who) as remedy
   from pg_namespace n
- cross join lateral (values ('public'), ('kb_app'), ('kb_keyword'), ('kb_queue'), (current_user::text)) x (who)
+ cross join lateral (values ('public'), ('kb_reader'), ('kb_creator'), ('kb_admin'), ('kb_app'), ('kb_keyword'), ('kb_queue'),
+                            (current_user::text)) x (who)
  where n.nspname in ('public', 'tenancy', 'keyword', 'queue', 'shards')
    and (x.who = 'public' or to_regrole(quote_ident(x.who)) is not null)
    and has_schema_privilege(x.who, n.oid, 'create')

@@ -27,7 +27,7 @@ select format('policy readers on %s is missing or shows more than its reader may
    and not exists (
      select from pg_policy p
       where p.polrelid = c.oid and p.polname = 'readers' and not p.polpermissive and p.polcmd = w.command
-        and p.polroles @> array[to_regrole('kb_app')::oid, c.relowner]
+        and p.polroles @> array[to_regrole('kb_reader')::oid, c.relowner]
         and replace(regexp_replace(pg_get_expr(p.polqual, p.polrelid), '\s+', ' ', 'g'), 'public.', '') = w.condition
         and (w.command = 'r' or pg_get_expr(p.polwithcheck, p.polrelid) = pg_get_expr(p.polqual, p.polrelid)))
  order by 1;

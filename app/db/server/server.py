@@ -18,7 +18,7 @@ from app.concurrency.processes.part import Part
 from app.concurrency.turns import PLATFORM, Turns
 from app.db.codecs import register_types
 from app.db.engine import driver_address, make_engine, make_pool
-from app.db.principals import current_principals, set_principals
+from app.db.principals import Rights, set_actor, set_rights
 from app.db.server.connections import Connections, PoolUse
 from app.db.server.transactions import Transactions, set_tenant
 from app.db.server.warmth import NO_TENANT, Rehearsal, Rehearse, Warmth
@@ -129,7 +129,7 @@ class Server:
         In a cluster, `entrance` is SQL text that comes first, and `write` writes each statement. Raises
         asyncpg.PostgresError if the entrance fails, DatabaseUnavailable, and TenantNotFound.
         """
-        begin = f"{entrance}{set_tenant(tenant_id)}{set_principals(current_principals())}{setup}"
+        begin = f"{entrance}{set_tenant(tenant_id)}{set_actor()}{setup}"
         # The tenant's callers must not wait for its background work.
         turn = tenant_id if background is None else PLATFORM
         patience = self._patience if background is None else None
@@ -173,7 +173,8 @@ class Server:
             yield
             return
         async with contextlib.AsyncExitStack() as stack:
-            begin = f"{set_tenant(NO_TENANT)}{setup}"
+            # Plans belong to a role: those of another would be made again.
+            begin = f"{set_tenant(NO_TENANT)}{set_rights(Rights.READ)}{setup}"
             await stack.enter_async_context(self._rehearsal.held(rehearse, begin))
             await stack.enter_async_context(self._warmth.keep())
             yield

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.identifiers import new_id
+from app.db.principals import acting_for_service
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import erasures as db
 from app.db.session import TenantSession
@@ -81,7 +82,8 @@ class ErasureService:
             await self._jobs.enqueue(session, "erase", str(erasure_id), delay=AT_ONCE + SECOND_LOOK)
             named = [erasure_id] if target is None else [erasure_id, target]
             await audit.write_audit(session, actor, "erasure.create", named, {"kind": kind})
-        with contextlib.suppress(DatabaseUnavailable):  # the job continues
+        # The job continues what does not end here.
+        with contextlib.suppress(DatabaseUnavailable), acting_for_service():
             await self._work.advance(tenant_id, erasure_id, seconds=AT_ONCE)
         return await self.get(tenant_id, erasure_id)
 

@@ -108,8 +108,8 @@ async def test_database_whose_first_migration_failed_is_refused(
 
 async def test_role_that_cannot_read_the_revision_is_refused(fresh_database: TestDatabase) -> None:
     async with connected(fresh_database.superuser_dsn) as superuser:
-        await superuser.execute("revoke select on alembic_version from kb_app")
-    assert "run: grant select on alembic_version to kb_app" in await refusal(fresh_database.service_dsn)
+        await superuser.execute("revoke select on alembic_version from kb_reader")
+    assert "run: grant select on alembic_version to kb_reader" in await refusal(fresh_database.service_dsn)
 
 
 async def test_invalid_addresses_are_refused_without_quoting_them(
