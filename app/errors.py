@@ -66,6 +66,10 @@ class Forbidden(KnowledgeError):
     """A valid token without the role that the action requires."""
 
 
+class NotAWriter(Forbidden):
+    """The caller may read the item, and is not one of its writers."""
+
+
 class Quarantined(Forbidden):
     """A quarantined text, and an agent, or a caller who could not correct it."""
 
@@ -128,6 +132,10 @@ class PartOfAsset(Conflict):
 
 class ConcurrentWrites(Conflict):
     """Other requests are writing the same item; the same request can succeed later."""
+
+
+class SourceTaken(Conflict):
+    """The name is that of a source which the caller may not see."""
 
 
 class RunSuperseded(Conflict):

@@ -1,15 +1,31 @@
--- Permissions inside a tenant: what has the readers of something else, and the policies that compare them.
+-- Permissions inside a tenant: what has the readers and writers of something else, and the policies that compare them.
 
 alter table assets drop constraint if exists assets_readers_check;
-alter table assets add constraint assets_readers_check
-  check (/* one server */ readers is null or is_reader_list(readers) and source is null /* Citus: readers is null */);
+alter table assets drop constraint if exists assets_writers_check;
+alter table assets
+  add constraint assets_readers_check
+    check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
+  add constraint assets_writers_check
+    check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */);
+alter table sources drop constraint if exists sources_readers_check;
+alter table sources drop constraint if exists sources_writers_check;
+alter table sources
+  add constraint sources_readers_check
+    check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
+  add constraint sources_writers_check
+    check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */);
+alter table source_items drop constraint if exists source_items_readers_check;
+alter table source_items
+  add constraint source_items_readers_check
+    check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */);
 
 -- Whether a tenant uses permissions. A row stays when the last readers are removed.
 create table permissions (
   tenant_id uuid primary key references tenants on delete cascade,
   since timestamptz not null default clock_timestamp()
 );
-comment on table permissions is 'Tenants with entries or assets that not all callers may read, now or before';
+comment on table permissions is
+  'Tenants with entries, assets or sources that not all callers may read or change, now or before';
 
 -- Whether the transaction sees all rows of its tenant: the service itself, or there is nothing to hide.
 create or replace function sees_everything() returns boolean
@@ -26,12 +42,23 @@ begin
 end $$;
 revoke all on function note_permissions() from public;
 
--- A chunk has the readers of its asset, and vectors those of their entry. The lock, which the foreign key takes
--- anyway, makes a change of them wait, or reveals it. What is not there, or may not be read by the writer, is the same error.
+-- Whether the transaction may change what belongs to an entry: its vectors and former versions.
+create or replace function may_change(p_tenant uuid, p_entry uuid) returns boolean
+language sql stable parallel safe
+return not exists (select from entries e
+                    where e.tenant_id = p_tenant and e.id = p_entry and e.writers is not null
+                      and not audience(e.writers) && current_principals());
+revoke all on function may_change(uuid, uuid) from public;
+grant execute on function may_change(uuid, uuid) to kb_reader;
+
+-- A chunk has the readers and writers of its asset, and vectors the readers of their entry. The lock, which the foreign key
+-- takes anyway, makes a change of them wait, or reveals it. What is not there, or may not be changed by the writer, is the
+-- same error.
 create or replace function inherit_readers() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 begin
   if tg_argv[0] = 'asset' then
-    select a.readers into new.readers from assets a where a.tenant_id = new.tenant_id and a.id = new.asset_id for key share;
+    select a.readers, a.writers into new.readers, new.writers
+      from assets a where a.tenant_id = new.tenant_id and a.id = new.asset_id for key share;
   else
     select e.readers into new.readers from entries e where e.tenant_id = new.tenant_id and e.id = new.entry_id for key share;
   end if;
@@ -43,14 +70,15 @@ begin
 end $$;
 revoke all on function inherit_readers() from public;
 
--- A change of readers holds for chunks, vectors and former versions from the same commit on. The lock waits for writers that
+-- A change of readers or writers holds for chunks, vectors and former versions from the same commit on. The lock waits for writers that
 -- have just read the former readers, and lets others wait.
 create or replace function pass_on_readers() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 declare own constant text := begin_as_service();
 begin
   if tg_argv[0] = 'asset' then
     perform from assets a where a.tenant_id = new.tenant_id and a.id = new.id for update;
-    update entries e set readers = new.readers where e.tenant_id = new.tenant_id and e.asset_id = new.id;
+    update entries e set readers = new.readers, writers = new.writers
+     where e.tenant_id = new.tenant_id and e.asset_id = new.id;
     update former_embeddings k set readers = new.readers
       from (select distinct v.id from former_entries v where v.tenant_id = new.tenant_id and v.asset_id = new.id) v
      where k.tenant_id = new.tenant_id and k.entry_id = v.id;
@@ -107,35 +135,43 @@ revoke all on function end_links() from public;
 
 -- Citus has none of these: its tables accept no readers.
 /* one server */
-create trigger inherit_readers before insert or update of asset_id, readers on entries for each row
+create trigger inherit_readers before insert or update of asset_id, readers, writers on entries for each row
   when (new.asset_id is not null) execute function inherit_readers('asset');
 create trigger inherit_readers before insert on embeddings for each row execute function inherit_readers('entry');
 create trigger pass_on_readers after update of readers on entries for each row
   when (old.readers is distinct from new.readers) execute function pass_on_readers('entry');
-create trigger pass_on_readers after update of readers on assets for each row
-  when (old.readers is distinct from new.readers) execute function pass_on_readers('asset');
+create trigger pass_on_readers after update of readers, writers on assets for each row
+  when (old.readers is distinct from new.readers or old.writers is distinct from new.writers)
+  execute function pass_on_readers('asset');
 create trigger check_links before insert or update of parent_id, superseded_by_id, source_ids, readers on entries for each row
   when (new.parent_id is not null or new.superseded_by_id is not null or new.source_ids <> '{}') execute function check_links();
 create trigger end_links after update of readers on entries for each row
   when (new.readers is not null and old.readers is distinct from new.readers) execute function end_links();
-create trigger note_permissions after insert or update of readers on entries for each row
-  when (new.readers is not null) execute function note_permissions();
-create trigger note_permissions after insert or update of readers on assets for each row
+create trigger note_permissions after insert or update of readers, writers on entries for each row
+  when (new.readers is not null or new.writers is not null) execute function note_permissions();
+create trigger note_permissions after insert or update of readers, writers on assets for each row
+  when (new.readers is not null or new.writers is not null) execute function note_permissions();
+create trigger note_permissions after insert or update of readers, writers on sources for each row
+  when (new.readers is not null or new.writers is not null) execute function note_permissions();
+create trigger note_permissions after insert or update of readers on source_items for each row
   when (new.readers is not null) execute function note_permissions();
 
 -- The policies only narrow those of tenant_isolation.sql.
 do $$
 declare
   readable constant text := 'readers is null or audience(readers) && (select current_principals())';
+  changeable constant text := 'writers is null or audience(writers) && (select current_principals())';
   everything constant text := '(select sees_everything())';
   place record;
+  verb text;
 begin
   for place in
     values ('entries', readable), ('assets', readable), ('embeddings', readable), ('former_entries', readable),
            ('former_embeddings', readable),
            ('corpus_statistics', 'principal = any ((select current_principals())::text[]) or ''*'' = any ((select current_principals())::text[])'),
            ('searches', everything || ' or (''user:'' || subject) = any ((select current_principals())::text[])'),
-           ('erasures', everything), ('erasure_items', everything)
+           ('erasures', everything), ('erasure_items', everything), ('sources', readable),
+           ('source_items', format('(%s) and source = any (array(select s.name from sources s))', readable))
     union all
     select t.name, format('%s or exists (select from entries e where e.tenant_id = %I.tenant_id and e.id = %I.entry_id)',
                           everything, t.name, t.name)
@@ -143,6 +179,21 @@ begin
   loop
     execute format('create policy readers on %I as restrictive to kb_reader, current_user using (%s) with check (%2$s)',
                    place.column1, place.column2);
+  end loop;
+  -- Who may change a row, of those who see it. A row cannot be given writers without the one who writes it.
+  for place in
+    values ('entries', changeable), ('assets', changeable), ('sources', changeable),
+           ('embeddings', everything || ' or may_change(tenant_id, entry_id)'),
+           ('former_embeddings', everything || ' or may_change(tenant_id, entry_id)'),
+           ('former_entries', everything || ' or may_change(tenant_id, id)'),
+           ('source_items', format('source = any (array(select name from sources where %s))', changeable))
+  loop
+    foreach verb in array array['insert', 'update', 'delete'] loop
+      execute format('create policy writers_%1$s on %2$I as restrictive for %1$s to kb_reader, current_user %3$s', verb, place.column1,
+                     case verb when 'insert' then format('with check (%s)', place.column2)
+                               when 'delete' then format('using (%s)', place.column2)
+                               else format('using (%1$s) with check (%1$s)', place.column2) end);
+    end loop;
   end loop;
   -- The trail names entries, and those that are deleted too. Every writer adds to it.
   execute format('create policy readers on audit as restrictive for select to kb_reader, current_user using (%s or (''user:'' || actor) = any ((select current_principals())::text[]))',

@@ -28,6 +28,7 @@ create table assets (
   flags jsonb,
   source text,
   readers text[],
+  writers text[],
   primary key (tenant_id, id)
 );
 comment on column assets.outline is
@@ -39,6 +40,8 @@ comment on column assets.given_title is 'the title that a caller gave; it replac
 comment on column assets.version is 'counts the changes that callers made; the ETag';
 comment on column assets.source is 'The source that the asset belongs to, which has given it its external_id';
 comment on column assets.readers is 'Who may read the asset and its chunks; null: all readers of the tenant';
+comment on column assets.writers is
+  'Who of its readers may change the asset and its chunks; null: all creators of the tenant';
 alter table assets alter column original set storage external;
 -- Unique among the rows with the same readers: the writer of a row is one of its readers, so that a conflict tells nothing
 -- that it could not read.
@@ -86,7 +89,8 @@ create table entries (
   word_weights sparsevec storage main
     /* one server */ /* Citus: generated always as (entry_weights(language, title, content)) stored */,
   quarantined boolean not null default false,
-  readers text[] check (/* one server */ readers is null or is_reader_list(readers) /* Citus: readers is null */),
+  readers text[] check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
+  writers text[] check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */),
   primary key (tenant_id, id),
   foreign key (tenant_id, parent_id) references entries (tenant_id, id)
     /* one server */ on delete set null (parent_id) /* Citus: deferrable initially deferred */,
@@ -102,6 +106,8 @@ comment on column entries.word_weights is
   'The words for BM25, scored by an inner product; stored in the row, since searches read it from many entries';
 comment on column entries.text_hash is 'sha256 of the text that is embedded: title and content';
 comment on column entries.readers is 'Who may read the entry; null: all readers of the tenant. A chunk has those of its asset';
+comment on column entries.writers is
+  'Who of its readers may change the entry; null: all creators of the tenant. A chunk has those of its asset';
 comment on column entries.quarantined is 'hidden from searches for its suspicious content, until it is released';
 comment on column entries.repeats is
   'the chunk that this one repeats, of the first asset with the same bytes: see repeats_another()';

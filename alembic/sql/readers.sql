@@ -1,8 +1,8 @@
--- Who may read inside a tenant: the principals of a transaction, and lists of readers.
+-- Who may read and write inside a tenant: the principals of a transaction, and lists of them in rows.
 --
 -- A row with `readers` is visible to transactions with one of these principals, and to those of the service itself, which
 -- have the principal `*`. A row without is visible to all readers of the tenant. A transaction without principals sees only
--- rows without readers.
+-- rows without readers. In the same way, `writers` name those that may change a row that they see.
 
 create or replace function current_principals() returns text[]
 language sql stable parallel safe
@@ -25,7 +25,7 @@ end $$;
 revoke all on function begin_as_service() from public;
 grant execute on function begin_as_service() to kb_creator;
 
--- The principals that may read a row with these readers.
+-- The principals that pass a list of readers or writers.
 create or replace function audience(readers text[]) returns text[]
 language sql immutable parallel safe
 return case when readers is null then '{everyone}'::text[] else pg_catalog.array_append(readers, '*'::text) end;
@@ -33,13 +33,13 @@ revoke all on function audience(text[]) from public;
 grant execute on function audience(text[]) to kb_reader, kb_keyword;
 
 -- 1 to 64 different groups and users, in order. 264 characters are `group:` and 258 more.
-create or replace function is_reader_list(readers text[]) returns boolean
+create or replace function is_principal_list(principals text[]) returns boolean
 language sql immutable parallel safe
 begin atomic
-  select cardinality(readers) between 1 and 64
-     and not exists (select from unnest(readers) with ordinality r (reader, place)
-                      where r.reader is null or r.reader !~ '^(group|user):.' or length(r.reader) > 264
-                         or r.place > 1 and r.reader collate "C" <= readers[r.place - 1] collate "C");
+  select cardinality(principals) between 1 and 64
+     and not exists (select from unnest(principals) with ordinality p (principal, place)
+                      where p.principal is null or p.principal !~ '^(group|user):.' or length(p.principal) > 264
+                         or p.place > 1 and p.principal collate "C" <= principals[p.place - 1] collate "C");
 end;
-revoke all on function is_reader_list(text[]) from public;
-grant execute on function is_reader_list(text[]) to kb_reader;
+revoke all on function is_principal_list(text[]) from public;
+grant execute on function is_principal_list(text[]) to kb_reader;

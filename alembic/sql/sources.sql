@@ -11,8 +11,12 @@ create table sources (
   agreed_at timestamptz,
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),
+  readers text[],
+  writers text[],
   primary key (tenant_id, name)
 );
+comment on column sources.readers is 'Who may see the source, and read its assets; null: all readers of the tenant';
+comment on column sources.writers is 'Who of them may send manifests and files, and change its assets; null: all creators';
 comment on column sources.run is 'Number of the last accepted manifest';
 comment on column sources.items is 'Items of that manifest; fewer rows of source_items: assets were deleted since';
 comment on column sources.listed_at is 'When the listing of the origin for that manifest began';
@@ -29,6 +33,7 @@ create table source_items (
   stored_digest text,
   settled boolean not null default false,
   problem text,
+  readers text[],
   primary key (tenant_id, source, external_id),
   foreign key (tenant_id, source) references sources (tenant_id, name) on delete cascade,
   foreign key (tenant_id, asset_id) references assets (tenant_id, id) on delete cascade
@@ -36,6 +41,7 @@ create table source_items (
 comment on column source_items.digest is 'Identifies the content that the origin has, in a form of the origin''s choice';
 comment on column source_items.stored_digest is 'The digest of the bytes that the asset has; null: they must be uploaded again';
 comment on column source_items.settled is 'The asset has the content of the digest and is indexed or failed, or the item was refused';
+comment on column source_items.readers is 'Those that the manifest gave the item; null: those of the source';
 comment on column source_items.problem is 'Why the item was refused and has no asset';
 create unique index source_items_by_asset on source_items (tenant_id, asset_id) where asset_id is not null;
 create index source_items_unsettled on source_items (tenant_id, source, external_id) where not settled;

@@ -52,7 +52,7 @@ language sql stable parallel safe
 return row(v.tenant_id, v.id, v.entry_type, v.title, v.content, v.tags, v.roles, v.confidence, v.scope, v.parent_id,
            v.source_ids, v.superseded_by_id, v.is_verified, v.asset_id, v.chunk_index, v.metadata, v.language,
            v.expires_at, v.external_id, v.content_hash, v.text_hash, v.version, v.created_at, v.updated_at,
-           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld, v.readers)::entries;
+           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld, v.readers, v.writers)::entries;
 revoke all on function former_entry(former_entries) from public;
 grant execute on function former_entry(former_entries) to kb_reader, kb_keyword;
 
@@ -69,7 +69,7 @@ begin
     select v.tenant_id, v.id, v.entry_type, v.title, v.content, v.tags, v.roles, v.confidence, v.scope, v.parent_id,
            v.source_ids, v.superseded_by_id, v.is_verified, v.asset_id, v.chunk_index, v.metadata, v.language,
            v.expires_at, v.external_id, v.content_hash, v.text_hash, v.version, v.created_at, v.updated_at,
-           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld, v.readers
+           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld, v.readers, v.writers
       from public.former_entries v
      where v.tenant_id = tenant and v.id = any (p_ids) and v.valid_from <= p_as_of and v.valid_until > p_as_of
        and not v.absent;

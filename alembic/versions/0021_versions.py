@@ -39,7 +39,7 @@ OWN_FUNCTIONS = (
 def upgrade() -> None:
     execute_script(ADD)
     run_file("readers")
-    run_file("reader_columns")
+    run_file("access_columns")
     for file, functions in FUNCTIONS.items():
         for function in functions:
             load_function(file, function)

@@ -14,7 +14,7 @@ COMMENT = (
 
 def upgrade() -> None:
     run_file("readers")
-    run_file("reader_columns")
+    run_file("access_columns")
     execute_script(
         "alter table former_entries add column if not exists withheld boolean not null default false"
     )

@@ -1,4 +1,5 @@
-"""Entries and assets have readers: groups and users of their tenant, which policies compare with the transaction's.
+"""Entries, assets and sources have readers and writers: groups and users of their tenant, which policies compare with
+those of the transaction.
 
 The index of words is built again with the readers as its third column, and the unique indexes of names and contents
 with them as their last. `entries` is locked while that happens. After a downgrade every reader of a tenant could read
@@ -14,8 +15,16 @@ down_revision = "0027"
 
 KEYS = """
 comment on column assets.readers is 'Who may read the asset and its chunks; null: all readers of the tenant';
+comment on column assets.writers is
+  'Who of its readers may change the asset and its chunks; null: all creators of the tenant';
 comment on column entries.readers is
   'Who may read the entry; null: all readers of the tenant. A chunk has those of its asset';
+comment on column entries.writers is
+  'Who of its readers may change the entry; null: all creators of the tenant. A chunk has those of its asset';
+comment on column sources.readers is 'Who may see the source, and read its assets; null: all readers of the tenant';
+comment on column sources.writers is
+  'Who of them may send manifests and files, and change its assets; null: all creators';
+comment on column source_items.readers is 'Those that the manifest gave the item; null: those of the source';
 comment on column embeddings.readers is 'Those of the entry';
 drop index assets_by_external_id, assets_by_bytes, entries_by_external_id, entries_by_content;
 create unique index assets_by_external_id on assets (tenant_id, external_id, readers) nulls not distinct
@@ -69,8 +78,11 @@ POLICIES = """
 do $$
 declare place record;
 begin
-  for place in select polrelid::regclass as name from pg_policy where polname = 'readers' loop
-    execute format('drop policy readers on %s', place.name);
+  for place in
+    select polrelid::regclass as name, polname from pg_policy
+     where polname = 'readers' or starts_with(polname, 'writers_')
+  loop
+    execute format('drop policy %I on %s', place.polname, place.name);
   end loop;
 end $$
 """
@@ -84,12 +96,14 @@ TRIGGERS = {
     "entries": ("inherit_readers", "pass_on_readers", "check_links", "end_links", "note_permissions"),
     "assets": ("pass_on_readers", "note_permissions"),
     "embeddings": ("inherit_readers",),
+    "sources": ("note_permissions",),
+    "source_items": ("note_permissions",),
 }
 
 
 def upgrade() -> None:
     run_file("readers")
-    run_file("reader_columns")
+    run_file("access_columns")
     execute_script(KEYS)
     execute_script(WORDS)
     for file, functions in FUNCTIONS.items():
@@ -107,4 +121,6 @@ def downgrade() -> None:
         execute_script("; ".join(f"drop trigger if exists {trigger} on {table}" for trigger in triggers))
     for function in sorted({trigger for triggers in TRIGGERS.values() for trigger in triggers}):
         execute_script(f"drop function {function}()")
-    execute_script("drop function sees_everything(); drop table permissions")
+    execute_script(
+        "drop function may_change(uuid, uuid); drop function sees_everything(); drop table permissions"
+    )

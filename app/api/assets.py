@@ -30,7 +30,9 @@ from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
 from app.web.rendering import json_response
 
-FIELDS = frozenset({"file", "external_id", "source", "run", "tags", "roles", "metadata", "readers"})
+FIELDS = frozenset(
+    {"file", "external_id", "source", "run", "tags", "roles", "metadata", "readers", "writers"}
+)
 """Fields of the form. Other fields are refused, because their values would be lost."""
 
 TEXT_BYTES = 32 * 1024 * 1024
@@ -112,13 +114,20 @@ async def upload_asset(
             description="Who may read it: group:NAME and user:SUB, repeated. Default: all readers of the tenant."
         ),
     ] = None,
+    writers: Annotated[
+        list[str] | None,
+        TEXTS,
+        Form(
+            description="Who of its readers may change it, in the same form. Default: all creators of them."
+        ),
+    ] = None,
 ) -> Response:
     """Upload a file. The service parses it, cuts it into chunks and indexes them in the background; `status` shows the
     progress.
 
-    The same bytes again return the existing asset with 200, changed where `tags`, `roles`, `metadata` or `readers`
-    differ; omitted or empty fields keep their value, also in a new version. The same bytes under another `external_id`,
-    or with other readers, are an asset of their own, whose `duplicate_of` names the first.
+    The same bytes again return the existing asset with 200, changed where `tags`, `roles`, `metadata`, `readers` or
+    `writers` differ; omitted or empty fields keep their value, also in a new version. The same bytes under another
+    `external_id`, or with other readers, are an asset of their own, whose `duplicate_of` names the first.
 
     With `source` and `run`, the file belongs to a source (`PUT /knowledge/sources/{name}`). The answer is 404 if there
     is no such source, and 409 if another run has begun or the manifest has no such item or other bytes. A file that is
@@ -140,6 +149,7 @@ async def upload_asset(
             roles=_listed("roles", roles) or UNSET,
             metadata=read_metadata(metadata) if metadata else UNSET,
             readers=[reader for reader in readers or () if reader] or UNSET,
+            writers=[writer for writer in writers or () if writer] or UNSET,
         )
         if source or run:
             asset, work = await services.source_uploads.upload(

@@ -47,6 +47,8 @@ def add(
     superseded_by_id: fields.SupersededBy = None,
     is_verified: fields.Verified = None,
     external_id: fields.ExternalId = None,
+    readers: fields.Readers = None,
+    writers: fields.Writers = None,
     as_json: Annotated[
         bool, json_option("{created, entry}; the entry as in POST /knowledge/entries")
     ] = False,
@@ -71,6 +73,8 @@ def add(
         superseded_by_id=superseded_by_id,
         is_verified=is_verified,
         external_id=external_id,
+        readers=readers,
+        writers=writers,
     )
     arguments = {"fields": wanted}
     found = call(

@@ -66,6 +66,8 @@ def edit(
     superseded_by_id: fields.SupersededBy = None,
     is_verified: fields.Verified = None,
     external_id: fields.ExternalId = None,
+    readers: fields.Readers = None,
+    writers: fields.Writers = None,
     clear: Annotated[
         list[str] | None,
         typer.Option(metavar="FIELD", help=f"Empty a field: {', '.join(EMPTY)}; may be repeated."),
@@ -96,6 +98,8 @@ def edit(
         superseded_by_id=superseded_by_id,
         is_verified=is_verified,
         external_id=external_id,
+        readers=readers,
+        writers=writers,
     )
     _clear(wanted, clear or [])
     if not wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from app.errors import EntryNotFound, InvalidInput
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
-    from app.knowledge.entries.drafts import EntryDraft
+    from app.knowledge.entries.drafts import EntryDraft, Unset
     from app.web.models.entries import EntryFields
 
     Model = TypeVar("Model", bound=EntryFields)
@@ -61,6 +61,41 @@ Verified = Annotated[
 ExternalId = Annotated[str | None, typer.Option(help="Your own id of the entry.")]
 
 
+Readers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reader",
+        metavar="PRINCIPAL",
+        help="Who may read it: group:NAME or user:SUB, may be repeated; all: all readers of the tenant.",
+    ),
+]
+Writers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--writer",
+        metavar="PRINCIPAL",
+        help="Who of them may change it, in the same form; all: all creators of the tenant.",
+    ),
+]
+
+
+def read_principals(given: list[str] | None) -> Sequence[str] | Unset | None:
+    """The list of an option: unset without one, None for `all`."""
+    from app.knowledge.entries.drafts import UNSET
+
+    if not given:
+        return UNSET
+    return None if given == ["all"] else given
+
+
+def read_pattern(given: str) -> tuple[str, Sequence[str]]:
+    """A pattern of paths and its readers. Raises InvalidInput."""
+    pattern, mark, principals = given.rpartition("=")
+    if not mark or not pattern or not principals:
+        raise InvalidInput.of("--readers-of", "must have the form PATTERN=PRINCIPAL,PRINCIPAL")
+    return pattern, principals.split(",")
+
+
 def given_fields(**values: Any) -> dict[str, Any]:
     """The fields that the options set, in JSON. Raises InvalidInput for metadata that is not JSON."""
     found = {name: value for name, value in values.items() if value is not None}
@@ -70,7 +105,9 @@ def given_fields(**values: Any) -> dict[str, Any]:
         except ValueError:
             raise InvalidInput.of("metadata", "must be a JSON object") from None
     for name, value in found.items():
-        if isinstance(value, UUID):
+        if name in ("readers", "writers") and value == ["all"]:
+            found[name] = None
+        elif isinstance(value, UUID):
             found[name] = str(value)
         elif isinstance(value, list):
             found[name] = [str(item) for item in value]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
 from app.cli.calls import open_knowledge
 from app.cli.execution import ACTOR, run_async
+from app.cli.fields import Readers, Writers, read_principals
 from app.cli.found_files import FoundFile, find_files
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.progress import show_progress
@@ -23,6 +24,7 @@ from app.errors import (
     Forbidden,
     InvalidInput,
     KnowledgeError,
+    NotAWriter,
     ServiceUnreachable,
     Unauthenticated,
     UnsupportedMediaType,
@@ -74,6 +76,8 @@ def ingest(
         list[str] | None,
         typer.Option("--role", metavar="ROLE", help="Audience: pm, dev, qa or all."),
     ] = None,
+    readers: Readers = None,
+    writers: Writers = None,
     as_json: Annotated[
         bool,
         json_option(
@@ -89,11 +93,19 @@ def ingest(
     Ctrl-C, the same command resumes. In folders, files that are hidden, empty or in an unsupported format
     are skipped, and so are links that lead out of the folder. The exit status is 1 if a file failed.
     """
+    from app.knowledge.entries.drafts import UNSET
+
     target = choose_target(tenant)
     found = list(find_files(paths))
     if not found:
         raise InvalidInput.of("PATH", "there is no file to ingest")
-    outcome = run_async(_ingest(target, found, tags or [], roles or []))
+    fields = {
+        "tags": tags or UNSET,
+        "roles": roles or UNSET,
+        "readers": read_principals(readers),
+        "writers": read_principals(writers),
+    }
+    outcome = run_async(_ingest(target, found, fields))
     if as_json:
         print_json(
             {
@@ -123,9 +135,7 @@ def ingest(
         raise typer.Exit(1)
 
 
-async def _ingest(
-    target: Target, found: Sequence[FoundFile], tags: Sequence[str], roles: Sequence[str]
-) -> Taken:
+async def _ingest(target: Target, found: Sequence[FoundFile], fields: Mapping[str, Any]) -> Taken:
     from app.cli.waiting import POLL_SECONDS, AssetWatch, wait_for_embeddings
 
     outcome = Taken(files=len(found))
@@ -136,7 +146,7 @@ async def _ingest(
             with show_progress("files", len(found)) as report:
                 looked = time.monotonic()
                 for file in found:
-                    asset_id = await _upload(services, tenant_id, file, tags, roles, outcome)
+                    asset_id = await _upload(services, tenant_id, file, fields, outcome)
                     if asset_id is not None:
                         watch.waiting[asset_id] = file.external_id
                     taken += 1
@@ -162,12 +172,10 @@ async def _upload(
     services: Knowledge,
     tenant_id: UUID,
     file: FoundFile,
-    tags: Sequence[str],
-    roles: Sequence[str],
+    fields: Mapping[str, Any],
     outcome: Taken,
 ) -> UUID | None:
     """Upload one file; returns the asset to wait for, if any."""
-    from app.knowledge.entries.drafts import UNSET
     from app.knowledge.ingestion.assets import Upload
 
     if file.refusal is not None:
@@ -179,14 +187,15 @@ async def _upload(
         if not file.named and (not data or data.isspace()):
             outcome.skipped.append((file.external_id, "the file is empty"))
             return None
-        upload = Upload(
-            file.path.name, data, external_id=file.external_id, tags=tags or UNSET, roles=roles or UNSET
-        )
+        upload = Upload(file.path.name, data, external_id=file.external_id, **fields)
         asset, _ = await services.assets.upload(tenant_id, upload, actor=ACTOR)
         if asset.status == "failed":
             asset = await services.assets.retry(tenant_id, asset.id, actor=ACTOR)
     except OSError as error:
         outcome.failed.append((file.external_id, error.strerror or type(error).__name__))
+        return None
+    except NotAWriter as error:
+        outcome.failed.append((file.external_id, str(error)))
         return None
     except (DatabaseUnavailable, Forbidden, ServiceUnreachable, Unauthenticated):
         raise

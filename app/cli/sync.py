@@ -10,6 +10,7 @@ import typer
 
 from app.cli.calls import open_knowledge
 from app.cli.execution import ACTOR, run_async
+from app.cli.fields import read_pattern, read_principals
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import flatten, print_json, remark
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
             "knowledge sync handbook docs/ --tenant demo",
             "knowledge sync wiki https://example.com/wiki.git --ref main --tenant demo",
             "knowledge sync reports s3://company/reports --exclude '*.tmp' --tenant demo",
+            "knowledge sync staff staff/ --writer user:crawler --readers-of 'hr/*=group:hr' --tenant demo",
         ),
     )(sync)
 
@@ -67,6 +69,31 @@ def sync(
     roles: Annotated[
         list[str] | None,
         typer.Option("--role", metavar="ROLE", help="Audience of these files: pm, dev, qa or all."),
+    ] = None,
+    readers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reader",
+            metavar="PRINCIPAL",
+            help="Who may read the source's files: group:NAME or user:SUB, may be repeated; all: all readers.",
+        ),
+    ] = None,
+    writers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--writer",
+            metavar="PRINCIPAL",
+            help="Who may sync the source, and sees all of it; may be repeated; all: all creators.",
+        ),
+    ] = None,
+    readers_of: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--readers-of",
+            metavar="PATTERN=PRINCIPAL,…",
+            help="Who may read the files with paths like 'hr/*', instead; may be repeated, the last one that fits"
+            " counts. Needs --writer.",
+        ),
     ] = None,
     confirm_deletions: Annotated[
         bool,
@@ -113,6 +140,9 @@ def sync(
                 retry=retry,
                 tags=tags or UNSET,
                 roles=roles or UNSET,
+                readers=read_principals(readers),
+                writers=read_principals(writers),
+                readers_of=[read_pattern(each) for each in readers_of or ()],
                 actor=ACTOR,
             ),
         )

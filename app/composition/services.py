@@ -211,7 +211,7 @@ async def build_services(
         entries=EntryService(database, trail, embedder, jobs, tenants, accesses),
         assets=assets,
         sources=SourceService(
-            database, trail, max_bytes=max_upload_bytes, max_deletions=source_max_deletions
+            database, trail, max_bytes=max_upload_bytes, max_deletions=source_max_deletions, tenants=tenants
         ),
         source_uploads=SourceUploads(database, tenants, jobs, assets),
         tags=TagService(database),

@@ -24,6 +24,7 @@ from app.errors import (
     DatabaseUnavailable,
     Forbidden,
     KnowledgeError,
+    NotAWriter,
     NotFound,
     PreconditionFailed,
     TenantNotFound,
@@ -32,7 +33,7 @@ from app.telemetry.metrics import AUDIT_LOST
 
 log = logging.getLogger("app.knowledge.audit")
 
-NOTED = (NotFound, Conflict, PreconditionFailed)
+NOTED = (NotFound, NotAWriter, Conflict, PreconditionFailed)
 """Errors to record: those that show what the caller tried to reach, not invalid fields."""
 
 

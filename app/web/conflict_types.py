@@ -28,6 +28,13 @@ CONFLICTS = (
         errors.ConcurrentWrites,
     ),
     ProblemType(
+        "source-taken",
+        409,
+        "The name is that of a source that the caller may not see.",
+        "Choose another name, or ask a tenant administrator to be one of the source's writers.",
+        errors.SourceTaken,
+    ),
+    ProblemType(
         "run-superseded",
         409,
         "Another run of the source has sent a manifest since this one began.",

@@ -27,6 +27,13 @@ _ROWS = (
         "forbidden", 403, "The token lacks the required role.", "Use a token with the role.", errors.Forbidden
     ),
     ProblemType(
+        "not-a-writer",
+        403,
+        "The caller may read the item, but is not one of its writers.",
+        "Ask one of its writers to change it, or to add you.",
+        errors.NotAWriter,
+    ),
+    ProblemType(
         "quarantined",
         403,
         "The text is in quarantine: only callers who can correct it read it, and never through /mcp.",

@@ -25,7 +25,7 @@ ASSET = {
         "total_pages",
         "pages_without_text",
     ),
-    *("flags", "quarantined_chunks", "readers"),
+    *("flags", "quarantined_chunks", "readers", "writers"),
     *("tags", "roles", "metadata", "status", "error", "progress", "generation", "chunks"),
     *("duplicate_of", "version", "created_at", "updated_at"),
 }

@@ -171,7 +171,7 @@ async def test_a_reading_transaction_cannot_write(admin: Caller, api_services: S
 
 
 @pytest.mark.parametrize("way", ["http", "mcp"])
-async def test_a_faulty_search_cannot_write_whoever_asks(
+async def test_a_faulty_search_of_an_admin_cannot_write(
     admin: Caller, api_services: Services, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """The path counts, not the caller: an admin's search reads, too."""

@@ -32,9 +32,9 @@ async def upload_file(exchange: Exchange, upload: Upload, **place: str) -> tuple
     data: dict[str, Any] = dict(place)
     if upload.external_id is not None:
         data["external_id"] = upload.external_id
-    for name in ("tags", "roles"):
+    for name in ("tags", "roles", "readers", "writers"):
         if (value := getattr(upload, name)) is not UNSET:
-            data[name] = list(value)
+            data[name] = list(value or ())
     if upload.metadata is not UNSET:
         data["metadata"] = json.dumps(upload.metadata)
     part = (upload.name, upload.data, upload.declared_type or "application/octet-stream")
@@ -102,6 +102,11 @@ class RemoteSources:
             "confirm_deletions": manifest.confirm_deletions,
             "allow_empty": manifest.allow_empty,
             "retry": manifest.retry,
+            **{
+                name: value
+                for name in ("readers", "writers")
+                if (value := getattr(manifest, name)) is not UNSET
+            },
         }
         body = {key: value for key, value in given.items() if value is not None}
         response = await self.exchange.send("PUT", _path_of(name), body=body)

@@ -9,11 +9,10 @@ from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
-from app.db.database import Database
-from app.db.principals import SERVICE, current_principals
 from app.db.queries.knowledge import entries as db
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.entry import MAX_CONTENT, NULLABLE, RULES, content_hash
+from app.knowledge.principals import own_list
 from app.knowledge.quarantine.flagging import with_flags
 
 
@@ -51,10 +50,16 @@ class EntryDraft:
     is_verified: bool | Unset = UNSET
     external_id: str | Unset | None = UNSET
     readers: Sequence[str] | Unset | None = UNSET
+    writers: Sequence[str] | Unset | None = UNSET
 
     def given(self) -> dict[str, Any]:
         """The fields that are set."""
         return {name: value for name in FIELDS if (value := getattr(self, name)) is not UNSET}
+
+    @property
+    def restricts(self) -> bool:
+        """Whether it changes who may read or change the entry."""
+        return self.readers is not UNSET or self.writers is not UNSET
 
     @property
     def key(self) -> db.EntryKey:
@@ -98,6 +103,7 @@ DEFAULTS: Final = EntryDraft(
     is_verified=False,
     external_id=None,
     readers=None,
+    writers=None,
 )
 """What the unset fields of a new entry are; its content has no default, and its language is detected."""
 
@@ -124,8 +130,9 @@ def check_draft(draft: EntryDraft) -> EntryDraft:
     for name in ("tags", "roles", "source_ids"):
         if name in given:
             given[name] = list(dict.fromkeys(given[name]))
-    if given.get("readers") is not None:
-        given["readers"] = own_readers(given["readers"])
+    for name in ("readers", "writers"):
+        if given.get(name) is not None:
+            given[name] = own_list(name, given[name])
     if "metadata" in given:  # only the service sets flags
         given["metadata"] = with_flags(given["metadata"], ())
     if given.get("expires_at") is not None:  # Postgres refuses offsets beyond 16 hours
@@ -142,19 +149,3 @@ def check_new_draft(draft: EntryDraft) -> EntryDraft:
     if checked.content is UNSET:
         raise InvalidInput.of("content", f"is required, 1 to {MAX_CONTENT} characters")
     return replace(checked, external_id=UNSET) if checked.external_id is None else checked
-
-
-def own_readers(readers: Sequence[str]) -> list[str]:
-    """The list in the order of the database. Raises InvalidInput unless the caller is one of the readers itself."""
-    current = set(current_principals())
-    if current != set(SERVICE) and current.isdisjoint(readers):
-        raise InvalidInput.of("readers", "must contain you or one of your groups, who would not see it again")
-    return sorted(set(readers))
-
-
-def require_one_server(database: Database, readers: Sequence[str] | Unset | None) -> None:
-    """Raise InvalidInput for readers in a cluster of Citus, whose tables have no policies on them."""
-    if database.nodes is not None and not isinstance(readers, Unset) and readers is not None:
-        raise InvalidInput.of(
-            "readers", "must be null: a cluster of Citus has no permissions inside a tenant"
-        )

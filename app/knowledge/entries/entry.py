@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 from uuid import UUID
 
 from app.documents.screening.screen import FLAGS
 from app.knowledge.languages import LANGUAGES
+from app.knowledge.principals import RULE as PRINCIPALS_RULE
+from app.knowledge.principals import is_principal_list
 from app.knowledge.quarantine.flagging import FLAGS_KEY, is_allowed
 from app.knowledge.text import (
     MAX_JSON_BYTES,
@@ -79,21 +80,12 @@ def _is_share(value: Any) -> bool:
     )
 
 
-MAX_READERS = 64
-READER = re.compile(r"(group|user):\S(.{0,256}\S)?")
-"""A reader: a group or a user, by a name of 1 to 258 characters without outer blanks."""
-
-
-def _is_reader(value: Any) -> bool:
-    return isinstance(value, str) and READER.fullmatch(value) is not None and value.isprintable()
-
-
 def _is_uuid(value: Any) -> bool:
     return isinstance(value, UUID)
 
 
 NULLABLE = frozenset(
-    {"title", "parent_id", "language", "expires_at", "superseded_by_id", "external_id", "readers"}
+    {"title", "parent_id", "language", "expires_at", "superseded_by_id", "external_id", "readers", "writers"}
 )
 RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "content": (
@@ -123,10 +115,8 @@ RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "language": (lambda v: v in LANGUAGES, f"must be one of {', '.join(LANGUAGES)}"),
     "expires_at": (is_moment, f"must be {MOMENT}"),
-    "readers": (
-        lambda v: _list(_is_reader, MAX_READERS)(v) and len(v) > 0,
-        f"must be null, or a list of 1 to {MAX_READERS} of group:NAME and user:SUB",
-    ),
+    "readers": (is_principal_list, PRINCIPALS_RULE),
+    "writers": (is_principal_list, PRINCIPALS_RULE),
     "external_id": (
         _text(1, MAX_EXTERNAL_ID),
         f"must be text of 1 to {MAX_EXTERNAL_ID} characters, {STORABLE}",

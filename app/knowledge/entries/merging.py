@@ -15,6 +15,7 @@ from app.errors import (
     EntryNotFound,
     FieldError,
     InvalidInput,
+    NotAWriter,
     PartOfAsset,
     PreconditionFailed,
 )
@@ -67,6 +68,8 @@ def growth(stored: WrittenEntry, draft: EntryDraft) -> int:
 def _size(title: str | None, content: str) -> int:
     return len(content) + 2 * len(title or "")
 
+
+NOT_A_WRITER = "the entry has writers, and you are not one of them"
 
 MAX_SUCCESSORS = 100
 """Longest chain of entries that supersede each other."""
@@ -140,10 +143,10 @@ async def find_misreference(
 
 def change_of_chunk(stored: LockedEntry, draft: EntryDraft) -> EntryDraft:
     """The change of a chunk. Raises Conflict when it touches what the chunk has from its asset."""
-    if draft.given().keys() & {"content", "title", "entry_type", "external_id", "readers"}:
+    if draft.given().keys() & {"content", "title", "entry_type", "external_id", "readers", "writers"}:
         raise PartOfAsset(
             "the entry is a chunk of an asset: change the asset's title, or upload a new version of it, instead; its"
-            " readers are those of the asset"
+            " readers and writers are those of the asset"
         )
     if isinstance(draft.metadata, Unset):
         return draft
@@ -182,9 +185,14 @@ async def find_existing(session: TenantSession, stored: Entry, draft: EntryDraft
 async def lock_entry(
     session: TenantSession, entry_id: UUID, if_version: int | Collection[int] | None
 ) -> LockedEntry:
-    """Lock the entry. Raises EntryNotFound, and PreconditionFailed when its version is not one of those given."""
+    """Lock the entry for a change.
+
+    Raises EntryNotFound, NotAWriter, and PreconditionFailed when its version is not one of those given.
+    """
     locked = (await db.lock_entries(session, [entry_id])).get(entry_id)
     if locked is None:
+        if await db.find_readers(session, [entry_id]):
+            raise NotAWriter(NOT_A_WRITER)
         raise EntryNotFound("there is no entry with this id")
     versions = (if_version,) if isinstance(if_version, int) else if_version
     if versions is not None and locked.version not in versions:

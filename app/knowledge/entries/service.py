@@ -28,7 +28,6 @@ from app.knowledge.entries.drafts import (
     EntryDraft,
     check_draft,
     check_new_draft,
-    require_one_server,
 )
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.entries.entry import MAX_BULK
@@ -45,6 +44,7 @@ from app.knowledge.entries.merging import (
 )
 from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result, note_writes
 from app.knowledge.paging import NEWEST_FIRST, Page, PageRequest
+from app.knowledge.principals import require_one_server
 from app.knowledge.quarantine.service import HELD_ENTRY, QuarantineService
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
@@ -86,7 +86,7 @@ class EntryService:
         Raises InvalidInput, Conflict, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
         draft = check_new_draft(draft)
-        require_one_server(self._database, draft.readers)
+        require_one_server(self._database, readers=draft.readers, writers=draft.writers)
         tenant = await self._tenants.context(tenant_id)
         async with self._writing(tenant_id) as session:
             room = await find_room(session, tenant)
@@ -101,7 +101,7 @@ class EntryService:
             )
             await note_writes(session, actor, [result])
         assert result.id is not None
-        if draft.readers is not UNSET:
+        if draft.restricts:
             self._tenants.forget(tenant_id)  # it may use permissions from now on
         if result.status != "unchanged":
             await self._embedder.embed_soon(tenant_id, [result.id], EMBEDDING_WAIT)
@@ -122,7 +122,7 @@ class EntryService:
         for index, item in enumerate(items):
             try:
                 drafts[index] = check_new_draft(item)
-                require_one_server(self._database, item.readers)
+                require_one_server(self._database, readers=item.readers, writers=item.writers)
             except InvalidInput as error:
                 results[index] = BulkResult(index, None, "failed", str(error))
         tenant = await self._tenants.context(tenant_id)
@@ -137,7 +137,7 @@ class EntryService:
                 )
                 results.update((result.index, result) for result in written)
             await note_writes(session, actor, list(results.values()))
-        if any(draft.readers is not UNSET for draft in items):
+        if any(draft.restricts for draft in items):
             self._tenants.forget(tenant_id)
         self._jobs.wake()
         return [results[index] for index in range(len(items))]
@@ -217,7 +217,7 @@ class EntryService:
         of a chunk.
         """
         draft = check_draft(draft)
-        require_one_server(self._database, draft.readers)
+        require_one_server(self._database, readers=draft.readers, writers=draft.writers)
         grows = draft.content is not UNSET or draft.title is not UNSET
         tenant = await self._tenants.context(tenant_id)
         async with self._trail.attempt(tenant_id, actor, "entry.update", [entry_id]):
@@ -234,7 +234,7 @@ class EntryService:
                 stored = await self.get(tenant_id, entry_id)
                 async with self._database.tenant_session(tenant_id) as session:
                     raise await find_existing(session, stored, draft) from error
-        if draft.readers is not UNSET:
+        if draft.restricts:
             self._tenants.forget(tenant_id)
         if changed:
             await self._embedder.embed_soon(tenant_id, [entry_id], EMBEDDING_WAIT)

@@ -14,9 +14,10 @@ from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession
-from app.errors import ConcurrentWrites, FieldError, InvalidInput
+from app.errors import ConcurrentWrites, FieldError, InvalidInput, NotAWriter
 from app.knowledge.entries.drafts import UNSET, EntryDraft
 from app.knowledge.entries.merging import (
+    NOT_A_WRITER,
     differs,
     find_misreference,
     growth,
@@ -107,7 +108,13 @@ class EntryWriter:
             results += [BulkResult(new[i], i, "created") for i in added]
             stored = await db.lock_entries(session, sorted(set(found.values())))
             current = dict(stored)
+            missing = sorted(set(found.values()) - stored.keys())
+            closed = await db.find_readers(session, missing) if missing else {}
             for index, entry_id in found.items():
+                if entry_id in closed:
+                    if strict:
+                        raise NotAWriter(NOT_A_WRITER)
+                    results.append(BulkResult(index, entry_id, "failed", NOT_A_WRITER))
                 if entry_id not in current:
                     continue
                 draft, entry = remaining[index], current[entry_id]

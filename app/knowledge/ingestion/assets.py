@@ -19,16 +19,18 @@ from app.db.session import TenantSession
 from app.errors import (
     AssetNotFound,
     ConcurrentWrites,
+    NotAWriter,
     NotFailed,
     TextNotReady,
     TooLarge,
 )
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import UNSET, require_one_server
+from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.changes import AssetDraft, require_version, write_change
 from app.knowledge.ingestion.uploads import Upload as Upload
 from app.knowledge.ingestion.uploads import check_upload
 from app.knowledge.paging import NEWEST_FIRST, Page, PageRequest
+from app.knowledge.principals import require_one_server
 from app.knowledge.quarantine.service import require_released
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
@@ -71,7 +73,7 @@ class AssetService:
         Raises InvalidInput, TooLarge, UnsupportedMediaType, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
         new, draft = self.check(upload)
-        require_one_server(self._database, draft.readers)
+        require_one_server(self._database, readers=draft.readers, writers=draft.writers)
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
@@ -80,6 +82,8 @@ class AssetService:
                 if same_id is not None:
                     await queue.hold_subject(session, "ingest_asset", str(same_id))
                 same = await db.find_same_asset(session, new)
+                if same is None and same_id is not None:
+                    await _refuse_reader(session, same_id)
                 asset_id, work = await self.store(session, new, draft, same, room, actor)
                 if asset_id is not None:
                     break
@@ -87,7 +91,7 @@ class AssetService:
                 raise ConcurrentWrites("other requests are writing the same file; try again")
             # Read here: once the transaction has ended, another caller can delete the asset.
             stored = (await db.fetch_assets(session, [asset_id]))[asset_id]
-        if draft.readers is not UNSET:
+        if draft.restricts:
             self._tenants.forget(tenant_id)  # it may use permissions from now on
         self._jobs.wake()
         return stored, work
@@ -138,10 +142,10 @@ class AssetService:
         """Change the given fields of an asset and, in the same transaction, those that its chunks inherit.
 
         Raises AssetNotFound, InvalidInput, RateLimited, and PreconditionFailed when the asset's version is not in
-        `if_version`.
+        `if_version`; NotAWriter.
         """
         draft = draft.checked()
-        require_one_server(self._database, draft.readers)
+        require_one_server(self._database, readers=draft.readers, writers=draft.writers)
         tenant = await self._tenants.context(tenant_id)
         async with (
             self._trail.attempt(tenant_id, actor, "asset.update", [asset_id]),
@@ -150,13 +154,13 @@ class AssetService:
             room = await find_room(session, tenant) if draft.title is not UNSET else None
             stored = await db.lock_asset(session, asset_id)
             if stored is None:
-                raise AssetNotFound("there is no asset with this id")
+                raise await _missing(session, asset_id)
             require_version(stored, if_version)
             changed = await write_change(session, self._jobs, stored, draft.merge(stored), room)
             if changed:
                 await _note_change(session, actor, asset_id, changed)
             now = (await db.fetch_assets(session, [asset_id]))[asset_id]
-        if draft.readers is not UNSET:
+        if draft.restricts:
             self._tenants.forget(tenant_id)
         self._jobs.wake()
         return now
@@ -245,8 +249,8 @@ class AssetService:
             self._database.tenant_session(tenant_id) as session,
         ):
             await queue.hold_subject(session, "ingest_asset", str(asset_id))
-            if asset_id not in await db.fetch_assets(session, [asset_id]):
-                raise AssetNotFound("there is no asset with this id")
+            if await db.lock_asset(session, asset_id) is None:
+                raise await _missing(session, asset_id)
             if not await db.retry_asset(session, asset_id):
                 raise NotFailed("only a failed asset can be retried")
             await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
@@ -264,7 +268,7 @@ class AssetService:
             # The worker locks the job first and then the asset; the other order here could deadlock.
             await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
             if not await db.delete_asset(session, asset_id):
-                raise AssetNotFound("there is no asset with this id")
+                raise await _missing(session, asset_id)
             await audit.write_audit(session, actor, "asset.delete", [asset_id], {})
 
     def check(self, upload: Upload) -> tuple[NewAsset, AssetDraft]:
@@ -273,10 +277,27 @@ class AssetService:
         return check_upload(upload)
 
 
+async def _refuse_reader(session: TenantSession, asset_id: UUID) -> None:
+    """Raise NotAWriter for an asset that the caller may read, and not change."""
+    if asset_id in await db.fetch_assets(session, [asset_id]):
+        raise NotAWriter("the asset has writers, and you are not one of them")
+
+
+async def _missing(session: TenantSession, asset_id: UUID) -> AssetNotFound:
+    """The error for an asset that cannot be changed. Raises NotAWriter if the caller may read it."""
+    await _refuse_reader(session, asset_id)
+    return AssetNotFound("there is no asset with this id")
+
+
 def _inherit(new: NewAsset, merged: LockedAsset) -> NewAsset:
     """A new version with the fields that its asset has or gets."""
     return replace(
-        new, tags=merged.tags, roles=merged.roles, metadata=merged.metadata, readers=merged.readers
+        new,
+        tags=merged.tags,
+        roles=merged.roles,
+        metadata=merged.metadata,
+        readers=merged.readers,
+        writers=merged.writers,
     )
 
 

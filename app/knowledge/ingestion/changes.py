@@ -18,7 +18,7 @@ from app.knowledge.quarantine.flagging import flag_chunks, screen_fields
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.quotas import Room
 
-CHANGEABLE = ("name", "title", "tags", "roles", "metadata", "readers")
+CHANGEABLE = ("name", "title", "tags", "roles", "metadata", "readers", "writers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,12 @@ class AssetDraft:
     roles: Sequence[str] | Unset = UNSET
     metadata: Mapping[str, Any] | Unset = UNSET
     readers: Sequence[str] | Unset | None = UNSET
+    writers: Sequence[str] | Unset | None = UNSET
+
+    @property
+    def restricts(self) -> bool:
+        """Whether it changes who may read or change the asset."""
+        return self.readers is not UNSET or self.writers is not UNSET
 
     def checked(self) -> AssetDraft:
         """Validate and normalise the fields that are set. Raises InvalidInput with all bad fields."""
@@ -42,16 +48,22 @@ class AssetDraft:
                 roles=self.roles,
                 metadata=self.metadata,
                 readers=self.readers,
+                writers=self.writers,
             )
         )
         return draft_of(valid)
 
     def merge(self, stored: LockedAsset) -> LockedAsset:
-        """Overwrite the stored fields with those that are set. Raises InvalidInput for readers of a source's asset."""
-        if stored.source is not None and not isinstance(self.readers, Unset) and self.readers is not None:
-            raise InvalidInput.of(
-                "readers", "must be null for an asset of a source, which all callers may read"
-            )
+        """Overwrite the stored fields with those that are set.
+
+        Raises InvalidInput for other readers and writers of an asset of a source, which determines them.
+        """
+        for name in ("readers", "writers"):
+            given = getattr(self, name)
+            if stored.source is not None and given is not UNSET and given != getattr(stored, name):
+                raise InvalidInput.of(
+                    name, f"are those of the asset's source, {stored.source}: change them there"
+                )
         return replace(
             stored,
             title=stored.title if isinstance(self.title, Unset) else self.title,
@@ -59,6 +71,7 @@ class AssetDraft:
             roles=stored.roles if isinstance(self.roles, Unset) else self.roles,
             metadata=stored.metadata if isinstance(self.metadata, Unset) else self.metadata,
             readers=stored.readers if isinstance(self.readers, Unset) else self.readers,
+            writers=stored.writers if isinstance(self.writers, Unset) else self.writers,
         )
 
 
@@ -70,6 +83,7 @@ def draft_of(valid: EntryDraft) -> AssetDraft:
         roles=valid.roles,
         metadata=valid.metadata,
         readers=valid.readers,
+        writers=valid.writers,
     )
 
 

@@ -27,6 +27,7 @@ class Upload:
     roles: Sequence[str] | Unset = UNSET
     metadata: Mapping[str, Any] | Unset = UNSET
     readers: Sequence[str] | Unset | None = UNSET
+    writers: Sequence[str] | Unset | None = UNSET
 
 
 def check_upload(upload: Upload) -> tuple[NewAsset, AssetDraft]:
@@ -41,6 +42,7 @@ def check_upload(upload: Upload) -> tuple[NewAsset, AssetDraft]:
         metadata=upload.metadata,
         external_id=upload.external_id,
         readers=upload.readers,
+        writers=upload.writers,
     )
     valid = check_draft(given)
     kind = detect_format(upload.data, name, upload.declared_type)
@@ -54,6 +56,7 @@ def check_upload(upload: Upload) -> tuple[NewAsset, AssetDraft]:
         roles=("all",) if isinstance(valid.roles, Unset) else valid.roles,
         metadata={} if isinstance(valid.metadata, Unset) else valid.metadata,
         readers=None if isinstance(valid.readers, Unset) else valid.readers,
+        writers=None if isinstance(valid.writers, Unset) else valid.writers,
         readers_given=not isinstance(valid.readers, Unset),
     )
     return new, draft_of(valid)

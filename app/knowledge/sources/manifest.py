@@ -9,6 +9,7 @@ from typing import Any
 
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.entry import MAX_EXTERNAL_ID
+from app.knowledge.principals import RULE, is_principal_list
 from app.knowledge.text import STORABLE, is_storable
 from app.origins.origin import hide_login
 
@@ -19,19 +20,23 @@ MAX_ORIGIN = 2_000
 MOST_ERRORS = 20
 SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 NAME_RULE = "must be 1 to 63 of a-z, 0-9, '.', '_' and '-', and start with a letter or a digit"
-FIELDS = frozenset({"external_id", "digest", "name", "size"})
+FIELDS = frozenset({"external_id", "digest", "name", "size", "readers"})
 CHECKED = "sha256:"
 """A digest with this prefix is the SHA-256 of the bytes in hexadecimal, and an upload must have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestItem:
-    """A file of the origin. Equal digests mean equal bytes; `size` is in bytes, if it is known."""
+    """A file of the origin. Equal digests mean equal bytes; `size` is in bytes, if it is known.
+
+    `readers` are those that the origin has for it; None: those of the source.
+    """
 
     external_id: str
     digest: str
     name: str
     size: int | None = None
+    readers: Sequence[str] | None = None
 
 
 def check_source_name(name: str) -> None:
@@ -86,7 +91,7 @@ def _read_item(given: Any) -> ManifestItem | FieldError:
         return FieldError("name", "must be a text or null")
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
         return FieldError("size", "must be a number of bytes or null")
-    return ManifestItem(external_id, digest, name or name_of(external_id), size)
+    return ManifestItem(external_id, digest, name or name_of(external_id), size, given.get("readers"))
 
 
 def name_of(external_id: str) -> str:
@@ -102,6 +107,8 @@ def _find_error(item: ManifestItem) -> FieldError | None:
     ):
         if not 1 <= len(text) <= most or not is_storable(text):
             return FieldError(field, f"must be 1 to {most} characters, {STORABLE}")
+    if item.readers is not None and not is_principal_list(item.readers):
+        return FieldError("readers", RULE)
     if "/" in item.name or "\\" in item.name or item.name != item.name.strip():
         return FieldError("name", "must not contain folders, or start or end with white space")
     return None

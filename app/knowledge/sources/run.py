@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Protocol
 from uuid import UUID
 
@@ -26,6 +27,7 @@ from app.errors import (
 from app.knowledge.entries.drafts import UNSET, Unset
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import MAX_PAGE, Page
+from app.knowledge.sources.access import Given
 from app.knowledge.sources.manifest import ManifestItem, name_of
 from app.knowledge.sources.service import Accepted, ItemState, Manifest
 from app.origins.origin import OpenOrigin, Origin, OriginFile, OriginUnavailable
@@ -33,14 +35,26 @@ from app.origins.origin import OpenOrigin, Origin, OriginFile, OriginUnavailable
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a caller asks of a run; `tags` and `roles` apply to the files that it uploads."""
+    """What a caller asks of a run; `tags` and `roles` apply to the files that it uploads.
+
+    `readers` and `writers` are those of the source, `readers_of` those of files, by patterns of their paths: of several
+    that match, the last one counts.
+    """
 
     confirm_deletions: bool = False
     allow_empty: bool = False
     retry: bool = False
     tags: Sequence[str] | Unset = UNSET
     roles: Sequence[str] | Unset = UNSET
+    readers: Given = UNSET
+    writers: Given = UNSET
+    readers_of: Sequence[tuple[str, Sequence[str]]] = ()
     actor: str = "service"
+
+    def find_readers(self, path: str) -> Sequence[str] | None:
+        """The readers of a file; None: those of the source."""
+        found = [readers for pattern, readers in self.readers_of if fnmatchcase(path, pattern)]
+        return found[-1] if found else None
 
 
 @dataclass(slots=True)
@@ -111,13 +125,18 @@ class SourceRun:
             listed_at = datetime.now(UTC)
             listing = await asyncio.to_thread(opened.list_files)
             manifest = Manifest(
-                items=[ManifestItem(f.path, f.digest, name_of(f.path), f.size) for f in listing.files],
+                items=[
+                    ManifestItem(f.path, f.digest, name_of(f.path), f.size, options.find_readers(f.path))
+                    for f in listing.files
+                ],
                 origin=origin.description,
                 run=before,
                 listed_at=listed_at,
                 confirm_deletions=options.confirm_deletions,
                 allow_empty=options.allow_empty,
                 retry=options.retry,
+                readers=options.readers,
+                writers=options.writers,
             )
             accepted = await self._sources.accept(tenant_id, name, manifest, actor=options.actor)
             outcome = RunOutcome(accepted, listing.skipped)

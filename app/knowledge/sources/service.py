@@ -21,15 +21,21 @@ from app.errors import (
     Conflict,
     InvalidInput,
     MaximumReached,
+    NotAWriter,
     RunSuperseded,
     SourceNotFound,
+    SourceTaken,
     TooManyDeletions,
 )
 from app.knowledge.audit import AuditTrail
+from app.knowledge.entries.drafts import UNSET
 from app.knowledge.paging import Page
+from app.knowledge.principals import require_one_server
+from app.knowledge.sources.access import Access, Given
 from app.knowledge.sources.manifest import check_source_name, read_manifest, read_origin
 from app.knowledge.sources.places import read_place, write_place
 from app.knowledge.sources.planning import Plan, plan_manifest
+from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.text import MOMENT, is_moment
 
 MAX_SOURCES = 100
@@ -57,6 +63,8 @@ class Manifest:
         confirm_deletions: whether more assets may be deleted than `max_deletions`.
         allow_empty: whether a manifest without items may delete all assets.
         retry: whether files that were refused or could not be ingested are needed again.
+        readers: who may see the source and read its assets, unless an item has readers; unset: as before.
+        writers: who may send manifests and files, and sees all items; unset: as before.
     """
 
     items: Sequence[Any]
@@ -66,6 +74,8 @@ class Manifest:
     confirm_deletions: bool = False
     allow_empty: bool = False
     retry: bool = False
+    readers: Given = UNSET
+    writers: Given = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +100,11 @@ class SourceService:
         *,
         max_bytes: int,
         max_deletions: float,
+        tenants: TenantDirectory,
     ) -> None:
         """`max_deletions` is the share of a source's assets above which deletions must be confirmed."""
         self._database = database
+        self._tenants = tenants
         self._trail = trail
         self._max_bytes = max_bytes
         self._max_deletions = max_deletions
@@ -104,10 +116,13 @@ class SourceService:
         assets that no longer are in the origin are deleted. New and changed files are `missing` until they are
         uploaded.
 
-        Raises InvalidInput, MaximumReached, TooManyDeletions, RunSuperseded (another run has begun since `run`) and
-        DatabaseUnavailable.
+        Assets get the readers of their items, otherwise those of the source, and its writers.
+
+        Raises InvalidInput, MaximumReached, TooManyDeletions, RunSuperseded (another run has begun since `run`),
+        NotAWriter, SourceTaken and DatabaseUnavailable.
         """
         check_source_name(name)
+        require_one_server(self._database, readers=manifest.readers, writers=manifest.writers)
         origin = read_origin(manifest.origin)
         if manifest.listed_at is not None and not is_moment(manifest.listed_at):
             raise InvalidInput.of("listed_at", f"must be {MOMENT}")
@@ -118,13 +133,15 @@ class SourceService:
             self._trail.attempt(tenant_id, actor, "source.write", about={"source": name}),
             self._database.tenant_session(tenant_id, background=WRITING) as session,
         ):
-            is_new = await self._find_or_add(session, name, listed_at, manifest.run)
+            is_new, access = await self._find_or_add(session, name, listed_at, manifest)
+            readers = access.of_items(wanted)
             stored = await db.fetch_stored(session, name)
             plan = await asyncio.to_thread(
                 plan_manifest, stored, wanted, max_bytes=self._max_bytes, retry=manifest.retry
             )
             self._check_deletions(plan, len(wanted), manifest)
             await _carry_out(session, name, plan)
+            await db.pass_on_access(session, name, readers)
             run = await db.accept_manifest(
                 session, name, items=len(wanted), listed_at=listed_at, origin=origin
             )
@@ -138,23 +155,37 @@ class SourceService:
             }
             detail = {"source": name, "run": run, "items": len(wanted), **counts}
             await audit.write_audit(session, actor, "source.write", plan.removed_assets[:NOTED_IDS], detail)
+        if access != Access():
+            self._tenants.forget(tenant_id)  # it may use permissions from now on
         return Accepted(await self.get(tenant_id, name), is_new, **counts)
 
     async def _find_or_add(
-        self, session: TenantSession, name: str, listed_at: datetime, expected: int | None
-    ) -> bool:
-        """Lock the source, which is created if there is none; return whether it was. Raises RunSuperseded."""
-        run, is_new = await db.lock_source(session, name), False
-        if run is None:
+        self, session: TenantSession, name: str, listed_at: datetime, manifest: Manifest
+    ) -> tuple[bool, Access]:
+        """Lock the source, which is created if there is none; return whether it was, and its readers and writers now.
+
+        Raises RunSuperseded, InvalidInput, NotAWriter and SourceTaken.
+        """
+        found, is_new = await db.lock_source(session, name), False
+        if found is None:
+            await _refuse_reader(session, name)
             if await db.count_sources(session) >= MAX_SOURCES:
                 raise MaximumReached(f"the tenant has {MAX_SOURCES} sources, the maximum")
-            is_new = await db.add_source(session, name, listed_at)
-            run = await db.lock_source(session, name)
-        if expected is not None and run != expected:
+            access = Access().changed_by(manifest.readers, manifest.writers)
+            is_new = await db.add_source(session, name, listed_at, access.readers, access.writers)
+            found = await db.lock_source(session, name)
+        if found is None:
+            raise SourceTaken("the name is that of a source that you may not see: choose another")
+        if manifest.run is not None and found.run != manifest.run:
             raise RunSuperseded(
-                f"another run of this source, number {run}, has begun since run {expected}: list the origin again"
+                f"another run of this source, number {found.run}, has begun since run {manifest.run}: list the origin"
+                " again"
             )
-        return is_new
+        before = Access(found.readers, found.writers)
+        access = before.changed_by(manifest.readers, manifest.writers)
+        if access != before:
+            await db.set_access(session, name, access.readers, access.writers)
+        return is_new, access
 
     def _check_deletions(self, plan: Plan, items: int, manifest: Manifest) -> None:
         removed = len(plan.removed_assets)
@@ -245,6 +276,7 @@ class SourceService:
             while not done:
                 async with self._database.tenant_session(tenant_id, background=WRITING) as session:
                     if await db.lock_source(session, name) is None:
+                        await _refuse_reader(session, name)
                         raise _not_found()
                     ids: list[UUID] = []
                     if assets == "keep":
@@ -282,6 +314,12 @@ async def _release(session: TenantSession, name: str) -> None:
         await db.release_assets(session, name)
     except asyncpg.UniqueViolationError as error:
         raise ConcurrentWrites("another request has stored an asset with the same external_id") from error
+
+
+async def _refuse_reader(session: TenantSession, name: str) -> None:
+    """Raise NotAWriter for a source that the caller may see, and not write."""
+    if await db.fetch_source(session, name) is not None:
+        raise NotAWriter("the source has writers, and you are not one of them")
 
 
 def _not_found() -> SourceNotFound:

@@ -15,6 +15,7 @@ from app.errors import (
     InvalidInput,
     ItemChanged,
     KnowledgeError,
+    NotAWriter,
     RunSuperseded,
     SourceNotFound,
     TooLarge,
@@ -51,8 +52,9 @@ class SourceUploads:
         external_id = upload.external_id
         if external_id is None:
             raise InvalidInput.of("external_id", "is required with source: an item of its manifest")
-        if upload.readers is not UNSET:
-            raise InvalidInput.of("readers", "must be absent with source: all callers may read its files")
+        for field in ("readers", "writers"):
+            if getattr(upload, field) is not UNSET:
+                raise InvalidInput.of(field, "must be absent with source: the file has those of its manifest")
         refusal: KnowledgeError | None = None
         tenant = await self._tenants.context(tenant_id)
         work, stored = False, None
@@ -73,7 +75,7 @@ class SourceUploads:
                     )
                 same = None if item.asset_id is None else await _lock_asset(session, item.asset_id)
                 again = item.stored_digest is None
-                new = replace(new, source=source)
+                new = replace(new, source=source, readers=item.readers, writers=item.writers)
                 asset_id, work = await self._files.store(session, new, draft, same, room, actor, again=again)
                 assert asset_id is not None  # only the index of assets without a source refuses one
                 await sources.store_item(session, source, external_id, asset_id)
@@ -97,6 +99,8 @@ async def _find_item(session: TenantSession, source: str, run: int, external_id:
     """The item, while no manifest can change it. Raises SourceNotFound, RunSuperseded and ItemChanged."""
     current = await sources.share_source(session, source)
     if current is None:
+        if await sources.fetch_source(session, source) is not None:
+            raise NotAWriter("the source has writers, and you are not one of them")
         raise SourceNotFound("there is no source with this name")
     if current != run:
         raise RunSuperseded(f"the source is at run {current}, and this upload belongs to run {run}")

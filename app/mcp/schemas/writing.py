@@ -45,7 +45,16 @@ class UpdateArguments(EntryPatch):
     """Changes to an entry. Omitted fields are unchanged; null clears a field that may be empty."""
 
     MEANINGFUL_NULLS: ClassVar = (
-        *("title", "parent_id", "language", "expires_at", "superseded_by_id", "external_id", "readers"),
+        *(
+            "title",
+            "parent_id",
+            "language",
+            "expires_at",
+            "superseded_by_id",
+            "external_id",
+            "readers",
+            "writers",
+        ),
     )
 
     entry_id: UUID = Field(description="The id of the entry to change.")

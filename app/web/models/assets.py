@@ -8,10 +8,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.knowledge.entries.entry import MAX_READERS, MAX_ROLES, MAX_TAG, MAX_TAGS, MAX_TITLE
+from app.knowledge.entries.entry import MAX_ROLES, MAX_TAG, MAX_TAGS, MAX_TITLE
 from app.knowledge.ingestion.changes import AssetDraft
+from app.knowledge.principals import MAX_PRINCIPALS
 from app.knowledge.vocabulary import Audience
-from app.web.models.entries import Reader
+from app.web.models.entries import Principal
 from app.web.models.requests import RequestBody
 
 
@@ -37,6 +38,9 @@ class AssetModel(BaseModel):
     metadata: dict[str, Any]
     readers: list[str] | None = Field(
         description="Who may read the asset and its chunks; null: all readers of the tenant."
+    )
+    writers: list[str] | None = Field(
+        description="Who of them may change the asset, with the role creator; null: all of them."
     )
     status: Literal["pending", "processing", "indexed", "failed"]
     error: str | None
@@ -83,12 +87,19 @@ class AssetPatch(RequestBody):
         description="Replaces the metadata of the asset and its chunks; a chunk keeps its position.",
     )
 
-    readers: list[Reader] | None = Field(
+    readers: list[Principal] | None = Field(
         None,
         min_length=1,
-        max_length=MAX_READERS,
+        max_length=MAX_PRINCIPALS,
         description="Who may read the asset and its chunks, from the answer on; you are one of them. Null: all readers"
-        " of the tenant.",
+        " of the tenant. An asset of a source has those of the source.",
+    )
+    writers: list[Principal] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_PRINCIPALS,
+        description="Who of its readers with the role creator may change the asset; you are one of them. Null: all of"
+        " them. An asset of a source has those of the source.",
     )
 
     def draft(self) -> AssetDraft:

@@ -13,7 +13,6 @@ from app.knowledge.entries.entry import (
     MAX_BULK,
     MAX_CONTENT,
     MAX_EXTERNAL_ID,
-    MAX_READERS,
     MAX_ROLES,
     MAX_SOURCES,
     MAX_TAG,
@@ -21,10 +20,11 @@ from app.knowledge.entries.entry import (
     MAX_TITLE,
 )
 from app.knowledge.languages import LANGUAGES
+from app.knowledge.principals import MAX_PRINCIPALS
 from app.knowledge.vocabulary import Audience, EntryType, Relationship, Scope, WritableType
 from app.web.models.requests import Moment, RequestBody
 
-Reader = Annotated[str, Field(pattern=r"^(group|user):", min_length=6, max_length=264)]
+Principal = Annotated[str, Field(pattern=r"^(group|user):", min_length=6, max_length=264)]
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
@@ -93,13 +93,21 @@ class EntryFields(RequestBody):
         description="Your own id; writing with the same id again updates this entry. Null in a new entry"
         " means no id, and in a patch removes the id.",
     )
-    readers: list[Reader] | None = Field(
+    readers: list[Principal] | None = Field(
         None,
         min_length=1,
-        max_length=MAX_READERS,
+        max_length=MAX_PRINCIPALS,
         description="Who may read the entry: groups of the tokens and users, of which you are one. Null: all readers in"
         " the tenant. New entries: null.",
         examples=[["group:finance", "user:jane"]],
+    )
+    writers: list[Principal] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_PRINCIPALS,
+        description="Who of its readers with the role creator may change the entry; you are one of them. Null: all of"
+        " them. New entries: null.",
+        examples=[["group:payroll"]],
     )
 
     def draft(self) -> EntryDraft:
@@ -192,6 +200,9 @@ class EntryModel(BaseModel):
     expires_at: datetime | None
     external_id: str | None
     readers: list[str] | None = Field(description="Who may read the entry; null: all readers of the tenant.")
+    writers: list[str] | None = Field(
+        description="Who of them may change the entry, with the role creator; null: all of them."
+    )
     quarantined: bool = Field(
         description="Whether searches do not find the entry because of its flags, until an admin releases it."
     )

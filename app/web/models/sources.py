@@ -9,8 +9,10 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.knowledge.entries.entry import MAX_EXTERNAL_ID
+from app.knowledge.principals import MAX_PRINCIPALS
 from app.knowledge.sources.manifest import MAX_DIGEST, MAX_ITEMS, MAX_NAME, MAX_ORIGIN
 from app.knowledge.sources.service import ItemState, Manifest
+from app.web.models.entries import Principal
 from app.web.models.requests import Moment, RequestBody
 
 ITEM = {
@@ -41,6 +43,14 @@ ITEM = {
         "size": {
             "anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**63 - 1}, {"type": "null"}],
             "description": "Bytes. A file above the limit of uploads is refused without being uploaded.",
+        },
+        "readers": {
+            "anyOf": [
+                {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MAX_PRINCIPALS},
+                {"type": "null"},
+            ],
+            "description": "Who may read the file: group:NAME and user:SUB. The source's writers, which it must then"
+            " have, are added. Default: the source's readers.",
         },
     },
 }
@@ -95,6 +105,23 @@ class ManifestBody(RequestBody):
         " Default: false.",
     )
 
+    readers: list[Principal] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_PRINCIPALS,
+        description="Who may see the source and read those of its assets whose item has no readers. Its writers are"
+        " added. Null: all readers of the tenant. Default: as before; for a new source null.",
+        examples=[["group:finance"]],
+    )
+    writers: list[Principal] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_PRINCIPALS,
+        description="Who may send manifests and files, and change the assets, with the role creator; they see all"
+        " items. Null: all creators that see the source. Default: as before; for a new source null.",
+        examples=[["user:crawler"]],
+    )
+
     def manifest(self) -> Manifest:
         """The manifest for the service, which checks the items."""
         return Manifest(**{name: getattr(self, name) for name in self.model_fields_set})
@@ -106,13 +133,22 @@ class SourceModel(BaseModel):
     name: str = Field(examples=["handbook"])
     origin: str | None = Field(examples=["git@example.com:handbook.git main"])
     run: int = Field(description="The number of its last manifest.", examples=[7])
-    items: int = Field(description="Items of the last manifest.", examples=[212])
+    items: int = Field(
+        description="Items of the last manifest; for callers who are not among its writers, those that they may read.",
+        examples=[212],
+    )
     listed_at: datetime = Field(description="When the listing of the origin for the last manifest began.")
     agreed_at: datetime | None = Field(
         description="When the origin was listed with the content that the source's assets then got: the last time at"
         " which both agreed. Null: never."
     )
     agrees: bool = Field(description="Whether all items of the last manifest are settled.", examples=[True])
+    readers: list[str] | None = Field(
+        description="Who may see the source and read its assets; null: all readers of the tenant."
+    )
+    writers: list[str] | None = Field(
+        description="Who may send manifests and files; null: all creators that see the source."
+    )
     created_at: datetime
 
 

@@ -31,13 +31,14 @@ def upload_asset(
     roles: Sequence[Role] = (),
     metadata: Mapping[str, Any] | None = None,
     readers: Sequence[str] = (),
+    writers: Sequence[str] = (),
 ) -> Exchange[Asset]:
     """Upload a file: a path, an open binary file, or bytes. Paths and open files are read while they are sent.
 
-    The same bytes again give the same asset, with the given tags, roles, metadata and readers; the same `external_id`
-    with other bytes creates a new version. Omitted fields keep their value. Indexing continues in the background: see
-    `wait_until_indexed`. With `source` and the `run` of its manifest, the file is that of the item `external_id`.
-    Raises ValueError for a file without a name, and OSError.
+    The same bytes again give the same asset, with the given tags, roles, metadata, readers and writers; the same
+    `external_id` with other bytes creates a new version. Omitted fields keep their value. Indexing continues in the
+    background: see `wait_until_indexed`. With `source` and the `run` of its manifest, the file is that of the item
+    `external_id`. Raises ValueError for a file without a name, and OSError.
     """
     if name is None:
         path = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
@@ -45,7 +46,8 @@ def upload_asset(
             raise ValueError("name: is required unless the file is a path or has a name")
         name = Path(path).name
     # A comma separates tags and roles, so each is sent in a field of its own; a tag or role cannot contain one.
-    form: dict[str, Any] = {"tags": list(tags), "roles": list(roles), "readers": list(readers)}
+    lists = {"tags": tags, "roles": roles, "readers": readers, "writers": writers}
+    form: dict[str, Any] = {name: list(given) for name, given in lists.items()}
     if external_id is not None:
         form["external_id"] = external_id
     if source is not None:
@@ -101,9 +103,10 @@ def get_asset_content(asset_id: Id) -> Exchange[bytes]:
 
 
 def change_asset(asset_id: Id, *, if_version: int | None = None, **fields: Any) -> Exchange[Asset]:
-    """Change `title`, `tags`, `roles`, `metadata` or `readers` of an asset and its chunks; omitted fields stay.
+    """Change `title`, `tags`, `roles`, `metadata`, `readers` or `writers` of an asset and its chunks.
 
-    With `if_version`, the `version` that was read, raises PreconditionFailed if the asset changed since.
+    Omitted fields stay. With `if_version`, the `version` that was read, raises PreconditionFailed if the asset changed
+    since.
     """
     headers = {} if if_version is None else {"If-Match": f'"{if_version}"'}
     return ask(Request("PATCH", path_of("assets", asset_id), json=fields, headers=headers), Asset)

@@ -87,6 +87,7 @@ class EntryFields(TypedDict, total=False):
     is_verified: bool
     external_id: str | None
     readers: Sequence[str] | None
+    writers: Sequence[str] | None
 
 
 class NewEntry(EntryFields):

@@ -39,6 +39,7 @@ class Entry(_Knowledge):
     language: str
     expires_at: datetime | None
     readers: list[str] | None
+    writers: list[str] | None
     quarantined: bool
     embedding_status: str
     version: int
@@ -186,6 +187,7 @@ class Asset(Answer):
     roles: list[str]
     metadata: dict[str, Any]
     readers: list[str] | None
+    writers: list[str] | None
     status: str
     error: str | None
     progress: float

@@ -71,6 +71,8 @@ class Source(Answer):
     listed_at: datetime
     agreed_at: datetime | None
     agrees: bool
+    readers: list[str] | None
+    writers: list[str] | None
     created_at: datetime
 
 

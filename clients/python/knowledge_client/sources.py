@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, Unpack
 from urllib.parse import quote
 
 from knowledge_client.exchange import Exchange, Request
@@ -29,6 +29,14 @@ class ManifestItem(TypedDict):
     digest: str
     name: NotRequired[str | None]
     size: NotRequired[int | None]
+    readers: NotRequired[Sequence[str] | None]
+
+
+class Access(TypedDict, total=False):
+    """Who may read and write a source; None: all readers, all creators."""
+
+    readers: Sequence[str] | None
+    writers: Sequence[str] | None
 
 
 def put_source(
@@ -41,12 +49,14 @@ def put_source(
     confirm_deletions: bool = False,
     allow_empty: bool = False,
     retry: bool = False,
+    **access: Unpack[Access],
 ) -> Exchange[AcceptedManifest]:
     """Make a source have what its origin lists: moved assets keep their ids, assets that are not listed are deleted.
 
     Then upload the items that are `missing`: `iterate_source_items(name, state="missing")` and `upload_asset` with
-    `source` and the `run` of the answer. Raises Conflict when another run has begun since `run`, and when more assets
-    would be deleted than a run may. With `run`, the call is not repeated when it is unknown whether it succeeded.
+    `source` and the `run` of the answer. `readers` and `writers` are those of the source; omitted ones stay. Raises
+    Conflict when another run has begun since `run`, and when more assets would be deleted than a run may. With `run`,
+    the call is not repeated when it is unknown whether it succeeded.
     """
     body: dict[str, Any] = {"items": list(items)}
     options = {
@@ -57,6 +67,7 @@ def put_source(
     body |= {key: value for key, value in options.items() if value is not None}
     flags = {"confirm_deletions": confirm_deletions, "allow_empty": allow_empty, "retry": retry}
     body |= {key: True for key, value in flags.items() if value}
+    body |= access
     request = Request("PUT", _path_of(name), json=body, repeatable=run is None)
     return ask(request, AcceptedManifest)
 

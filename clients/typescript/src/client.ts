@@ -34,6 +34,10 @@ export interface Upload {
   tags?: readonly string[];
   roles?: readonly string[];
   metadata?: Readonly<Record<string, unknown>>;
+  /** Who may read it and its chunks: `group:NAME` and `user:SUB`. */
+  readers?: readonly string[];
+  /** Who of them may change it. */
+  writers?: readonly string[];
   signal?: AbortSignal;
 }
 
@@ -138,7 +142,9 @@ export class KnowledgeClient {
     const form = new FormData();
     form.append("file", file instanceof Blob ? file : new Blob([file]), upload.name);
     for (const tag of upload.tags ?? []) form.append("tags", tag);
-    for (const role of upload.roles ?? []) form.append("roles", role);
+    for (const name of ["roles", "readers", "writers"] as const) {
+      for (const each of upload[name] ?? []) form.append(name, each);
+    }
     const texts = { external_id: upload.externalId, source: upload.source, run: upload.run?.toString() };
     for (const [name, text] of Object.entries(texts)) if (text !== undefined) form.append(name, text);
     if (upload.metadata !== undefined) form.append("metadata", JSON.stringify(upload.metadata));

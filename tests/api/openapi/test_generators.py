@@ -86,6 +86,7 @@ def test_an_upload_is_binary_and_its_optional_fields_are_empty_by_example(docume
         "roles": [],
         "metadata": "",
         "readers": [],
+        "writers": [],
     }
 
 

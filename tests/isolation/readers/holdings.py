@@ -1,4 +1,4 @@
-"""A tenant in which every table has rows of things that only one group may read, and the principals that look."""
+"""A tenant in which every table has rows of things that only one group may read, or only change; and those who try."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.search.query import SearchQuery
+from app.knowledge.sources.service import Manifest
 from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -32,12 +33,15 @@ SEES = {"a reader", "the service"}
 TAGS = ["quokka", "sea", "night"]
 SECRET = "The quokka guards the payroll of the harbour pilots"
 PLAIN = "The harbour closes at night"
+CLOSED = "The harbour's own wombat"
 DOCUMENT = f"# Quokka\n\n{SECRET} in a document.\n".encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The tenant, the ids of what only the group may read, and a time before the last changes."""
+    """The tenant, the ids of what only the group may read, and a time before the last changes. `closed_id`: an entry that
+    all may read, and only the group may change.
+    """
 
     tenant_id: UUID
     entry_id: UUID
@@ -45,6 +49,7 @@ class Held:
     chunk_id: UUID
     search_id: UUID
     then: datetime
+    closed_id: UUID
 
 
 async def fill_restricted(services: Services, provider: FailingProvider, superuser_dsn: str) -> Held:
@@ -82,6 +87,7 @@ async def fill_restricted(services: Services, provider: FailingProvider, superus
             tenant.id, EntryDraft(content="A quokka without a vector", tags=TAGS, readers=[GROUP])
         )
         provider.down = False
+        closed = await _fill_closed(services, tenant.id)
         found = await services.search.search(tenant.id, SearchQuery(query="quokka payroll"), subject="ann")
         await services.journal.flush()
         await services.entries.read(tenant.id, entry.id)
@@ -116,7 +122,20 @@ async def fill_restricted(services: Services, provider: FailingProvider, superus
             "insert into erasure_items (tenant_id, erasure_id, item, kind) values ($1, $2, $3, 'entry')",
             *(tenant.id, erasure, entry.id),
         )
-    return Held(tenant.id, entry.id, asset.id, chunks.items[0].id, search_id, then)
+    return Held(tenant.id, entry.id, asset.id, chunks.items[0].id, search_id, then, closed)
+
+
+async def _fill_closed(services: Services, tenant_id: UUID) -> UUID:
+    """Make an entry, an asset and sources that only the group may change; return the entry's id."""
+    closed, _ = await services.entries.create(tenant_id, EntryDraft(content=CLOSED, writers=[GROUP]))
+    await services.entries.change(tenant_id, closed.id, EntryDraft(content=f"{CLOSED}, too"))
+    await services.assets.upload(tenant_id, Upload("closed.md", CLOSED.encode(), writers=[GROUP]))
+    for name, readers in (("shelf", None), ("till", [GROUP])):
+        manifest = Manifest([{"external_id": "quokka.md", "digest": "1"}], readers=readers, writers=[GROUP])
+        await services.sources.accept(tenant_id, name, manifest)
+    while await services.worker.run_once():
+        pass
+    return closed.id
 
 
 HIDDEN = {
@@ -135,8 +154,21 @@ HIDDEN = {
     "audit": "actor = 'service' and cardinality(subject_ids) > 0",
     "erasures": "true",
     "erasure_items": "true",
+    "sources": "readers is not null",
+    "source_items": "source = 'till'",
 }
 """Tables with a policy on readers, and which of their rows only the group may read, or only the service (the last)."""
+
+CLOSED_ROWS = {
+    "entries": "id = '{0.closed_id}'",
+    "assets": "readers is null and writers is not null",
+    "sources": "readers is null and writers is not null",
+    "source_items": "source = 'shelf'",
+    "embeddings": "entry_id = '{0.closed_id}'",
+    "former_entries": "id = '{0.closed_id}'",
+    "former_embeddings": "entry_id = '{0.closed_id}'",
+}
+"""Tables with policies on writers, and which of their rows all may read, and only the group may change."""
 
 OF_THE_SERVICE = {"erasures", "erasure_items", "audit"}
 """Tables that show even a reader only what it did itself: their rows are about everything."""

@@ -9,14 +9,21 @@ import pytest
 
 from app.db.schema.isolation import find_faults
 from tests.fixtures.database.cluster import Connection
-from tests.isolation.readers.holdings import HIDDEN, OF_THE_SERVICE, Held, as_service_role
-from tests.isolation.readers.probing import probe_functions, probe_tables
+from tests.isolation.readers.holdings import CLOSED_ROWS, HIDDEN, OF_THE_SERVICE, Held, as_service_role
+from tests.isolation.readers.probing import probe_functions, probe_tables, probe_writers
 
+CHANGES = {"insert": ("with check",), "update": ("using", "with check"), "delete": ("using",)}
+HELD_TWICE = {("embeddings", "insert"), ("entries", "delete")}
+"""Changes that another protection refuses, too: a trigger's lock of the entry, and the policy on former versions."""
 CONDITION = re.compile(r"(\w+\.)?audience\(\w\.readers\) && (principals|\$\d)")
 
 
 async def test_every_principal_reaches_exactly_what_it_may_read(breaking: tuple[Connection, Held]) -> None:
     assert await probe_tables(*breaking) == []
+
+
+async def test_every_principal_changes_exactly_what_it_may(breaking: tuple[Connection, Held]) -> None:
+    assert await probe_writers(*breaking) == []
 
 
 async def test_functions_tell_no_more_than_if_hidden_rows_did_not_exist(
@@ -27,9 +34,11 @@ async def test_functions_tell_no_more_than_if_hidden_rows_did_not_exist(
 
 async def test_the_gate_knows_every_policy(breaking: tuple[Connection, Held]) -> None:
     superuser, _ = breaking
-    found = await superuser.fetch("select polrelid::regclass::text from pg_policy where polname = 'readers'")
-    named = {row[0] for row in found}
-    assert named == set(HIDDEN)
+    for tables, name in ((HIDDEN, "readers"), *((CLOSED_ROWS, f"writers_{verb}") for verb in CHANGES)):
+        found = await superuser.fetch(
+            "select polrelid::regclass::text from pg_policy where polname = $1", name
+        )
+        assert {row[0] for row in found} == set(tables)
 
 
 @pytest.mark.parametrize("table", sorted(HIDDEN))
@@ -56,6 +65,36 @@ async def test_a_policy_that_shows_more_is_noticed(
         assert [f for f in await probe_tables(superuser, held, [table], ["select"]) if "reached" in f]
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("table", sorted(CLOSED_ROWS))
+@pytest.mark.parametrize("verb", ["insert", "update", "delete"])
+@pytest.mark.parametrize("sql", ["drop policy {} on {}", "alter policy {} on {} to kb_keyword"])
+async def test_a_policy_that_lets_more_change_is_noticed(
+    breaking: tuple[Connection, Held], table: str, verb: str, sql: str
+) -> None:
+    superuser, held = breaking
+    await superuser.execute(sql.format(f"writers_{verb}", table))
+    async with as_service_role(superuser, held.tenant_id, ()):
+        faults = [fault.text for fault in await find_faults(superuser)]
+    assert [f for f in faults if f"policy writers_{verb} on {table} " in f], faults
+    reached = await probe_writers(superuser, held, [table], [verb] * (verb != "insert"))
+    assert bool(reached) is ((table, verb) not in HELD_TWICE), reached
+
+
+@pytest.mark.parametrize("table", sorted(CLOSED_ROWS))
+async def test_an_open_condition_of_writers_is_noticed(breaking: tuple[Connection, Held], table: str) -> None:
+    superuser, held = breaking
+    for verb, clauses in CHANGES.items():
+        for clause in clauses:
+            undo = superuser.transaction()
+            await undo.start()
+            await superuser.execute(f"alter policy writers_{verb} on {table} {clause} (true)")
+            async with as_service_role(superuser, held.tenant_id, ()):
+                faults = [fault.text for fault in await find_faults(superuser)]
+            await undo.rollback()
+            assert [f for f in faults if f"policy writers_{verb} on {table} " in f], (clause, faults)
+
+
 async def test_rows_cannot_be_given_readers_that_the_writer_is_not(breaking: tuple[Connection, Held]) -> None:
     superuser, held = breaking
     for table, own in (("entries", "asset_id is null"), ("assets", "true")):
@@ -63,7 +102,7 @@ async def test_rows_cannot_be_given_readers_that_the_writer_is_not(breaking: tup
             async with as_service_role(superuser, held.tenant_id, ("everyone", "user:cleo")):
                 await superuser.execute(
                     f"update {table} set readers = '{{group:board}}' where readers is null"
-                    f" and id = (select id from {table} where readers is null and {own} limit 1)"
+                    f" and id = (select id from {table} where readers is null and writers is null and {own} limit 1)"
                 )
 
 

@@ -26,6 +26,12 @@ ID = uuid4()
 NOT_TEXT: tuple[Any, ...] = (7, b"x", ["x"], "", "  \n", NUL, SURROGATE)
 
 # For each field of an entry: allowed values at the bounds, and refused values.
+PRINCIPALS: tuple[tuple[Any, ...], tuple[Any, ...]] = (
+    (None, ["group:a"], ["group:/a/b c", "user:ü@x"], [f"user:{n:03}" for n in range(64)], ["group:" + "x" * 258]),
+    ([], "group:a", ["a"], ["group:"], ["group: a"], ["user:a "], ["everyone"], ["*"], [NUL],
+     ["group:" + SURROGATE], ["group:" + "x" * 259], [f"user:{n}" for n in range(65)], [1],
+     {"group:a": 1}, ["group:a\nb"]),
+)  # fmt: skip
 ENTRY_FIELDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "content": (("x", "ü" * 100_000, " x "), (*NOT_TEXT, None, "x" * 100_001)),
     "title": (("x", "x" * 1_000, None), (*NOT_TEXT, "x" * 1_001)),
@@ -54,12 +60,8 @@ ENTRY_FIELDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
         (datetime(2030, 1, 1), "2030-01-01", 0),  # noqa: DTZ001
     ),
     "external_id": (("x", "x" * 512, None), (*NOT_TEXT, "x" * 513)),
-    "readers": (
-        (None, ["group:a"], ["group:/a/b c", "user:ü@x"], [f"user:{n:03}" for n in range(64)], ["group:" + "x" * 258]),
-        ([], "group:a", ["a"], ["group:"], ["group: a"], ["user:a "], ["everyone"], ["*"], [NUL],
-         ["group:" + SURROGATE], ["group:" + "x" * 259], [f"user:{n}" for n in range(65)], [1],
-         {"group:a": 1}, ["group:a\nb"]),
-    ),
+    "readers": PRINCIPALS,
+    "writers": PRINCIPALS,
 }  # fmt: skip
 
 

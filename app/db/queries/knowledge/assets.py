@@ -41,6 +41,7 @@ class Asset:
     roles: Sequence[str]
     metadata: Mapping[str, Any]
     readers: Sequence[str] | None
+    writers: Sequence[str] | None
     status: str
     error: str | None
     progress: float
@@ -68,6 +69,7 @@ class LockedAsset:
     roles: Sequence[str]
     metadata: Mapping[str, Any]
     readers: Sequence[str] | None
+    writers: Sequence[str] | None
     source: str | None
     version: int
 
@@ -120,6 +122,7 @@ class NewAsset:
     metadata: Mapping[str, Any]
     source: str | None = None
     readers: Sequence[str] | None = None
+    writers: Sequence[str] | None = None
     readers_given: bool = False
 
     def as_parameters(self) -> dict[str, Any]:
@@ -134,6 +137,7 @@ class NewAsset:
             "roles": list(self.roles),
             "metadata": orjson.dumps(dict(self.metadata)).decode(),
             "readers": None if self.readers is None else list(self.readers),
+            "writers": None if self.writers is None else list(self.writers),
         }
 
 
@@ -187,6 +191,7 @@ async def change_asset(session: TenantSession, asset: LockedAsset) -> None:
         metadata=orjson.dumps(dict(asset.metadata)).decode(),
         title=asset.title,
         readers=None if asset.readers is None else list(asset.readers),
+        writers=None if asset.writers is None else list(asset.writers),
     )
 
 

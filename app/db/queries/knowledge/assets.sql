@@ -4,7 +4,7 @@
 -- Of several with the external_id the one with the same readers is first; the same bytes with other readers, if they are :given,
 -- are another asset.
 select id, sha256, byte_size, name, given_title as title, title as own_title, tags, roles, metadata,
-       readers, source, version
+       readers, writers, source, version
   from assets
  where tenant_id = :tenant_id and source is null
    and case when :external_id::text is null then sha256 = :sha256 and (not :given or readers is not distinct from :readers::text[])
@@ -20,34 +20,35 @@ select id from assets
 
 -- name: insert
 insert into assets (tenant_id, id, source, external_id, name, media_type, byte_size, sha256, original, tags, roles, metadata,
-                    readers)
+                    readers, writers)
 values (:tenant_id, :id, :source, :external_id, :name, :media_type, :byte_size, :sha256, :original, :tags, :roles,
-        :metadata::jsonb, :readers::text[])
+        :metadata::jsonb, :readers::text[], :writers::text[])
 on conflict do nothing;
 
 -- name: replace
 update assets
    set name = :name, media_type = :media_type, byte_size = :byte_size, sha256 = :sha256, original = :original,
-       tags = :tags, roles = :roles, metadata = :metadata::jsonb, readers = :readers::text[], status = 'pending', error = null, progress = 0,
+       tags = :tags, roles = :roles, metadata = :metadata::jsonb, readers = :readers::text[],
+       writers = :writers::text[], status = 'pending', error = null, progress = 0,
        generation = generation + 1, version = version + 1, updated_at = clock_timestamp()
  where tenant_id = :tenant_id and id = :id;
 
 -- name: lock
 select id, sha256, byte_size, name, given_title as title, title as own_title, tags, roles, metadata,
-       readers, source, version
+       readers, writers, source, version
   from assets
  where tenant_id = :tenant_id and id = :id for update;
 
 -- name: change
 update assets
    set name = :name, tags = :tags, roles = :roles, metadata = :metadata::jsonb, given_title = :title,
-       readers = :readers::text[],
+       readers = :readers::text[], writers = :writers::text[],
        version = version + 1, updated_at = clock_timestamp()
  where tenant_id = :tenant_id and id = :id;
 
 -- name: fetch
 select id, source, external_id, name, media_type, byte_size, coalesce(given_title, title) as title, total_pages,
-       pages_without_text, tags, roles, metadata, readers, status, error, round(progress::numeric, 3)::double precision as progress, generation,
+       pages_without_text, tags, roles, metadata, readers, writers, status, error, round(progress::numeric, 3)::double precision as progress, generation,
        (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id) as chunks,
        coalesce(flags, '{}') as flags,
        (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id and e.quarantined)

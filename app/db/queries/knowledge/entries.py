@@ -41,6 +41,7 @@ class Entry:
     expires_at: datetime | None
     external_id: str | None
     readers: Sequence[str] | None
+    writers: Sequence[str] | None
     quarantined: bool
     embedding_status: str
     version: int
@@ -69,6 +70,7 @@ class WrittenEntry:
     is_verified: bool
     external_id: str | None
     readers: Sequence[str] | None
+    writers: Sequence[str] | None
 
 
 class EntryKey(NamedTuple):

@@ -3,7 +3,7 @@
 -- name: fetch
 select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
        e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.metadata, e.language,
-       e.expires_at, e.external_id, e.readers, e.quarantined,
+       e.expires_at, e.external_id, e.readers, e.writers, e.quarantined,
        case when exists (select from pending_embeddings p
                            join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
                           where p.tenant_id = :tenant_id and p.entry_id = e.id)
@@ -15,8 +15,8 @@ select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.
 -- name: lock
 -- The fields that callers write, the version, and the asset.
 select e.id, e.content, e.entry_type, e.title, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
-       e.metadata, e.language, e.expires_at, e.superseded_by_id, e.is_verified, e.external_id, e.readers, e.version,
-       e.asset_id, e.quarantined
+       e.metadata, e.language, e.expires_at, e.superseded_by_id, e.is_verified, e.external_id, e.readers, e.writers,
+       e.version, e.asset_id, e.quarantined
   from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
 
 -- name: list
@@ -80,16 +80,16 @@ select superseded_by_id from entries where tenant_id = :tenant_id and id = :id;
 -- Every writer inserts the same entries in the same order, which prevents deadlocks; their times keep the order of the
 -- input.
 insert into entries (tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
-                     superseded_by_id, is_verified, metadata, language, expires_at, external_id, readers, content_hash, text_hash,
-                     created_at, updated_at)
+                     superseded_by_id, is_verified, metadata, language, expires_at, external_id, readers, writers, content_hash,
+                     text_hash, created_at, updated_at)
 select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.confidence, r.scope, r.parent_id,
-       r.source_ids, r.superseded_by_id, r.is_verified, r.metadata, r.language, r.expires_at, r.external_id, r.readers,
+       r.source_ids, r.superseded_by_id, r.is_verified, r.metadata, r.language, r.expires_at, r.external_id, r.readers, r.writers,
        sha256(convert_to(r.content, 'UTF8')), sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')),
        t.at, t.at
   from rows from (jsonb_to_recordset(:rows::jsonb) as (
          id uuid, entry_type text, title text, content text, tags text[], roles text[], confidence double precision,
          scope text, parent_id uuid, source_ids uuid[], superseded_by_id uuid, is_verified boolean, metadata jsonb,
-         language text, expires_at timestamptz, external_id text, readers text[])) with ordinality r
+         language text, expires_at timestamptz, external_id text, readers text[], writers text[])) with ordinality r
  cross join lateral (select statement_timestamp() + r.ordinality * interval '1 microsecond' as at) t
  order by r.external_id collate "C", r.content collate "C"
 on conflict do nothing
@@ -100,14 +100,14 @@ update entries e
    set entry_type = r.entry_type, title = r.title, content = r.content, tags = r.tags, roles = r.roles,
        confidence = r.confidence, scope = r.scope, parent_id = r.parent_id, source_ids = r.source_ids,
        superseded_by_id = r.superseded_by_id, is_verified = r.is_verified, metadata = r.metadata,
-       language = r.language, expires_at = r.expires_at, external_id = r.external_id, readers = r.readers,
+       language = r.language, expires_at = r.expires_at, external_id = r.external_id, readers = r.readers, writers = r.writers,
        content_hash = sha256(convert_to(r.content, 'UTF8')),
        text_hash = sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')),
        version = e.version + 1, updated_at = clock_timestamp()
   from jsonb_to_recordset(:rows::jsonb) r (
        id uuid, entry_type text, title text, content text, tags text[], roles text[], confidence double precision,
        scope text, parent_id uuid, source_ids uuid[], superseded_by_id uuid, is_verified boolean, metadata jsonb,
-       language text, expires_at timestamptz, external_id text, readers text[])
+       language text, expires_at timestamptz, external_id text, readers text[], writers text[])
  where e.tenant_id = :tenant_id and e.id = r.id;
 
 -- name: delete

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
+
+import orjson
 
 from app.db.session import TenantSession
 from app.db.statements import load_statements
@@ -28,6 +30,8 @@ class Source:
     listed_at: datetime
     agreed_at: datetime | None
     agrees: bool
+    readers: Sequence[str] | None
+    writers: Sequence[str] | None
     created_at: datetime
 
 
@@ -100,13 +104,24 @@ class NewItem:
 
 
 @dataclass(frozen=True, slots=True)
+class LockedSource:
+    """A source locked against other manifests."""
+
+    run: int
+    readers: Sequence[str] | None
+    writers: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class WantedItem:
-    """What an upload for an item depends on."""
+    """What an upload for an item depends on; its asset gets the readers, and the writers of the source."""
 
     digest: str
     name: str
     asset_id: UUID | None
     stored_digest: str | None
+    readers: Sequence[str] | None
+    writers: Sequence[str] | None
 
 
 async def fetch_source(session: TenantSession, name: str) -> SourceStatus | None:
@@ -138,19 +153,45 @@ async def list_items(
     )
 
 
-async def add_source(session: TenantSession, name: str, listed_at: datetime) -> bool:
+async def add_source(
+    session: TenantSession,
+    name: str,
+    listed_at: datetime,
+    readers: Sequence[str] | None,
+    writers: Sequence[str] | None,
+) -> bool:
     """Add a source without items; False if it exists."""
-    return await session.execute(SQL["add"], name=name, listed_at=listed_at) > 0
+    added = await session.execute(
+        SQL["add"], name=name, listed_at=listed_at, readers=readers, writers=writers
+    )
+    return added > 0
 
 
-async def lock_source(session: TenantSession, name: str) -> int | None:
-    """Lock a source against other manifests and uploads; returns its run, None if there is no such source."""
-    run: int | None = await session.fetch_value(SQL["lock"], name=name)
-    return run
+async def lock_source(session: TenantSession, name: str) -> LockedSource | None:
+    """Lock a source against other manifests and uploads; None if there is none that the caller may write."""
+    return await session.fetch_one_as(LockedSource, SQL["lock"], name=name)
+
+
+async def set_access(
+    session: TenantSession, name: str, readers: Sequence[str] | None, writers: Sequence[str] | None
+) -> None:
+    """Set the readers and writers of a source."""
+    await session.execute(SQL["set_access"], name=name, readers=readers, writers=writers)
+
+
+async def pass_on_access(
+    session: TenantSession, name: str, readers: Mapping[str, Sequence[str] | None]
+) -> None:
+    """Set the readers of items, by their ids, and give the assets of the source the readers of their items, otherwise
+    those of the source, and its writers.
+    """
+    rows = [{"external_id": each, "readers": given} for each, given in readers.items()]
+    await session.execute(SQL["set_item_readers"], source=name, rows=orjson.dumps(rows).decode())
+    await session.execute(SQL["pass_on_access"], source=name)
 
 
 async def share_source(session: TenantSession, name: str) -> int | None:
-    """Lock a source against manifests; returns its run, None if there is no such source."""
+    """Lock a source against manifests; returns its run, None if there is none that the caller may write."""
     run: int | None = await session.fetch_value(SQL["lock_shared"], name=name)
     return run
 
@@ -265,6 +306,7 @@ async def refuse_item(
         digest=item.digest,
         name=item.name,
         problem=problem,
+        readers=item.readers,
     )
 
 

@@ -1,25 +1,33 @@
 -- Sources and their items.
 
 -- name: fetch
--- A chunk that awaits its vector is found by its words, so it does not count as missing.
-select s.name, s.origin, s.run, s.items, s.listed_at, s.agreed_at, s.agreed_run = s.run as agrees, s.created_at,
-       coalesce(c.indexed, 0)::integer as indexed, coalesce(c.pending, 0)::integer as pending,
-       coalesce(c.failed, 0)::integer as failed, coalesce(c.refused, 0)::integer as refused,
-       (s.items - coalesce(c.indexed + c.pending + c.failed + c.refused, 0))::integer as missing
+-- A chunk that awaits its vector is found by its words, so it does not count as missing. The writers of a source see all of
+-- its items; for others only those count that they may read.
+select s.name, s.origin, s.run, n.items, s.listed_at, s.agreed_at, s.agreed_run = s.run as agrees, s.readers, s.writers,
+       s.created_at, c.indexed::integer, c.pending::integer, c.failed::integer, c.refused::integer,
+       (n.items - (c.indexed + c.pending + c.failed + c.refused))::integer as missing
   from sources s
-  left join lateral (
-    select count(*) filter (where i.problem is not null) as refused,
+ cross join lateral (
+    select count(*) as seen,
+           count(*) filter (where i.problem is not null) as refused,
            count(*) filter (where i.problem is null and i.stored_digest = i.digest and a.status = 'indexed') as indexed,
            count(*) filter (where i.problem is null and i.stored_digest = i.digest and a.status = 'failed') as failed,
            count(*) filter (where i.problem is null and i.stored_digest = i.digest
                               and a.status in ('pending', 'processing')) as pending
       from source_items i left join assets a on a.tenant_id = :tenant_id and a.id = i.asset_id
-     where i.tenant_id = :tenant_id and i.source = s.name) c on true
+     where i.tenant_id = :tenant_id and i.source = s.name) c
+ cross join lateral (
+   select (case when s.writers is null or audience(s.writers) && current_principals() then s.items else c.seen end)::integer
+            as items) n
  where s.tenant_id = :tenant_id and s.name = :name;
 
 -- name: list
-select name, origin, run, items, listed_at, agreed_at, agreed_run = run as agrees, created_at from sources
- where tenant_id = :tenant_id and (:after::text is null or name > :after) order by name limit :limit;
+select s.name, s.origin, s.run,
+       case when s.writers is null or audience(s.writers) && current_principals() then s.items
+            else (select count(*)::integer from source_items i where i.tenant_id = :tenant_id and i.source = s.name) end as items,
+       s.listed_at, s.agreed_at, s.agreed_run = s.run as agrees, s.readers, s.writers, s.created_at
+  from sources s
+ where s.tenant_id = :tenant_id and (:after::text is null or s.name > :after) order by s.name limit :limit;
 
 -- name: count
 select count(*) from sources where tenant_id = :tenant_id;
@@ -43,11 +51,29 @@ select i.external_id, i.name, i.digest, i.asset_id,
  order by i.external_id limit :limit;
 
 -- name: add
-insert into sources (tenant_id, name, listed_at) values (:tenant_id, :name, :listed_at) on conflict do nothing;
+insert into sources (tenant_id, name, listed_at, readers, writers)
+values (:tenant_id, :name, :listed_at, :readers::text[], :writers::text[]) on conflict do nothing;
 
 -- name: lock
 -- One manifest at a time; uploads wait until it is written.
-select run from sources where tenant_id = :tenant_id and name = :name for no key update;
+select run, readers, writers from sources where tenant_id = :tenant_id and name = :name for no key update;
+
+-- name: set_access
+update sources set readers = :readers::text[], writers = :writers::text[], updated_at = clock_timestamp()
+ where tenant_id = :tenant_id and name = :name;
+
+-- name: set_item_readers
+update source_items i set readers = r.readers
+  from jsonb_to_recordset(:rows::jsonb) r (external_id text, readers text[])
+ where i.tenant_id = :tenant_id and i.source = :source and i.external_id = r.external_id
+   and i.readers is distinct from r.readers;
+
+-- name: pass_on_access
+update assets a
+   set readers = coalesce(i.readers, s.readers), writers = s.writers, version = a.version + 1, updated_at = clock_timestamp()
+  from sources s join source_items i on i.tenant_id = :tenant_id and i.source = s.name
+ where s.tenant_id = :tenant_id and s.name = :source and a.tenant_id = :tenant_id and a.id = i.asset_id
+   and (a.readers, a.writers) is distinct from (coalesce(i.readers, s.readers), s.writers);
 
 -- name: lock_shared
 -- Uploads do not wait for each other.
@@ -125,8 +151,9 @@ update sources s set agreed_run = run, agreed_at = listed_at
    and s.items = (select count(*) from source_items i where i.tenant_id = :tenant_id and i.source = :name);
 
 -- name: item
-select digest, name, asset_id, stored_digest from source_items
- where tenant_id = :tenant_id and source = :source and external_id = :external_id;
+select i.digest, i.name, i.asset_id, i.stored_digest, coalesce(i.readers, s.readers) as readers, s.writers
+  from source_items i join sources s on s.tenant_id = :tenant_id and s.name = i.source
+ where i.tenant_id = :tenant_id and i.source = :source and i.external_id = :external_id;
 
 -- name: store_item
 update source_items i
@@ -136,8 +163,9 @@ update source_items i
  where i.tenant_id = :tenant_id and i.source = :source and i.external_id = :external_id;
 
 -- name: refuse_item
-insert into source_items (tenant_id, source, external_id, digest, name, problem, settled)
-values (:tenant_id, :source, :external_id, :digest, :name, :problem, true)
+insert into source_items (tenant_id, source, external_id, digest, name, problem, settled, readers)
+values (:tenant_id, :source, :external_id, :digest, :name, :problem, true,
+        (select nullif(:readers::text[], s.readers) from sources s where s.tenant_id = :tenant_id and s.name = :source))
 on conflict (tenant_id, source, external_id) do update set problem = excluded.problem, settled = true;
 
 -- name: some_assets

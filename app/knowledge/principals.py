@@ -1,0 +1,53 @@
+"""Lists of readers and writers: groups and users of a tenant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from app.db.database import Database
+from app.db.principals import SERVICE, current_principals
+from app.errors import InvalidInput
+
+MAX_PRINCIPALS = 64
+"""Most principals in a list."""
+PRINCIPAL = re.compile(r"(group|user):\S(.{0,256}\S)?")
+"""A group or a user, by a name of 1 to 258 characters without outer blanks."""
+RULE = f"must be null, or a list of 1 to {MAX_PRINCIPALS} of group:NAME and user:SUB"
+
+_OUTSIDE = {
+    "readers": "must contain you or one of your groups, who would not see it again",
+    "writers": "must contain you or one of your groups, who could not change it again",
+}
+
+
+def is_principal(value: Any) -> bool:
+    """Whether a value can be in a list."""
+    return isinstance(value, str) and PRINCIPAL.fullmatch(value) is not None and value.isprintable()
+
+
+def is_principal_list(value: Any) -> bool:
+    """Whether a value is a list of principals."""
+    return (
+        isinstance(value, list | tuple)
+        and 1 <= len(value) <= MAX_PRINCIPALS
+        and all(map(is_principal, value))
+    )
+
+
+def own_list(field: str, principals: Sequence[str]) -> list[str]:
+    """The list in the order of the database. Raises InvalidInput unless the caller is one of its principals itself."""
+    current = set(current_principals())
+    if current != set(SERVICE) and current.isdisjoint(principals):
+        raise InvalidInput.of(field, _OUTSIDE[field])
+    return sorted(set(principals))
+
+
+def require_one_server(database: Database, **lists: object) -> None:
+    """Raise InvalidInput for lists of principals in a cluster of Citus, whose tables have no policies on them."""
+    for field, given in lists.items():
+        if database.nodes is not None and isinstance(given, list | tuple):
+            raise InvalidInput.of(
+                field, "must be null: a cluster of Citus has no permissions inside a tenant"
+            )
