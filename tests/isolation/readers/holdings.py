@@ -39,8 +39,9 @@ DOCUMENT = f"# Quokka\n\n{SECRET} in a document.\n".encode()
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The tenant, the ids of what only the group may read, and a time before the last changes. `closed_id`: an entry that
-    all may read, and only the group may change.
+    """The tenant, the ids of what only the group may read, and a time before the last changes.
+
+    `closed_id`: an entry that all may read, and only the group may change.
     """
 
     tenant_id: UUID
