@@ -11,6 +11,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from app.api import (
+    access,
     administration,
     assets,
     entries,
@@ -137,6 +138,8 @@ def create_app(
         saved_searches.admin_router,
         feedback.admin_router,
         administration.tenant_admins,
+        access.writers,
+        access.tenant_admins,
         receipts.router,
         erasures.router,
         quarantine.router,

@@ -30,9 +30,8 @@ from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
 from app.web.rendering import json_response
 
-FIELDS = frozenset(
-    {"file", "external_id", "source", "run", "tags", "roles", "metadata", "readers", "writers"}
-)
+LISTS = {"tags", "roles", "readers", "writers"}
+FIELDS = LISTS | {"file", "external_id", "source", "run", "metadata"}
 """Fields of the form. Other fields are refused, because their values would be lost."""
 
 TEXT_BYTES = 32 * 1024 * 1024
@@ -93,9 +92,7 @@ async def upload_asset(
     source: Annotated[
         str | None,
         TEXT,
-        Form(
-            description="The source that the file belongs to; `external_id` is then an item of its manifest."
-        ),
+        Form(description="The file's source; `external_id` is then an item of its manifest."),
     ] = None,
     run: Annotated[
         str | None, TEXT, Form(description="Required with `source`: the run of the manifest.")
@@ -110,9 +107,7 @@ async def upload_asset(
     readers: Annotated[
         list[str] | None,
         TEXTS,
-        Form(
-            description="Who may read it: group:NAME and user:SUB, repeated. Default: all readers of the tenant."
-        ),
+        Form(description="Who may read it: group:NAME and user:SUB, repeated. Default: all readers."),
     ] = None,
     writers: Annotated[
         list[str] | None,

@@ -9,8 +9,8 @@ from fastapi import Path, Query, Response
 from pydantic import AfterValidator
 
 from app.auth.principal import Role
+from app.knowledge.sources.acceptance import AssetsFate, ItemState
 from app.knowledge.sources.manifest import NAME_RULE, SOURCE_NAME
-from app.knowledge.sources.service import AssetsFate, ItemState
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.headers import LOCATION
 from app.web.models.sources import (

@@ -19,6 +19,10 @@ from app.knowledge.entries.writing import BulkResult
 from app.knowledge.erasure.erasure import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import Page
+from app.knowledge.permissions.changes import AccessChange
+from app.knowledge.permissions.overview import ItemReaders, SubjectAccess
+from app.knowledge.permissions.selection import AccessSelection
+from app.knowledge.permissions.service import ChangedAccess
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.search.why_not import WhyNot
@@ -164,11 +168,56 @@ class Erasures(Protocol):
     ) -> Erasure: ...
 
 
+class AccessChanges(Protocol):
+    """Changes of who may read and change many items, and who may read what."""
+
+    @property
+    def overview(self) -> AccessOverviews: ...
+
+    async def change(
+        self,
+        tenant_id: UUID,
+        selection: AccessSelection,
+        change: AccessChange,
+        *,
+        dry_run: bool = ...,
+        cursor: str | None = ...,
+        actor: str = ...,
+    ) -> ChangedAccess: ...
+
+
+class AccessOverviews(Protocol):
+    """Who may read what."""
+
+    async def who(
+        self,
+        tenant_id: UUID,
+        *,
+        entry_id: UUID | None = ...,
+        asset_id: UUID | None = ...,
+        source: str | None = ...,
+        reader: str | None = ...,
+    ) -> ItemReaders: ...
+
+    async def what(
+        self,
+        tenant_id: UUID,
+        subject: str,
+        groups: Sequence[str] | None = ...,
+        *,
+        limit: int = ...,
+        cursor: str | None = ...,
+        reader: str | None = ...,
+    ) -> SubjectAccess: ...
+
+
 class Knowledge(Protocol):
     """A tenant's knowledge, in this process or elsewhere."""
 
     @property
     def tenants(self) -> Tenants: ...
+    @property
+    def access(self) -> AccessChanges: ...
     @property
     def search(self) -> Searches: ...
     @property

@@ -1,7 +1,7 @@
 """What a command acts on: a tenant in this installation's database, or the tenant of a token at a remote service.
 
-With KB_URL and KB_TOKEN, commands go to that service. Both come from the environment, or from the file that
-`--env-file` names.
+With KB_URL and KB_TOKEN, commands go to that service, and with KB_ACCESS=all an admin sees all of its tenant. They come
+from the environment, or from the file that `--env-file` names.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from app.errors import ConfigurationError, InvalidInput
 if TYPE_CHECKING:
     from app.settings import Settings
 
-NAMES = ("KB_URL", "KB_TOKEN", "KB_TENANT")
+NAMES = ("KB_URL", "KB_TOKEN", "KB_TENANT", "KB_ACCESS")
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A service elsewhere; its token determines the tenant."""
+    """A service elsewhere; its token determines the tenant. `sees_all`: its admin asks to see all of it."""
 
     url: str
     token: str = field(repr=False)
+    sees_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,9 @@ def find_remote() -> Remote | None:
         raise ConfigurationError("KB_URL", "must be an address such as https://knowledge.example.com")
     if not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigurationError("KB_TOKEN", "must be one line without spaces, as knowledge token prints it")
-    return Remote(url.rstrip("/"), token)
+    if (access := values.get("KB_ACCESS")) not in (None, "all"):
+        raise ConfigurationError("KB_ACCESS", "must be all, or not set")
+    return Remote(url.rstrip("/"), token, sees_all=access is not None)
 
 
 def refuse_remote() -> None:

@@ -43,6 +43,7 @@ from app.knowledge.feedback.service import FeedbackService
 from app.knowledge.feedback.tuning import WeightTuner
 from app.knowledge.ingestion.assets import AssetService
 from app.knowledge.ingestion.rows import ChunkSize
+from app.knowledge.permissions.service import AccessService
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.reembedding.machine import ChangeMachine
 from app.knowledge.reembedding.service import ReembeddingService
@@ -107,6 +108,7 @@ class Services:
     administration: AdministrationService
     replays: ReplayService
     previews: PreviewService
+    access: AccessService
     inspection: InspectionService
     sections: SectionReader
     platform: PlatformService
@@ -156,10 +158,10 @@ async def build_services(
     """Build the services over a given database and provider, for example inside another application.
 
     `next_provider` serves tenants that change to its model, or have. `reranker` orders the first `rerank_candidates`
-    candidates of searches. Subscriptions continue for `rights_last` after their owner's
-    last call, send at most `messages_per_minute` to one host, and their secrets are encrypted with the first of
-    `encryption_keys`. Audit trails keep their newest `most_audit` rows, at least a million. `direct_dsn` is the
-    database's own address behind a pooler: the worker listens there. With `part`, limits hold for all processes.
+    candidates of searches. Subscriptions continue for `rights_last` after their owner's last call, send at most
+    `messages_per_minute` to one host, and their secrets are encrypted with the first of `encryption_keys`. Audit trails
+    keep their newest `most_audit` rows, at least a million. `direct_dsn` is the database's own address behind a pooler:
+    the worker listens there. With `part`, limits hold for all processes.
 
     Raises ConfigurationError when a model is not registered, a tenant uses neither, or tenants are not isolated."""
     await check_given(database)
@@ -169,17 +171,17 @@ async def build_services(
     providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))
     jobs = JobQueue()
     trail = AuditTrail(database)
-    model_id = next(iter(providers))
     tenants = TenantDirectory(
-        database, trail, default_model_id=model_id, limits=limits, max_limit=defaults.max_limit, part=part
-    )
+        database, trail, default_model_id=next(iter(providers)), limits=limits, max_limit=defaults.max_limit,
+        part=part,
+    )  # fmt: skip
     admission = Admission(crowd=crowd, part=part)
     journal = SearchJournal(database, part=part)
     accesses = AccessCounter(database)
     embedder = EntryEmbedder(database, providers, tenants)
     webhooks = webhooks or WebhookSender()
-    sealer = SecretSealer(encryption_keys)
-    deliveries = DeliveryService(database, jobs, webhooks, sealer, SendPace(database, messages_per_minute))
+    sealer, pace = SecretSealer(encryption_keys), SendPace(database, messages_per_minute)
+    deliveries = DeliveryService(database, jobs, webhooks, sealer, pace)
     assets = AssetService(database, trail, jobs, tenants, max_bytes=max_upload_bytes)
     upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit)
     versions = VersionService(database)
@@ -189,14 +191,15 @@ async def build_services(
     ranker = Ranker(database, providers, journal.meter, stage)
     tuner = WeightTuner(database, tenants, ranker, defaults)
     search = KnowledgeSearchService(
-        database, providers, tenants, journal, ranker, versions, defaults, admission
-    )
+        database, providers, tenants, journal, ranker, versions, defaults, admission)  # fmt: skip
     runner = build_runner(
         database, providers, tenants, jobs, embedder=embedder, upkeep=upkeep, machine=machine, ranker=ranker,
         defaults=defaults, deliveries=deliveries, chunk_size=chunk_size, parse_limits=parse_limits, journal=journal,
     )  # fmt: skip
     sweep = Sweep(database, tenants, upkeep, deliveries, trimmer, tuner)
+    worker = Worker(database, jobs, runner, sweep, concurrency=worker_concurrency, direct_dsn=direct_dsn)
     administration = AdministrationService(database, trail, tenants, admission, journal, trimmer.bounds)
+    entries = EntryService(database, trail, embedder, jobs, tenants, accesses)
     return Services(
         database=database,
         provider=provider,
@@ -208,20 +211,17 @@ async def build_services(
         trail=trail,
         admission=admission,
         search=search,
-        entries=EntryService(database, trail, embedder, jobs, tenants, accesses),
+        entries=entries,
         assets=assets,
-        sources=SourceService(
-            database, trail, max_bytes=max_upload_bytes, max_deletions=source_max_deletions, tenants=tenants
-        ),
+        sources=SourceService(database, trail, tenants, max_upload_bytes, source_max_deletions),
         source_uploads=SourceUploads(database, tenants, jobs, assets),
+        access=AccessService(database, trail, entries, assets),
         tags=TagService(database),
         versions=versions,
         related=RelatedService(database),
         export=TenantExport(database),
         saved_searches=SavedSearchService(database, trail, search),
-        subscriptions=SubscriptionService(
-            database, trail, jobs, sealer, allow_private=webhooks.allow_private, rights_last=rights_last
-        ),
+        subscriptions=SubscriptionService(database, trail, jobs, sealer, webhooks.allow_private, rights_last),
         feedback=FeedbackService(database, trail, tenants, journal, accesses),
         administration=administration,
         replays=ReplayService(database, administration, search, versions),
@@ -236,7 +236,7 @@ async def build_services(
         journal=journal,
         accesses=accesses,
         jobs=jobs,
-        worker=Worker(database, jobs, runner, sweep, concurrency=worker_concurrency, direct_dsn=direct_dsn),
+        worker=worker,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from app.auth.principal import Principal, Role
-from app.web.access import Caller
+from app.web.caller import Caller
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from app.errors import Forbidden, InvalidInput, RateLimited, UnsupportedMediaTyp
 from app.knowledge.tenants.directory import TenantContext
 from app.mcp.links import Links
 from app.mcp.server import Context, build_server
-from app.web.access import Caller, Parts, authenticate
+from app.web.access import Parts, authenticate
 from app.web.bodies.bounded import BoundedBody, Patience
 from app.web.bodies.bounds import MCP_READER, bounds_of
 from app.web.bodies.json_body import (
@@ -38,6 +38,7 @@ from app.web.bodies.json_body import (
     refuse_coding,
 )
 from app.web.bodies.replay import replay
+from app.web.caller import Caller
 from app.web.login import WELL_KNOWN
 
 PATH = "/mcp"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
 
 from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi.routing import APIRoute
@@ -15,7 +14,6 @@ from starlette.requests import ClientDisconnect
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
-from app.db.principals import SERVICE, Rights, act_as, principals_of
 from app.errors import Forbidden, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.directory import TenantContext
 from app.web.bodies.intake import end_intake, holding_intake
@@ -28,6 +26,7 @@ from app.web.bodies.json_body import (
     read_body,
     refuse_body,
 )
+from app.web.caller import Caller
 from app.web.login import RemoteLogin
 from app.web.oversight import asks_for_all, refuse_overview
 from app.web.problems import problems, tenant_gone
@@ -39,9 +38,6 @@ if TYPE_CHECKING:
 READING = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN, Role.PLATFORM_ADMIN})
 """A token with none of these shows that its owner may no longer read. A platform admin's token shows nothing: the
 same person may have another token to read with."""
-
-RIGHTS = {Role.READER: Rights.READ, Role.CREATOR: Rights.WRITE, Role.TENANT_ADMIN: Rights.ADMINISTER}
-"""The rights of a path in the database, by the role that it requires: a path for readers cannot write knowledge."""
 
 REVOKED = "the token was revoked"
 
@@ -67,41 +63,6 @@ class Parts:
     sign_in: ProviderSignIn | None = None
     public_url: str | None = None
     origins: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """A verified caller with a role in an existing tenant.
-
-    `sees_all`: an admin of the tenant has asked for what it may not read otherwise.
-    """
-
-    principal: Principal
-    tenant: TenantContext
-    sees_all: bool = False
-
-    def act(self, role: Role) -> None:
-        """From here on, transactions are of this caller, with the rights of a path for `role`."""
-        principals = SERVICE if self.sees_all else principals_of(self.subject, self.principal.groups)
-        act_as(principals, RIGHTS[role])
-
-    @property
-    def tenant_id(self) -> UUID:
-        """The tenant that the caller works in."""
-        return self.tenant.tenant_id
-
-    @property
-    def subject(self) -> str:
-        """The token's `sub`, for audit and receipts."""
-        return self.principal.subject
-
-    @property
-    def sees_quarantined(self) -> bool:
-        """Whether the caller may read what is in quarantine over HTTP and in the console: those who can correct it.
-
-        The tools of MCP do not ask: agents get no quarantined text, whatever their role.
-        """
-        return self.principal.has(Role.CREATOR)
 
 
 async def identify(
@@ -164,7 +125,9 @@ async def authenticate(
             )
         await _note_denial(request, error)
         raise
-    parts.services.subscriptions.note_caller(tenant_id, principal.subject, principal.groups, reads=True)
+    parts.services.subscriptions.note_caller(
+        tenant_id, principal.subject, principal.groups, [role.value for role in principal.roles], reads=True
+    )
     caller = Caller(principal, tenant, await _oversee(request, role, tenant))
     caller.act(role)
     request.state.caller = caller

@@ -27,3 +27,6 @@ REQUEST_ID = _describe(
     "The id of the request in the log: the one that the request named, or a new one.",
     "5f2b6c1e8d3a4f70",
 )
+
+ACCESS = "X-KB-Access"
+"""The header with which an admin of a tenant asks to see all of it: `all`."""

@@ -10,9 +10,7 @@ from fastapi import Request
 from app.auth.principal import Principal, Role
 from app.errors import Forbidden, InvalidInput
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
-
-ACCESS = "X-KB-Access"
-"""The header with which an admin of a tenant asks to see all of it: `all`."""
+from app.web.headers import ACCESS
 
 NARROW = ("/admin/settings", "/admin/revoked-tokens")
 """Paths of the administration that show nothing of entries."""

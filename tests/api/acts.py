@@ -145,6 +145,13 @@ async def _quarantine(scene: Scene) -> None:
     scene.ids["held_id"] = held["id"]
 
 
+async def _restrict(scene: Scene) -> Sequence[str]:
+    ids = [scene.ids["entry_id"]]
+    body = {"where": {"ids": ids}, "readers": {"set": ["user:ada"]}}
+    _expect_success(await scene.admin.patch("/knowledge/access", body))
+    return ids
+
+
 async def _release(scene: Scene) -> Sequence[str]:
     answer = await scene.admin.post("/admin/quarantine/release", {"entry_ids": [scene.ids["held_id"]]})
     _expect_success(answer)
@@ -216,6 +223,7 @@ CHANGES = _by_name(
     _over_http("POST /knowledge/entries/bulk", "entry.write", "results", json={"entries": BULK}),
     _over_http("PATCH /knowledge/entries/{entry_id}", "entry.update", "entry_id", json={"title": "T"}),
     _over_http("DELETE /knowledge/entries/{entry_id}", "entry.delete", "entry_id"),
+    Act("PATCH /knowledge/access", "entry.update", _restrict),
     _over_http("POST /knowledge/assets", "asset.upload", "id", files=FILE),
     _over_http("POST /knowledge/assets/{asset_id}/retry", "asset.retry", "asset_id", prepare=_fail_asset),
     _over_http("PATCH /knowledge/assets/{asset_id}", "asset.update", "asset_id", json={"title": "T"}),
@@ -254,6 +262,8 @@ READS = _by_name(
     _over_http("GET /admin/quarantine", "quarantine.read"),
     _over_http("GET /admin/searches", "search.read"),
     _over_http("GET /admin/callers", "stats.read"),
+    _over_http("GET /admin/access", "access.read", params={"source": "shelf"}, prepare=_put_source),
+    _over_http("GET /admin/access/subject", "access.read", params={"subject": "eve"}),
     _over_http("GET /admin/searches/{search_id}", "search.read", "search_id", prepare=_search),
     _over_http(
         "POST /admin/searches/{search_id}/replay", "search.read", "search_id", prepare=_search, json=ASK

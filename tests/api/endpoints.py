@@ -63,6 +63,13 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
         {"json": {"search_id": UNKNOWN, "entry_id": UNKNOWN, "relevant": True}},
         404,
     ),
+    "PATCH /knowledge/access": (
+        WRITE,
+        {"json": {"where": {"tags": ["x"]}, "readers": {"set": None}}},
+        200,
+    ),
+    "GET /admin/access": (ADMINISTER, {"params": {"entry_id": UNKNOWN}}, 404),
+    "GET /admin/access/subject": (ADMINISTER, {"params": {"subject": "jane"}}, 200),
     "GET /admin/feedback": (ADMINISTER, {}, 200),
     "GET /admin/subscriptions": (ADMINISTER, {}, 200),
     "DELETE /admin/subscriptions/{saved_search_id}": (ADMINISTER, {}, 204),

@@ -32,8 +32,10 @@ READING = {
     "POST /knowledge/search/batch",
     "POST /knowledge/saved-searches/{saved_search_id}/run",
     "POST /admin/quarantine/release",
+    "PATCH /knowledge/access",
 }
-"""Like a GET, these may find nothing: no answer waits for what they write, and a release of nothing writes nothing."""
+"""Like a GET, these may find nothing: no answer waits for what they write, and a release or a change of nothing writes
+nothing."""
 ECHOING = {"POST /knowledge/search/why-not"}
 """Answers that repeat the requested id."""
 

@@ -44,6 +44,16 @@ CALLS: Mapping[Spot, tuple[tuple[str, ...], ...]] = {
     ),
     (("erase",), "asset"): (("erase", "--yes", "--asset", ASSET),),
     (("erase",), "entry"): (("erase", "--yes", "--entry", ENTRY),),
+    (("access", "show"), "item"): (("access", "show", ENTRY), ("access", "show", ASSET)),
+    (("access", "grant"), "ids"): (
+        ("access", "grant", "group:harbour", "--id", ENTRY),
+        ("access", "grant", "group:harbour", "--write", "--id", ASSET),
+    ),
+    (("access", "revoke"), "ids"): (("access", "revoke", "group:harbour", "--id", ENTRY),),
+    (("access", "set"), "ids"): (
+        ("access", "set", "group:harbour", "--id", ENTRY),
+        ("access", "set", "group:harbour", "--id", ASSET),
+    ),
     (("quarantine", "release"), "ids"): (
         ("quarantine", "release", ENTRY),
         ("quarantine", "release", "--asset", ASSET),
@@ -61,7 +71,7 @@ CASES = [
 ]
 """Each call as text and as JSON; `--text` is not allowed with `--json`."""
 
-DESTRUCTIVE = ("delete", "erase", "quarantine")
+DESTRUCTIVE = ("access", "delete", "erase", "quarantine")
 """Commands that are not run with an id of their own tenant: later tests need what they remove."""
 
 TIMES = re.compile(r'("(?:query_time|waiting)_ms": ?)\d+')

@@ -42,6 +42,7 @@ DOCS_TAGS = (
         "description": "Whole documents: upload, watch the indexing, read the extracted text.",
     },
     {"name": "saved searches", "description": "Named searches, and webhooks for new matches."},
+    {"name": "permissions", "description": "Who may read and change entries, assets and sources."},
     {"name": "administration", "description": "A tenant's statistics, settings, records and model."},
     {"name": "tenants", "description": "For platform admins."},
     {"name": "operations", "description": "Health checks, without a token."},

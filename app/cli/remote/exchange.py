@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from app.cli.remote.refusals import read_refusal
 from app.cli.target import Remote
 from app.errors import KnowledgeError, ServiceUnreachable
+from app.web.headers import ACCESS
 
 T = TypeVar("T")
 ATTEMPTS = 4
@@ -52,6 +53,8 @@ class Exchange:
         httpx's `data` and `files`. Raises ServiceUnreachable.
         """
         headers = {"Authorization": f"Bearer {self.remote.token}"}
+        if self.remote.sees_all:
+            headers[ACCESS] = "all"
         if version is not None:
             headers["If-Match"] = f'"{version}"'
         if body is not None:
@@ -104,7 +107,9 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _show(value: Any) -> str:
+def _show(value: Any) -> str | list[str]:
+    if isinstance(value, list | tuple):
+        return [str(each) for each in value]
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -11,12 +11,13 @@ from uuid import UUID
 
 from app.cli.remote.exchange import Exchange
 from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.sources import SourceItem, SourceStatus
+from app.db.queries.knowledge.source_items import SourceItem
+from app.db.queries.knowledge.sources import SourceStatus
 from app.errors import SourceNotFound
 from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import NEWEST_FIRST, Page
-from app.knowledge.sources.service import Accepted, ItemState, Manifest
+from app.knowledge.sources.acceptance import Accepted, ItemState, Manifest
 from app.knowledge.vocabulary import AssetSort
 
 ASSETS = "/knowledge/assets"

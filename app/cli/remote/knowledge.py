@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import httpx
 
+from app.cli.remote.access import RemoteAccess, RemoteAccessOverview
 from app.cli.remote.administration import (
     RemoteAdministration,
     RemoteEmbedder,
@@ -27,6 +28,7 @@ class RemoteKnowledge:
     """A tenant's knowledge at a service elsewhere."""
 
     tenants: RemoteTenants
+    access: RemoteAccess
     search: RemoteSearches
     entries: RemoteEntries
     related: RemoteRelated
@@ -50,6 +52,7 @@ async def open_remote(remote: Remote) -> AsyncIterator[RemoteKnowledge]:
         exchange = Exchange(remote, http)
         yield RemoteKnowledge(
             tenants=RemoteTenants(exchange),
+            access=RemoteAccess(exchange, RemoteAccessOverview(exchange)),
             search=RemoteSearches(exchange),
             entries=RemoteEntries(exchange),
             related=RemoteRelated(exchange),

@@ -45,6 +45,59 @@ select 'the service''s role may create schemas in the database',
  where has_database_privilege(current_database(), 'create')
  order by 1;
 
+-- name: grants
+-- TRUNCATE bypasses the policies, and the right to create a foreign key or trigger reveals the content of a table.
+select format('%s may %s on %s', g.grantee, g.privilege, g.place) as fault,
+       format('revoke %s on %s from %s', g.privilege, g.place, g.grantee) as remedy
+  from (
+    select c.oid::regclass::text as place, c.oid, a.grantee as role, c.relowner as owner,
+           coalesce(quote_ident(r.rolname), 'public') as grantee, a.privilege_type as privilege
+      from pg_class c
+      join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
+     cross join lateral aclexplode(c.relacl) a
+      left join pg_roles r on r.oid = a.grantee
+     where c.relkind in ('r', 'p', 'v', 'm')
+    union all
+    select format('%s (%I)', c.oid::regclass, t.attname), c.oid, a.grantee, c.relowner,
+           coalesce(quote_ident(r.rolname), 'public'), a.privilege_type || ' (' || quote_ident(t.attname) || ')'
+      from pg_class c
+      join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
+      join pg_attribute t on t.attrelid = c.oid and t.attacl is not null
+     cross join lateral aclexplode(t.attacl) a
+      left join pg_roles r on r.oid = a.grantee
+  ) g
+  left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = g.oid
+ where g.role <> g.owner
+   and (g.privilege ~ '^(TRUNCATE|REFERENCES|TRIGGER)' or g.grantee = 'public'
+        or g.grantee = 'kb_keyword' and not coalesce(g.privilege = 'SELECT' and coalesce(s.base, g.oid) = any (array[to_regclass('public.entries'), to_regclass('public.former_entries')]::oid[]), false)
+        or g.grantee = 'kb_queue' and (case coalesce(s.base, g.oid) when to_regclass('public.jobs') then 'jobs '
+                                            when to_regclass('public.embedding_models') then 'models ' else '' end || g.privilege) not in (
+             'jobs SELECT', 'jobs UPDATE (state)', 'jobs UPDATE (attempts)', 'jobs UPDATE (fence)',
+             'jobs UPDATE (lease_until)', 'jobs UPDATE (lost)', 'models SELECT (id)', 'models SELECT (paused_until)'))
+union all
+select format('the service may %s', format(x.what, c.oid::regclass)),
+       'revoke that from kb_app, from the service''s role, or from the role that it is a member of'
+  from (
+    select to_regclass('public.' || p.place)::oid as oid, p.place
+      from (values ('tenants'), ('platform_audit'), ('audit')) p (place)
+    union all
+    select s.shard, b.relname
+      from unnest(:shards::oid[], :bases::oid[]) s (shard, base)
+      join pg_class b on b.oid = s.base and b.oid in (to_regclass('public.tenants'), to_regclass('public.audit'))
+  ) c
+ cross join lateral (
+   values ('tenants', 'insert into or delete from %s', has_table_privilege(c.oid, 'insert, delete')),
+          ('tenants', 'update columns of %s other than name, settings and model_id', exists (
+             select from pg_attribute a
+              where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+                and a.attname not in ('name', 'settings', 'model_id') and has_column_privilege(a.attrelid, a.attnum, 'update'))),
+          ('platform_audit', 'read or write %s', has_any_column_privilege(c.oid, 'select, insert, update')
+                                                 or has_table_privilege(c.oid, 'delete')),
+          ('audit', 'change the trail in %s', has_any_column_privilege(c.oid, 'update')
+                                              or has_table_privilege(c.oid, 'delete'))) x (place, what, granted)
+ where x.place = c.place and x.granted
+ order by 1;
+
 -- name: settings
 -- Settings of a role or the database apply from the start of each connection. These switch off triggers and foreign keys,
 -- choose a tenant or role, load code, or let names lead to other objects.

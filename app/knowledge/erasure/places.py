@@ -31,6 +31,7 @@ OF_ITEMS: Mapping[str, str] = {
 """What is removed for an asset or an entry, by table."""
 
 OF_SUBJECTS: Mapping[str, str] = {
+    "callers": "the subject's groups and roles, as its last token had them",
     "searches": "the subject's searches",
     "feedback": "the subject's judgements",
     "saved_searches": "the subject's saved searches",
@@ -72,7 +73,8 @@ REMAINS: Sequence[Remainder] = (
     ),
     Remainder(
         "readers",
-        "`user:SUB` in the readers of what others created, and in the numbers of such entries: change the readers",
+        "`user:SUB` in the readers and writers of what others created, and in the numbers of such entries: change these"
+        " lists",
     ),
     Remainder(
         "wal", "the write-ahead log has the old rows until its segments are recycled or archived ones expire"

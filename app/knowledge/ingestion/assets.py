@@ -19,16 +19,21 @@ from app.db.session import TenantSession
 from app.errors import (
     AssetNotFound,
     ConcurrentWrites,
-    NotAWriter,
     NotFailed,
     TextNotReady,
     TooLarge,
 )
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.drafts import UNSET
-from app.knowledge.ingestion.changes import AssetDraft, require_version, write_change
+from app.knowledge.ingestion.changes import (
+    AssetDraft,
+    find_missing,
+    refuse_reader,
+    require_version,
+    write_change,
+)
 from app.knowledge.ingestion.uploads import Upload as Upload
-from app.knowledge.ingestion.uploads import check_upload
+from app.knowledge.ingestion.uploads import check_upload, inherit
 from app.knowledge.paging import NEWEST_FIRST, Page, PageRequest
 from app.knowledge.principals import require_one_server
 from app.knowledge.quarantine.service import require_released
@@ -83,7 +88,7 @@ class AssetService:
                     await queue.hold_subject(session, "ingest_asset", str(same_id))
                 same = await db.find_same_asset(session, new)
                 if same is None and same_id is not None:
-                    await _refuse_reader(session, same_id)
+                    await refuse_reader(session, same_id)
                 asset_id, work = await self.store(session, new, draft, same, room, actor)
                 if asset_id is not None:
                     break
@@ -121,7 +126,7 @@ class AssetService:
         asset_id = new_id() if same is None else same.id
         if same is not None:
             _require_room(room, len(new.original) - same.byte_size)
-            await db.replace_asset(session, asset_id, _inherit(new, draft.merge(same)))
+            await db.replace_asset(session, asset_id, inherit(new, draft.merge(same)))
         else:
             _require_room(room, len(new.original), new=True)
             if not await db.insert_asset(session, asset_id, new):
@@ -154,7 +159,7 @@ class AssetService:
             room = await find_room(session, tenant) if draft.title is not UNSET else None
             stored = await db.lock_asset(session, asset_id)
             if stored is None:
-                raise await _missing(session, asset_id)
+                raise await find_missing(session, asset_id)
             require_version(stored, if_version)
             changed = await write_change(session, self._jobs, stored, draft.merge(stored), room)
             if changed:
@@ -250,7 +255,7 @@ class AssetService:
         ):
             await queue.hold_subject(session, "ingest_asset", str(asset_id))
             if await db.lock_asset(session, asset_id) is None:
-                raise await _missing(session, asset_id)
+                raise await find_missing(session, asset_id)
             if not await db.retry_asset(session, asset_id):
                 raise NotFailed("only a failed asset can be retried")
             await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
@@ -268,37 +273,13 @@ class AssetService:
             # The worker locks the job first and then the asset; the other order here could deadlock.
             await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
             if not await db.delete_asset(session, asset_id):
-                raise await _missing(session, asset_id)
+                raise await find_missing(session, asset_id)
             await audit.write_audit(session, actor, "asset.delete", [asset_id], {})
 
     def check(self, upload: Upload) -> tuple[NewAsset, AssetDraft]:
         """Check a file, and recognise its format. Raises InvalidInput, TooLarge and UnsupportedMediaType."""
         self.check_size(len(upload.data))
         return check_upload(upload)
-
-
-async def _refuse_reader(session: TenantSession, asset_id: UUID) -> None:
-    """Raise NotAWriter for an asset that the caller may read, and not change."""
-    if asset_id in await db.fetch_assets(session, [asset_id]):
-        raise NotAWriter("the asset has writers, and you are not one of them")
-
-
-async def _missing(session: TenantSession, asset_id: UUID) -> AssetNotFound:
-    """The error for an asset that cannot be changed. Raises NotAWriter if the caller may read it."""
-    await _refuse_reader(session, asset_id)
-    return AssetNotFound("there is no asset with this id")
-
-
-def _inherit(new: NewAsset, merged: LockedAsset) -> NewAsset:
-    """A new version with the fields that its asset has or gets."""
-    return replace(
-        new,
-        tags=merged.tags,
-        roles=merged.roles,
-        metadata=merged.metadata,
-        readers=merged.readers,
-        writers=merged.writers,
-    )
 
 
 async def _note_change(session: TenantSession, actor: str, asset_id: UUID, fields: Sequence[str]) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge.assets import LockedAsset
 from app.db.queries.knowledge.chunks import ChunkChange, change_chunks
 from app.db.session import TenantSession
-from app.errors import InvalidInput, PreconditionFailed
+from app.errors import AssetNotFound, InvalidInput, NotAWriter, PreconditionFailed
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
 from app.knowledge.entries.entry import PLACE, inheritable
 from app.knowledge.quarantine.flagging import flag_chunks, screen_fields
@@ -91,6 +92,18 @@ def require_version(stored: LockedAsset, versions: Collection[int] | None) -> No
     """Raise PreconditionFailed unless the asset has one of these versions; None allows any."""
     if versions is not None and stored.version not in versions:
         raise PreconditionFailed("the asset has changed since it was read")
+
+
+async def refuse_reader(session: TenantSession, asset_id: UUID) -> None:
+    """Raise NotAWriter for an asset that the caller may read, and not change."""
+    if asset_id in await db.fetch_assets(session, [asset_id]):
+        raise NotAWriter("the asset has writers, and you are not one of them")
+
+
+async def find_missing(session: TenantSession, asset_id: UUID) -> AssetNotFound:
+    """The error for an asset that cannot be changed. Raises NotAWriter if the caller may read it."""
+    await refuse_reader(session, asset_id)
+    return AssetNotFound("there is no asset with this id")
 
 
 async def write_change(

@@ -14,7 +14,7 @@ from uuid import UUID
 from app.concurrency.release import MemoryRelease
 from app.db.database import Database
 from app.db.queries.knowledge import assets as db
-from app.db.queries.knowledge import contents, sources
+from app.db.queries.knowledge import contents, source_items, sources
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge.chunks import (
     ChunkChange,
@@ -157,7 +157,7 @@ class Ingestion:
                     await vectors.mark_pending(session, waiting)
                     await queue.enqueue_job(session, "embed_entries", "entries", timedelta(0))
                 if inherited.source is not None:
-                    await sources.settle_item(session, asset_id)
+                    await source_items.settle_item(session, asset_id)
                 if room is not None:
                     await require_within(session, tenant)
                 await usage.add_tokens(session, tokens)
@@ -186,7 +186,7 @@ class Ingestion:
             if source is not None:
                 # The origin no longer has the text of the version before.
                 await delete_chunks(session, asset_id)
-                await sources.settle_item(session, asset_id)
+                await source_items.settle_item(session, asset_id)
         if source is not None:
             await self._agree(job.tenant_id, source)
 

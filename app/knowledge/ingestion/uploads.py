@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from app.db.queries.knowledge.assets import NewAsset
+from app.db.queries.knowledge.assets import LockedAsset, NewAsset
 from app.documents.formats import detect_format
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
@@ -60,3 +60,15 @@ def check_upload(upload: Upload) -> tuple[NewAsset, AssetDraft]:
         readers_given=not isinstance(valid.readers, Unset),
     )
     return new, draft_of(valid)
+
+
+def inherit(new: NewAsset, merged: LockedAsset) -> NewAsset:
+    """A new version with the fields that its asset has or gets."""
+    return replace(
+        new,
+        tags=merged.tags,
+        roles=merged.roles,
+        metadata=merged.metadata,
+        readers=merged.readers,
+        writers=merged.writers,
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from uuid import UUID
 
-from app.db.queries.knowledge.sources import ItemChange, NewItem, StoredItem
+from app.db.queries.knowledge.source_items import ItemChange, NewItem, StoredItem
 from app.knowledge.sources.manifest import ManifestItem
 
 TOO_LARGE = "the file is larger than the limit"

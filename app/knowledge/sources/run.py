@@ -14,7 +14,8 @@ from typing import Protocol
 from uuid import UUID
 
 from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.sources import SourceItem, SourceStatus
+from app.db.queries.knowledge.source_items import SourceItem
+from app.db.queries.knowledge.sources import SourceStatus
 from app.errors import (
     InvalidInput,
     ItemChanged,
@@ -27,9 +28,9 @@ from app.errors import (
 from app.knowledge.entries.drafts import UNSET, Unset
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import MAX_PAGE, Page
+from app.knowledge.sources.acceptance import Accepted, ItemState, Manifest
 from app.knowledge.sources.access import Given
 from app.knowledge.sources.manifest import ManifestItem, name_of
-from app.knowledge.sources.service import Accepted, ItemState, Manifest
 from app.origins.origin import OpenOrigin, Origin, OriginFile, OriginUnavailable
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import get_args
 from uuid import UUID
 
 import asyncpg
 
 from app.db.database import Database
+from app.db.queries.knowledge import source_items as items
 from app.db.queries.knowledge import sources as db
-from app.db.queries.knowledge.sources import HeldManifest, Source, SourceItem, SourceStatus
+from app.db.queries.knowledge.source_items import SourceItem
+from app.db.queries.knowledge.sources import HeldManifest, Source, SourceStatus
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import (
@@ -28,10 +28,10 @@ from app.errors import (
     TooManyDeletions,
 )
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import UNSET
 from app.knowledge.paging import Page
 from app.knowledge.principals import require_one_server
-from app.knowledge.sources.access import Access, Given
+from app.knowledge.sources.acceptance import Accepted, AssetsFate, ItemState, Manifest
+from app.knowledge.sources.access import Access
 from app.knowledge.sources.manifest import check_source_name, read_manifest, read_origin
 from app.knowledge.sources.places import read_place, write_place
 from app.knowledge.sources.planning import Plan, plan_manifest
@@ -47,48 +47,6 @@ BATCH = 500
 NOTED_IDS = 1_000
 """Ids of deleted assets in one row of the audit trail."""
 
-ItemState = Literal["indexed", "pending", "failed", "refused", "missing"]
-AssetsFate = Literal["keep", "delete"]
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What the origin of a source has, and what its caller confirms.
-
-    Attributes:
-        items: parsed JSON, or ManifestItem.
-        origin: describes where the files come from; None keeps the former text.
-        run: the run that the caller saw before it listed the origin; None: any.
-        listed_at: when the listing began; None: now.
-        confirm_deletions: whether more assets may be deleted than `max_deletions`.
-        allow_empty: whether a manifest without items may delete all assets.
-        retry: whether files that were refused or could not be ingested are needed again.
-        readers: who may see the source and read its assets, unless an item has readers; unset: as before.
-        writers: who may send manifests and files, and sees all items; unset: as before.
-    """
-
-    items: Sequence[Any]
-    origin: str | None = None
-    run: int | None = None
-    listed_at: datetime | None = None
-    confirm_deletions: bool = False
-    allow_empty: bool = False
-    retry: bool = False
-    readers: Given = UNSET
-    writers: Given = UNSET
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """An accepted manifest: the source's status, and what the manifest changed; `is_new`: it created the source."""
-
-    source: SourceStatus
-    is_new: bool
-    added: int
-    changed: int
-    moved: int
-    removed: int
-
 
 class SourceService:
     """Keeps the assets of a source equal to its origin, for any tenant."""
@@ -97,10 +55,9 @@ class SourceService:
         self,
         database: Database,
         trail: AuditTrail,
-        *,
+        tenants: TenantDirectory,
         max_bytes: int,
         max_deletions: float,
-        tenants: TenantDirectory,
     ) -> None:
         """`max_deletions` is the share of a source's assets above which deletions must be confirmed."""
         self._database = database
@@ -135,17 +92,17 @@ class SourceService:
         ):
             is_new, access = await self._find_or_add(session, name, listed_at, manifest)
             readers = access.of_items(wanted)
-            stored = await db.fetch_stored(session, name)
+            stored = await items.fetch_stored(session, name)
             plan = await asyncio.to_thread(
                 plan_manifest, stored, wanted, max_bytes=self._max_bytes, retry=manifest.retry
             )
             self._check_deletions(plan, len(wanted), manifest)
             await _carry_out(session, name, plan)
-            await db.pass_on_access(session, name, readers)
+            await items.pass_on_access(session, name, readers)
             run = await db.accept_manifest(
                 session, name, items=len(wanted), listed_at=listed_at, origin=origin
             )
-            await db.settle_items(session, name)
+            await items.settle_items(session, name)
             await db.agree(session, name)
             counts = {
                 "added": len(plan.additions),
@@ -219,7 +176,7 @@ class SourceService:
         a moment later, or was killed before it could. Raises SourceNotFound."""
         async with self._database.tenant_session(tenant_id) as session:
             if await db.lock_source(session, name) is not None:
-                await db.settle_items(session, name)
+                await items.settle_items(session, name)
                 await db.agree(session, name)
         return await self.get(tenant_id, name)
 
@@ -256,7 +213,7 @@ class SourceService:
             raise InvalidInput.of("state", f"must be one of {', '.join(get_args(ItemState))}")
         after = read_place(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-            found = await db.list_items(session, name, state=state, after=after, limit=limit + 1)
+            found = await items.list_items(session, name, state=state, after=after, limit=limit + 1)
             if not found and await db.fetch_source(session, name) is None:
                 raise _not_found()
         following = write_place(found[limit - 1].external_id) if len(found) > limit else None
@@ -295,13 +252,13 @@ async def _carry_out(session: TenantSession, name: str, plan: Plan) -> None:
     for start in range(0, len(plan.removed_assets), BATCH):
         await db.remove_assets(session, plan.removed_assets[start : start + BATCH])
     if plan.removed_items:
-        await db.remove_items(session, name, plan.removed_items)
+        await items.remove_items(session, name, plan.removed_items)
     if plan.renamed:
         await db.rename_assets(session, plan.renamed)
     if plan.changes:
-        await db.change_items(session, name, plan.changes)
+        await items.change_items(session, name, plan.changes)
     if plan.additions:
-        await db.add_items(session, name, plan.additions)
+        await items.add_items(session, name, plan.additions)
 
 
 async def _release(session: TenantSession, name: str) -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.knowledge import assets, sources
+from app.db.queries.knowledge import assets, source_items, sources
 from app.db.queries.knowledge.assets import Asset, LockedAsset
-from app.db.queries.knowledge.sources import WantedItem
+from app.db.queries.knowledge.source_items import WantedItem
 from app.db.queries.work import jobs as queue
 from app.db.session import TenantSession
 from app.errors import (
@@ -78,7 +78,7 @@ class SourceUploads:
                 new = replace(new, source=source, readers=item.readers, writers=item.writers)
                 asset_id, work = await self._files.store(session, new, draft, same, room, actor, again=again)
                 assert asset_id is not None  # only the index of assets without a source refuses one
-                await sources.store_item(session, source, external_id, asset_id)
+                await source_items.store_item(session, source, external_id, asset_id)
                 stored = (await assets.fetch_assets(session, [asset_id]))[asset_id]
         if refusal is not None or not work:
             async with self._database.tenant_session(tenant_id) as session:
@@ -104,7 +104,7 @@ async def _find_item(session: TenantSession, source: str, run: int, external_id:
         raise SourceNotFound("there is no source with this name")
     if current != run:
         raise RunSuperseded(f"the source is at run {current}, and this upload belongs to run {run}")
-    item = await sources.fetch_item(session, source, external_id)
+    item = await source_items.fetch_item(session, source, external_id)
     if item is None:
         raise ItemChanged("the manifest has no item with this external_id, or its asset was deleted since")
     return item
@@ -117,4 +117,4 @@ async def _refuse(
         # The item is deleted with its asset, and comes back with the reason. Another upload of it waits.
         await queue.hold_subject(session, "ingest_asset", str(item.asset_id))
         await sources.remove_assets(session, [item.asset_id])
-    await sources.refuse_item(session, source, external_id, item, problem)
+    await source_items.refuse_item(session, source, external_id, item, problem)

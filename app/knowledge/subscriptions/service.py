@@ -15,7 +15,7 @@ import httpx
 from app.concurrency.background import start_background
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as, current_principals, principals_of
-from app.db.queries.tenants import audit
+from app.db.queries.tenants import audit, callers
 from app.db.queries.work import deliveries, handshakes
 from app.db.queries.work import saved_searches as searches
 from app.db.queries.work import subscriptions as db
@@ -57,9 +57,9 @@ class SubscriptionService:
         trail: AuditTrail,
         jobs: JobQueue,
         sealer: SecretSealer,
-        *,
         allow_private: bool = False,
         rights_last: timedelta = RIGHTS_LAST,
+        *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`allow_private` allows webhooks to private networks and this machine."""
@@ -70,7 +70,7 @@ class SubscriptionService:
         self._allow_private = allow_private
         self._rights_last = rights_last
         self._clock = clock
-        self._noted: dict[tuple[UUID, str, bool], tuple[float, tuple[str, ...]]] = {}
+        self._noted: dict[tuple[UUID, str, bool], tuple[float, tuple[tuple[str, ...], tuple[str, ...]]]] = {}
         self._notes: set[asyncio.Task[None]] = set()
 
     async def subscribe(
@@ -175,23 +175,32 @@ class SubscriptionService:
             await audit.write_audit(session, actor, "subscription.delete", [saved_search_id], {})
 
     def note_caller(
-        self, tenant_id: UUID, subject: str, groups: Collection[str] = (), *, reads: bool
+        self,
+        tenant_id: UUID,
+        subject: str,
+        groups: Collection[str] = (),
+        roles: Collection[str] = (),
+        *,
+        reads: bool,
     ) -> None:
-        """Record that a caller has used a valid token: its subscriptions continue, or pause if it cannot read.
+        """Record that a caller has used a valid token.
 
-        This does not delay the call: it is written in the background, at most once in NOTE_SECONDS for the same groups.
+        Its subscriptions continue, or pause if it cannot read, and admins see its groups and roles.
+
+        This does not delay the call: it is written in the background, at most once in NOTE_SECONDS for the same groups
+        and roles.
         """
         now = self._clock()
         key = (tenant_id, subject, reads)
-        principals = principals_of(subject, groups)
-        noted_at, noted = self._noted.get(key, (-NOTE_SECONDS, ()))
-        if noted_at > now - NOTE_SECONDS and noted == principals:
+        rights = (principals_of(subject, groups), tuple(sorted(roles)))
+        noted_at, noted = self._noted.get(key, (-NOTE_SECONDS, ((), ())))
+        if noted_at > now - NOTE_SECONDS and noted == rights:
             return
         if len(self._noted) >= MAX_NOTED:
             self._noted.clear()
-        self._noted[key] = (now, principals)
+        self._noted[key] = (now, rights)
         self._noted.pop((tenant_id, subject, not reads), None)
-        task = start_background(self._write_rights(*key, principals))
+        task = start_background(self._write_rights(*key, *rights))
         self._notes.add(task)
         task.add_done_callback(self._notes.discard)
 
@@ -200,12 +209,18 @@ class SubscriptionService:
         await asyncio.gather(*self._notes)
 
     async def _write_rights(
-        self, tenant_id: UUID, subject: str, reads: bool, principals: tuple[str, ...]
+        self,
+        tenant_id: UUID,
+        subject: str,
+        reads: bool,
+        principals: tuple[str, ...],
+        roles: tuple[str, ...],
     ) -> None:
         act_as(SERVICE)
         try:
             async with self._database.tenant_session(tenant_id) as session:
                 lasts = self._rights_last if reads else timedelta(0)
+                await callers.note_caller(session, subject, principals, roles)
                 owns = await db.set_rights(session, subject, lasts, principals)
                 if owns and reads and (await deliveries.due_work(session)).deliveries:
                     await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")

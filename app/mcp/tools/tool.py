@@ -20,7 +20,7 @@ from app.knowledge.search.results import SearchResult
 from app.mcp.answers.tool_answer import ToolAnswer
 from app.mcp.links import Links
 from app.mcp.schemas.flattening import input_schema
-from app.web.access import Caller
+from app.web.caller import Caller
 
 Effect = Literal["reads", "adds", "changes"]
 """What a tool does to stored knowledge: nothing, adding only, or also changing and removing."""

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.knowledge.entries.entry import MAX_EXTERNAL_ID
 from app.knowledge.principals import MAX_PRINCIPALS
+from app.knowledge.sources.acceptance import ItemState, Manifest
 from app.knowledge.sources.manifest import MAX_DIGEST, MAX_ITEMS, MAX_NAME, MAX_ORIGIN
-from app.knowledge.sources.service import ItemState, Manifest
 from app.web.models.entries import Principal
 from app.web.models.requests import Moment, RequestBody
 

@@ -15,7 +15,7 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.sources.service import Manifest
+from app.knowledge.sources.acceptance import Manifest
 from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -116,6 +116,10 @@ async def fill_restricted(services: Services, provider: FailingProvider, superus
         )
         await superuser.execute("insert into entry_changes values ($1, $2)", tenant.id, waiting.id)
         await superuser.execute(
+            "insert into callers values ($1, 'ann', '{everyone,user:ann,group:finance}', '{reader}')",
+            tenant.id,
+        )
+        await superuser.execute(
             "insert into erasures (tenant_id, id, kind, target, requested_by) values ($1, $2, 'entry', $3, 'root')",
             *(tenant.id, erasure := new_id(), entry.id),
         )
@@ -152,6 +156,7 @@ HIDDEN = {
     "feedback": "true",
     "deliveries": "true",
     "searches": "true",
+    "callers": "true",
     "audit": "actor = 'service' and cardinality(subject_ids) > 0",
     "erasures": "true",
     "erasure_items": "true",

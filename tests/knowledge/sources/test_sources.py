@@ -16,8 +16,9 @@ from app.errors import (
     TooManyDeletions,
 )
 from app.knowledge.ingestion.assets import Upload
+from app.knowledge.sources.acceptance import Manifest
 from app.knowledge.sources.run import RunOptions
-from app.knowledge.sources.service import MAX_SOURCES, Manifest
+from app.knowledge.sources.service import MAX_SOURCES
 from app.knowledge.tenants.directory import Tenant
 from app.origins.origin import OriginUnavailable
 from tests.knowledge.sources.origins import Shelf, assets_of, digest, find, run_source

@@ -36,6 +36,7 @@ BOUNDED_OTHERWISE = {
     "access_counts": "one row an entry",
     "asset_statistics": "one row",
     "assets": "the limits of entries and bytes",
+    "callers": "10,000 rows",
     "corpus_statistics": "rows by language and reader",
     "embedding_usage": "one row a day, for a month",
     "embeddings": "the limits of entries and bytes",

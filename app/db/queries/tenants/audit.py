@@ -22,6 +22,7 @@ AuditOutcome = Literal["done", "refused"]
 Action = Literal[
     "access",
     "access.all",
+    "access.read",
     "asset.delete",
     "asset.retry",
     "asset.update",

@@ -143,7 +143,9 @@ async def delete_of_subject(
     )
     assert saved is not None
     requests = await session.execute(SQL["rename_requester"], id=erasure_id, subject=subject)
+    callers = await session.execute(SQL["delete_caller"], subject=subject)
     counts = {
+        "callers": callers,
         "searches": searches,
         "feedback": feedback,
         "saved_searches": saved.saved_searches,

@@ -200,10 +200,15 @@ select place, rows
         union all
         select 'saved_searches', count(*) from saved_searches where tenant_id = :tenant_id and owner = :subject
         union all
+        select 'callers', count(*) from callers where tenant_id = :tenant_id and subject = :subject
+        union all
         select 'audit', count(*) from audit where tenant_id = :tenant_id and actor = :subject
         union all
         select 'erasures', count(*) from erasures where tenant_id = :tenant_id and requested_by = :subject) t
  where rows > 0;
+
+-- name: delete_caller
+delete from callers where tenant_id = :tenant_id and subject = :subject;
 
 -- name: delete_searches
 delete from searches

@@ -1,0 +1,87 @@
+"""Permissions of many items at once, and who may read what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Query, Response
+
+from app.auth.claims import MAX_GROUP_CHARACTERS, MAX_GROUPS, MAX_SUBJECT_CHARACTERS
+from app.auth.principal import Role
+from app.web.access import CurrentCaller, CurrentServices, secured_router
+from app.web.models.access import AccessPatch, ChangedAccessModel, ItemReadersModel, SubjectAccessModel
+from app.web.pages import PAGE_SIZE, PageCursor, PageSize
+from app.web.problems import problems
+from app.web.rendering import json_response
+
+writers = secured_router(Role.CREATOR, "/knowledge/access", "permissions")
+tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin/access", "permissions")
+
+
+@writers.patch("", response_model=ChangedAccessModel, responses=problems(413, 415))
+async def change_access(body: AccessPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Change who may read and change many entries and assets.
+
+    A request looks at the next 200 items that the caller sees and that pass `where`; send it again with `next_cursor`
+    until that is null. Each item is changed by itself, and `refused` lists those that cannot be changed: the caller is
+    not one of the writers, it would not see the item again, or the asset has the readers of its source. Sending the
+    same requests again changes nothing more.
+    """
+    return json_response(
+        await services.access.change(
+            caller.tenant_id,
+            body.where.selection(),
+            body.change(),
+            dry_run=body.dry_run,
+            cursor=body.cursor,
+            actor=caller.subject,
+        )
+    )
+
+
+@tenant_admins.get("", response_model=ItemReadersModel, responses=problems(404))
+async def show_readers(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    entry_id: Annotated[UUID | None, Query(description="An entry, which may be a chunk.")] = None,
+    asset_id: Annotated[UUID | None, Query(description="An asset.")] = None,
+    source: Annotated[str | None, Query(max_length=63, description="The name of a source.")] = None,
+) -> Response:
+    """Get who may read and change an entry, an asset or a source: its lists, and the callers that pass them."""
+    return json_response(
+        await services.access.overview.who(
+            caller.tenant_id, entry_id=entry_id, asset_id=asset_id, source=source, reader=caller.subject
+        )
+    )
+
+
+@tenant_admins.get("/subject", response_model=SubjectAccessModel)
+async def show_subject(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    subject: Annotated[
+        str,
+        Query(
+            min_length=1,
+            max_length=MAX_SUBJECT_CHARACTERS,
+            description="The `sub` of the person's tokens.",
+            examples=["jane"],
+        ),
+    ],
+    group: Annotated[
+        list[Annotated[str, Query(min_length=1, max_length=MAX_GROUP_CHARACTERS)]] | None,
+        Query(
+            max_length=MAX_GROUPS,
+            description="The person's groups, repeated. Default: those of its last token.",
+        ),
+    ] = None,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
+) -> Response:
+    """Get what a person may read: numbers, and the items that not all readers may read."""
+    return json_response(
+        await services.access.overview.what(
+            caller.tenant_id, subject, group, limit=limit, cursor=cursor, reader=caller.subject
+        )
+    )

@@ -1,0 +1,1 @@
+"""Permissions inside a tenant: changes of many items, and overviews for admins."""

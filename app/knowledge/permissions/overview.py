@@ -1,0 +1,179 @@
+"""Overviews for admins: who may read an item, and what a person may read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+from app.db.database import Database
+from app.db.principals import principals_of
+from app.db.queries.knowledge import access as db
+from app.db.queries.knowledge import sources
+from app.db.queries.knowledge.access import Counts, ItemAccess
+from app.db.queries.tenants import callers
+from app.db.queries.tenants.callers import KnownCaller
+from app.db.session import TenantSession
+from app.errors import AssetNotFound, EntryNotFound, InvalidInput, SourceNotFound
+from app.knowledge.audit import AuditTrail
+from app.knowledge.paging import MAX_PAGE
+from app.knowledge.permissions.places import read_place, write_place
+
+MOST_CALLERS = 100
+MOST_COUNTED = 100_000
+KEPT = timedelta(days=90)
+"""How long a caller is known after its last call."""
+WRITING = frozenset({"creator", "tenant_admin"})
+"""Roles with which a caller may write."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassingCaller:
+    """A caller that may read an item. `writes`: it may also change it; groups and roles are those of its last token."""
+
+    subject: str
+    groups: Sequence[str]
+    roles: Sequence[str]
+    last_at: datetime
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ItemReaders:
+    """Who may read and change an item: its lists, and the callers of the last 90 days that pass them, at most 100.
+
+    `decided_by` has the lists: the item itself, the asset of a chunk, or the source of an asset.
+    """
+
+    kind: Literal["entry", "asset", "source"]
+    id: UUID | None
+    name: str
+    readers: Sequence[str] | None
+    writers: Sequence[str] | None
+    decided_by: Literal["entry", "asset", "source"]
+    asset_id: UUID | None
+    source: str | None
+    callers: Sequence[PassingCaller]
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectAccess:
+    """What a person with these groups may read: numbers, and the items that not all readers may read.
+
+    `groups_from`: the request, the person's last token, or neither. Numbers are counted up to 100,000.
+    """
+
+    subject: str
+    groups: Sequence[str]
+    groups_from: Literal["request", "token", "none"]
+    readable: Counts
+    total: Counts
+    items: Sequence[ItemAccess]
+    next_cursor: str | None
+
+
+class AccessOverview:
+    """Shows who may read what in any tenant, to those who see all of it."""
+
+    def __init__(self, database: Database, trail: AuditTrail) -> None:
+        self._database = database
+        self._trail = trail
+
+    async def who(
+        self,
+        tenant_id: UUID,
+        *,
+        entry_id: UUID | None = None,
+        asset_id: UUID | None = None,
+        source: str | None = None,
+        reader: str | None = None,
+    ) -> ItemReaders:
+        """Who may read and change an entry, an asset or a source; exactly one is given.
+
+        With `reader`, recorded in the audit trail. Raises InvalidInput and NotFound.
+        """
+        if sum(given is not None for given in (entry_id, asset_id, source)) != 1:
+            raise InvalidInput.of("entry_id", "asset_id or source is required, and only one of them")
+        async with self._database.tenant_session(tenant_id) as session:
+            if entry_id is not None:
+                found = await _find_entry(session, entry_id)
+            elif asset_id is not None:
+                found = await _find_asset(session, asset_id)
+            else:
+                assert source is not None
+                found = await _find_source(session, source)
+            known = await callers.list_callers(session, found.readers, MOST_CALLERS)
+            await self._trail.note_read(session, reader, "access.read", entry_id or asset_id)
+        return ItemReaders(
+            kind=found.kind,
+            id=None if found.kind == "source" else found.id,
+            name=found.name,
+            readers=found.readers,
+            writers=found.writers,
+            decided_by="source" if found.source else "asset" if found.asset_id else found.kind,
+            asset_id=found.asset_id,
+            source=found.source,
+            callers=[_describe(caller, found.writers) for caller in known],
+        )
+
+    async def what(
+        self,
+        tenant_id: UUID,
+        subject: str,
+        groups: Sequence[str] | None = None,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        reader: str | None = None,
+    ) -> SubjectAccess:
+        """What a person may read: numbers, and the items that not all readers may read, by id.
+
+        The database answers as it would answer the person. Without `groups`, those of its last token count. Raises
+        InvalidInput.
+        """
+        if not 1 <= limit <= MAX_PAGE:
+            raise InvalidInput.of("limit", f"must be between 1 and {MAX_PAGE}")
+        _, after = read_place(cursor)
+        origin: Literal["request", "token", "none"] = "request"
+        async with self._database.tenant_session(tenant_id) as session:
+            if groups is None:
+                known = await callers.find_caller(session, subject)
+                groups = [] if known is None else _groups_of(known)
+                origin = "none" if known is None else "token"
+            total = await db.count_items(session, MOST_COUNTED)
+            await self._trail.note_read(session, reader, "access.read")
+            async with session.acting_as(principals_of(subject, groups)):
+                readable = await db.count_items(session, MOST_COUNTED)
+                items = await db.list_restricted(session, after, limit + 1)
+        following = write_place("entry", items[limit - 1].id) if len(items) > limit else None
+        return SubjectAccess(subject, list(groups), origin, readable, total, items[:limit], following)
+
+
+async def _find_entry(session: TenantSession, entry_id: UUID) -> ItemAccess:
+    if (found := await db.fetch_access(session, "entry", entry_id)) is None:
+        raise EntryNotFound("there is no entry with this id")
+    return found
+
+
+async def _find_asset(session: TenantSession, asset_id: UUID) -> ItemAccess:
+    if (found := await db.fetch_access(session, "asset", asset_id)) is None:
+        raise AssetNotFound("there is no asset with this id")
+    return found
+
+
+async def _find_source(session: TenantSession, name: str) -> ItemAccess:
+    if (found := await sources.fetch_source(session, name)) is None:
+        raise SourceNotFound("there is no source with this name")
+    return ItemAccess("source", UUID(int=0), name, found.readers, found.writers, None, name)
+
+
+def _groups_of(caller: KnownCaller) -> list[str]:
+    return [each.removeprefix("group:") for each in caller.principals if each.startswith("group:")]
+
+
+def _describe(caller: KnownCaller, writers: Sequence[str] | None) -> PassingCaller:
+    passes = writers is None or not set(writers).isdisjoint(caller.principals)
+    writes = passes and not WRITING.isdisjoint(caller.roles)
+    return PassingCaller(caller.subject, _groups_of(caller), caller.roles, caller.last_at, writes)

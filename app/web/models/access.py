@@ -1,0 +1,166 @@
+"""Requests and responses about who may read and change entries, assets and sources."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.knowledge.entries.drafts import UNSET
+from app.knowledge.entries.entry import MAX_TAG, MAX_TAGS
+from app.knowledge.permissions.changes import AccessChange, ListChange
+from app.knowledge.permissions.selection import MOST_IDS, AccessSelection
+from app.knowledge.principals import MAX_PRINCIPALS
+from app.knowledge.vocabulary import EntryType, TagsMatch
+from app.web.models.entries import Principal
+from app.web.models.filters import FILTER_DESCRIPTION, FilterObject
+from app.web.models.requests import RequestBody
+
+Principals = Annotated[list[Principal], Field(min_length=1, max_length=MAX_PRINCIPALS)]
+
+
+class ListChangeBody(RequestBody):
+    """A change of a list: either `set`, or `add` and `remove`."""
+
+    set: Principals | None = Field(None, description="The new list; null: all.")
+    add: Principals | None = Field(None, description="Principals to add. A list that is null stays null.")
+    remove: Principals | None = Field(
+        None,
+        description="Principals to remove. An item without a list, or with no other principal, is refused.",
+    )
+
+    def change(self) -> ListChange:
+        """The change for the service."""
+        given = self.set if "set" in self.model_fields_set else UNSET
+        return ListChange(given, self.add or (), self.remove or ())
+
+
+class Where(RequestBody):
+    """Which items are changed: those that pass all conditions. At least one is required."""
+
+    ids: list[UUID] | None = Field(
+        None, min_length=1, max_length=MOST_IDS, description="Ids of entries and assets."
+    )
+    tags: list[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]] | None = Field(
+        None, min_length=1, max_length=MAX_TAGS, description="Tags, as in a search."
+    )
+    tags_match: TagsMatch = Field("any", description="Whether one tag or all are needed. Default: any.")
+    entry_type: EntryType | list[EntryType] | None = Field(
+        None, description="Types, as in a search; the type of an asset is `chunk`."
+    )
+    filter: FilterObject | None = Field(
+        None, description=f"{FILTER_DESCRIPTION} An asset passes if one of its chunks does."
+    )
+    principal: Principal | None = Field(
+        None, description="Items whose readers or writers name this principal.", examples=["group:finance"]
+    )
+
+    def selection(self) -> AccessSelection:
+        """The selection for the service."""
+        return AccessSelection(**{name: getattr(self, name) for name in self.model_fields_set})
+
+
+class AccessPatch(RequestBody):
+    """A change of who may read and change entries and assets."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"where": {"tags": ["payroll"]}, "readers": {"set": ["group:finance", "group:hr"]}}]
+        }
+    )
+
+    where: Where
+    readers: ListChangeBody | None = Field(None, description="Who may read them. Default: unchanged.")
+    writers: ListChangeBody | None = Field(None, description="Who may change them. Default: unchanged.")
+    dry_run: Annotated[bool, Field(strict=True)] = Field(
+        False, description="Whether to change nothing, and only count. Default: false."
+    )
+    cursor: str | None = Field(None, description="`next_cursor` of the former answer.")
+
+    def change(self) -> AccessChange:
+        """The change for the service."""
+        readers = None if self.readers is None else self.readers.change()
+        writers = None if self.writers is None else self.writers.change()
+        return AccessChange(readers, writers)
+
+
+class RefusedModel(BaseModel):
+    """An item that was not changed."""
+
+    kind: Literal["entry", "asset"]
+    id: UUID
+    reason: str
+
+
+class ChangedAccessModel(BaseModel):
+    """The items of this request, at most 200; another request with `next_cursor` continues."""
+
+    matched: int
+    changed: int = Field(description="The others have the lists already, or were refused.")
+    refused: list[RefusedModel]
+    next_cursor: str | None
+
+
+class PassingCallerModel(BaseModel):
+    """A caller that may read the item, as its last token described it."""
+
+    subject: str
+    groups: list[str]
+    roles: list[str]
+    last_at: datetime
+    writes: bool = Field(description="Whether it may also change the item.")
+
+
+class ItemReadersModel(BaseModel):
+    """Who may read and change an item."""
+
+    kind: Literal["entry", "asset", "source"]
+    id: UUID | None
+    name: str
+    readers: list[str] | None = Field(description="Null: all readers of the tenant.")
+    writers: list[str] | None = Field(description="Null: all of these with the role creator.")
+    decided_by: Literal["entry", "asset", "source"] = Field(
+        description="What has the lists: a chunk has those of its asset, and an asset those of its source."
+    )
+    asset_id: UUID | None
+    source: str | None
+    callers: list[PassingCallerModel] = Field(
+        description="Callers of the last 90 days that may read it, the latest first, at most 100."
+    )
+
+
+class ItemAccessModel(BaseModel):
+    """An entry or asset that not all readers of the tenant may read."""
+
+    kind: Literal["entry", "asset"]
+    id: UUID
+    name: str
+    readers: list[str] | None
+    writers: list[str] | None
+    asset_id: UUID | None
+    source: str | None
+
+
+class CountsModel(BaseModel):
+    """Numbers of entries that are not chunks, and of assets, counted up to 100,000."""
+
+    entries: int
+    assets: int
+
+
+class SubjectAccessModel(BaseModel):
+    """What a person may read."""
+
+    subject: str
+    groups: list[str]
+    groups_from: Literal["request", "token", "none"] = Field(
+        description="Where the groups are from: the request, or the person's last token of the last 90 days."
+    )
+    readable: CountsModel = Field(description="What the person may read.")
+    total: CountsModel = Field(description="What there is.")
+    items: list[ItemAccessModel] = Field(
+        description="What the person may read and not all readers of the tenant may, by id."
+    )
+    next_cursor: str | None
