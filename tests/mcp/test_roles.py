@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -63,6 +64,20 @@ def test_every_tool_has_a_row_in_the_table() -> None:
     assert {name: tool.role for name, tool in TOOLS.items()} == {n: row[0] for n, row in TABLE.items()}
 
 
+def test_schemas_suit_clients_and_models_that_accept_less() -> None:
+    def schemas_in(node: Any) -> Iterator[dict[str, Any]]:
+        if isinstance(node, dict):
+            yield node
+        for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+            yield from schemas_in(part)
+
+    for tool in TOOLS.values():
+        assert tool.input_schema["type"] == tool.output_schema["type"] == "object"
+        for schema in schemas_in([tool.input_schema, tool.output_schema]):
+            assert "$ref" not in schema
+            assert not isinstance(schema.get("type"), list), (tool.name, schema)
+
+
 def test_annotations_say_what_a_tool_does_to_stored_knowledge() -> None:
     said = {
         name: (a.read_only_hint, a.destructive_hint, a.idempotent_hint, a.open_world_hint)
@@ -111,7 +126,7 @@ async def test_changes_by_tools_are_audited_as_over_http(app: FastAPI, admin: Ca
         added, text = await succeed(client, "kb_add", content="The harbour opens at six", tags=["harbour"])
         again, _ = await succeed(client, "kb_add", content="The harbour opens at six", title="Opening")
         _, unchanged = await succeed(client, "kb_add", content="The harbour opens at six", title="Opening")
-        await succeed(client, "kb_stats")
+        _, counted = await succeed(client, "kb_stats")
         imported, said = await succeed(
             client, "kb_bulk_import", entries=[{"content": "one"}, {"content": ""}]
         )
@@ -123,6 +138,7 @@ async def test_changes_by_tools_are_audited_as_over_http(app: FastAPI, admin: Ca
     assert [r["status"] for r in imported["results"]] == ["created", "failed"]
     assert "1 created" in said
     assert "entry 1: content" in said
+    assert 'entries_by_type: {"fact":1}' in counted.splitlines()
     assert set(await admin.find("harbour")) == {"The harbour opens at six"}
     trail = (await admin.get("/admin/audit?limit=200")).json()["items"]
     actions = [row["action"] for row in trail if row["actor"] == "ada"]

@@ -76,8 +76,10 @@ class SectionReader:
         Raises AssetNotFound, TextNotReady, Quarantined if a part of the text is in quarantine, and InvalidInput for a
         page or heading that the text does not have.
         """
-        if sum(place is not None for place in (page, heading, start)) > 1:
-            raise InvalidInput.of("start", "must be omitted with page or heading, which exclude each other")
+        if page is not None and heading is not None:
+            raise InvalidInput.of("heading", "must be omitted with page")
+        if start is not None and not (page is None and heading is None):
+            raise InvalidInput.of("start", "must be omitted with page or heading")
         if not 0 <= (start or 0) <= MAX_POSITION or not 1 <= length <= MAX_PART:
             raise InvalidInput.of("start", "must be a position in the text")
         async with self._database.tenant_session(tenant_id) as session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -16,12 +17,22 @@ def input_schema(model: type[BaseModel]) -> dict[str, Any]:
     simple: dict[str, Any] = _simplify(flat)
     for name in getattr(model, "MEANINGFUL_NULLS", ()):
         simple["properties"][name] = flat["properties"][name]
-    return simple
+    single: dict[str, Any] = _split_types(simple)
+    return single
 
 
 def output_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The schema of a tool's structured output."""
     return _flatten(model)
+
+
+def admit_problem(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a tool's structured output, which is its result or a problem.
+
+    Clients validate the output of failed calls too, and replace a problem that the schema does not admit by their own
+    complaint.
+    """
+    return {"type": "object", "anyOf": [dict(result), _PROBLEM]}
 
 
 def _flatten(model: type[BaseModel]) -> dict[str, Any]:
@@ -50,6 +61,19 @@ def _inline(node: Any, definitions: dict[str, Any]) -> Any:
     }
 
 
+def _split_types(node: Any) -> Any:
+    """The schema with one type in each place: some providers of models accept no list of types."""
+    if isinstance(node, list):
+        return [_split_types(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    split = {key: _split_types(value) for key, value in node.items()}
+    if isinstance(types := split.get("type"), list):
+        del split["type"]
+        split = {"anyOf": [{"type": one} for one in types]} | split
+    return split
+
+
 def _simplify(node: Any) -> Any:
     if isinstance(node, list):
         return [_simplify(item) for item in node]
@@ -64,3 +88,17 @@ def _simplify(node: Any) -> Any:
         if simple.get("default", ...) is None:
             del simple["default"]
     return simple
+
+
+_PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "description": "An error, when the call has failed.",
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+    "required": ["type", "title", "status", "detail"],
+}
+"""What all problems have: each tool repeats it."""

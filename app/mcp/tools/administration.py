@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import orjson
+
 from app.auth.principal import Role
 from app.errors import InvalidInput
 from app.knowledge.reembedding.change import ModelChange
@@ -20,7 +22,8 @@ from app.web.models.model_changes import ModelChangeModel
 async def _stats(_arguments: NoArguments, call: Call) -> ToolAnswer:
     stats = await call.services.administration.stats(call.tenant_id, reader=call.subject)
     structured = to_json(stats)
-    return ToolAnswer("\n".join(f"{name}: {value}" for name, value in structured.items()), structured)
+    lines = [f"{name}: {orjson.dumps(value).decode()}" for name, value in structured.items()]
+    return ToolAnswer("\n".join(lines), structured)
 
 
 async def _rebuild(arguments: RebuildArguments, call: Call) -> ToolAnswer:

@@ -19,7 +19,7 @@ from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.mcp.answers.tool_answer import ToolAnswer
 from app.mcp.links import Links
-from app.mcp.schemas.flattening import input_schema
+from app.mcp.schemas.flattening import admit_problem, input_schema
 from app.web.caller import Caller
 
 Effect = Literal["reads", "adds", "changes"]
@@ -113,7 +113,5 @@ def make_tool(
         idempotent_hint=idempotent,
         open_world_hint=False,
     )
-    schema = input_schema(arguments)
-    return Tool(
-        name, title, description, role, arguments, run, schema, output, annotations, dict(fields or {})
-    )
+    schemas = input_schema(arguments), admit_problem(output)
+    return Tool(name, title, description, role, arguments, run, *schemas, annotations, dict(fields or {}))

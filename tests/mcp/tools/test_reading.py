@@ -125,14 +125,15 @@ async def test_a_document_is_read_by_page(app: FastAPI, admin: Caller, reader: C
         second, text = await succeed(client, "kb_read_document", asset_id=asset_id, page=2)
         found, _ = await succeed(client, "kb_search", query="tides")
         problem = await fail(client, "kb_read_document", 422, asset_id=asset_id, page=4)
-        both = await fail(client, "kb_read_document", 422, asset_id=asset_id, page=1, start=0)
+        two = await fail(client, "kb_read_document", 422, asset_id=asset_id, page=1, start=0)
+        both = await fail(client, "kb_read_document", 422, asset_id=asset_id, page=1, heading="tides")
         beyond = await fail(client, "kb_read_document", 422, asset_id=asset_id, start=100_000)
     assert second["text"].strip() == "Second page about ships."
     assert second["total_pages"] == 3
     assert "ships" in text
     assert found["results"][0]["citation"]["text"].startswith("tides.pdf, p")
     assert problem["errors"][0]["message"].endswith("has no page 4")
-    assert [p["errors"][0]["field"] for p in (both, beyond)] == ["start", "start"]
+    assert [p["errors"][0]["field"] for p in (two, both, beyond)] == ["start", "heading", "start"]
 
 
 async def test_a_long_document_is_read_in_parts(
@@ -173,9 +174,12 @@ async def test_tags_are_listed_as_over_http(app: FastAPI, admin: Caller, reader:
     async with connect(app, reader.token) as client:
         found, text = await succeed(client, "kb_list_tags", sort=sort, limit=2)
         more, _ = await succeed(client, "kb_list_tags", sort=sort, limit=2, cursor=found["next_cursor"])
+        one, counted = await succeed(client, "kb_list_tags", prefix="harbour")
         none, said = await succeed(client, "kb_list_tags", prefix="z")
     assert found == over_http
     assert "harbour (3)" in text
     assert len(more["items"]) == 2
+    assert one["items"] == [{"tag": "harbour", "count": 3}]
+    assert counted.startswith("1 tag. ")
     assert none["items"] == []
     assert said == "There are no tags."
