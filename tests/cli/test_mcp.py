@@ -17,7 +17,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.cli.conftest import PROGRAM, CommandLine
 from tests.fixtures.database.cluster import MODEL, TestDatabase
-from tests.fixtures.http.inspector import inspect, needs_inspector
+from tests.fixtures.http.inspector import install_inspector
 from tests.fixtures.http.mcp_client import READING, WRITING, fail, succeed
 
 INITIALIZE = {
@@ -135,22 +135,21 @@ def test_ten_programs_at_once_answer_their_clients(
 
 
 @pytest.mark.slow
-@needs_inspector
 def test_the_inspector_lists_and_calls_tools_over_stdio(
-    knowledge: CommandLine, tenant: str, environment: Mapping[str, str]
+    knowledge: CommandLine, tenant: str, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
+    inspector = install_inspector(tmp_path)
     variables = [
         part
         for name in ("DATABASE_URL", "EMBEDDING_PROVIDER", "EMBEDDING_DIMENSIONS")
         for part in ("-e", f"{name}={environment[name]}")
     ]
-    patient = ("--connect-timeout", "120000")
-    command = (*patient, *variables, str(PROGRAM), "mcp", "--tenant", tenant)
-    listed = asyncio.run(inspect(*command, "--method", "tools/list", "--strict"))
-    assert [tool["name"] for tool in listed["tools"]] == READING
-    call = ("--method", "tools/call", "--tool-name", "kb_search", "--tool-arg", "query=harbour")
-    found = asyncio.run(inspect(*command, *call))
+    place = ("--connect-timeout", "120000", *variables, str(PROGRAM), "mcp", "--tenant", tenant)
+    assert asyncio.run(inspector.list_tools(*place)) == READING
+    found = asyncio.run(inspector.call_tool(*place, name="kb_search", arguments={"query": "harbour"}))
     assert found["structuredContent"]["results"] == []
+    refused = asyncio.run(inspector.call_tool(*place, name="kb_get", arguments={"entry_id": "x"}))
+    assert refused["structuredContent"]["detail"] == "entry_id: must be a UUID"
 
 
 def test_the_printed_configuration_starts_the_program_from_any_folder(

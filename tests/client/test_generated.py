@@ -9,8 +9,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.client.node import expect_success, install_packages
 from tests.fixtures.http.running_service import RunningService
+from tests.fixtures.node import expect_success, install_packages
 
 SOURCES = Path(__file__).parent
 GENERATE_PYTHON = (

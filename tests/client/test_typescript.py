@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.client.node import NPM, expect_success, install_packages
 from tests.fixtures.http.running_service import RunningService
+from tests.fixtures.node import NPM, expect_success, install_packages
 
 CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
 

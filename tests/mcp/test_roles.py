@@ -19,8 +19,8 @@ from app.web.bodies.bounds import MCP_READER
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.expectations import expect_problem
 from tests.fixtures.http.mcp_client import ADMINISTERING, HEADERS, READING, WRITING, connect, fail, succeed
+from tests.mcp.calls import CALLS, UNKNOWN
 
-UNKNOWN = str(uuid4())
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -32,26 +32,6 @@ INITIALIZE = {
     },
 }
 
-# Each tool: the lowest role, arguments, and the status of the problem, if any, for callers with the role.
-TABLE: dict[str, tuple[Role, dict[str, Any], int | None]] = {
-    "kb_search": (Role.READER, {"query": "word"}, None),
-    "kb_get_related": (Role.READER, {"entry_id": UNKNOWN}, None),
-    "hybrid_search": (Role.READER, {"query_text": "word"}, None),
-    "kb_why_not": (Role.READER, {"query": "word", "entry_id": UNKNOWN}, None),
-    "kb_saved_searches": (Role.READER, {}, None),
-    "kb_feedback": (Role.READER, {"search_id": UNKNOWN, "entry_id": UNKNOWN, "relevant": True}, 404),
-    "kb_get": (Role.READER, {"entry_id": UNKNOWN}, 404),
-    "kb_read_document": (Role.READER, {"asset_id": UNKNOWN}, 404),
-    "kb_list_tags": (Role.READER, {}, None),
-    "search": (Role.READER, {"query": "word"}, None),
-    "fetch": (Role.READER, {"id": UNKNOWN}, 404),
-    "kb_add": (Role.CREATOR, {"content": "the entry"}, None),
-    "kb_bulk_import": (Role.CREATOR, {"entries": [{"content": "the entry"}]}, None),
-    "kb_update": (Role.CREATOR, {"entry_id": UNKNOWN, "tags": []}, 404),
-    "kb_delete": (Role.CREATOR, {"entry_id": UNKNOWN}, 404),
-    "kb_stats": (Role.TENANT_ADMIN, {}, None),
-    "kb_rebuild_embeddings": (Role.TENANT_ADMIN, {"model": "unheard-of"}, 422),
-}
 LISTED = {
     Role.READER: READING,
     Role.CREATOR: [*READING, *WRITING],
@@ -60,8 +40,8 @@ LISTED = {
 
 
 def test_every_tool_has_a_row_in_the_table() -> None:
-    assert set(TABLE) == set(TOOLS)
-    assert {name: tool.role for name, tool in TOOLS.items()} == {n: row[0] for n, row in TABLE.items()}
+    assert set(CALLS) == set(TOOLS)
+    assert {name: tool.role for name, tool in TOOLS.items()} == {n: row[0] for n, row in CALLS.items()}
 
 
 def test_schemas_suit_clients_and_models_that_accept_less() -> None:
@@ -102,7 +82,7 @@ async def test_a_caller_sees_and_uses_only_the_tools_of_its_role(
 ) -> None:
     async with connect(app, make_token(api_tenant.id, role), mode) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == LISTED[role]
-        for name, (_, arguments, status) in TABLE.items():
+        for name, (_, arguments, status) in CALLS.items():
             if name not in LISTED[role]:
                 await fail(client, name, 403, **arguments)
             elif status is not None:

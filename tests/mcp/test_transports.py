@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -18,10 +19,11 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
 from app.settings import Settings
-from tests.fixtures.http.callers import Caller, make_token
-from tests.fixtures.http.inspector import inspect, needs_inspector
+from tests.fixtures.http.callers import make_token
+from tests.fixtures.http.inspector import install_inspector
 from tests.fixtures.http.mcp_client import READING, succeed
 from tests.fixtures.http.serving import serve
+from tests.mcp.calls import CALLS
 
 
 @pytest.fixture
@@ -61,16 +63,19 @@ async def test_ten_clients_at_once_each_find_their_own_tenants_knowledge(
 
 
 @pytest.mark.slow
-@needs_inspector
-async def test_the_inspector_lists_and_calls_tools_over_http(
-    served: FastAPI, admin: Caller, api_tenant: Tenant
+async def test_the_inspector_calls_every_tool_over_http(
+    served: FastAPI, api_tenant: Tenant, tmp_path: Path
 ) -> None:
-    await admin.add("The harbour opens at six")
-    token = make_token(api_tenant.id, Role.READER)
+    inspector = install_inspector(tmp_path)
+    token = make_token(api_tenant.id, Role.TENANT_ADMIN)
     async with serve(served) as url:
         place = (f"{url}/mcp", "--transport", "http", "--header", f"Authorization: Bearer {token}")
-        listed = await inspect(*place, "--method", "tools/list", "--strict")
-        call = ("--method", "tools/call", "--tool-name", "kb_search", "--tool-arg")
-        found = await inspect(*place, *call, "query=harbour")
-    assert [tool["name"] for tool in listed["tools"]] == READING
-    assert found["structuredContent"]["results"][0]["content"] == "The harbour opens at six"
+        for era in ("legacy", "modern"):
+            assert await inspector.list_tools(*place, "--protocol-era", era) == list(CALLS)
+        for name, (_, arguments, status) in CALLS.items():
+            result = await inspector.call_tool(*place, name=name, arguments=arguments)
+            assert result.get("isError", False) is (status is not None), (name, result)
+            if status is not None:
+                assert result["structuredContent"]["status"] == status
+            refused = await inspector.call_tool(*place, name=name, arguments={**arguments, "x": 1})
+            assert refused["structuredContent"]["errors"] == [{"field": "x", "message": "unknown field"}]
