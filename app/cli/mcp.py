@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from pydantic import SecretStr
 
 from app.auth.principal import Role
 from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
-from app.cli.options import TenantOption, examples
+from app.cli.options import TenantOption, examples, named_env_file
 from app.cli.output.text import print_json
 
 if TYPE_CHECKING:
     from app.settings import Settings
+
+
+SERVED = frozenset({"jwt", "oidc", "server"})
+"""Groups of settings of a service with callers over HTTP."""
 
 
 def register(app: typer.Typer) -> None:
@@ -56,30 +62,44 @@ def serve(
 
 
 def _describe_program(settings: Settings, tenant: str, role: str, subject: str) -> dict[str, Any]:
-    """The configuration of a client, which starts the program in another folder and with another environment."""
+    """The configuration of a client, which starts the program in another folder and with another environment.
+
+    It has the settings of the environment; those of a file stay there, and the program reads it.
+    """
+    file = named_env_file.get()
     arguments = ["mcp", "--tenant", tenant, "--role", role]
+    if file is not None:
+        arguments = ["--env-file", str(file.absolute()), *arguments]
     if subject != ACTOR:
         arguments += ["--subject", subject]
-    model = settings.embedding
-    given = {
-        "KB_DATA_DIR": str(settings.database.data_dir.absolute()) if settings.database.embedded else None,
-        "EMBEDDING_PROVIDER": model.provider,
-        "EMBEDDING_MODEL": model.model,
-        "EMBEDDING_DIMENSIONS": None if model.dimensions is None else str(model.dimensions),
-    }
-    secret = [
-        *(["DATABASE_URL"] if not settings.database.embedded else []),
-        *(["OPENAI_API_KEY"] if model.provider == "openai" else []),
-        *(["GEMINI_API_KEY"] if model.provider == "gemini" else []),
-    ]
+    given: dict[str, str] = {"EMBEDDING_PROVIDER": settings.embedding.provider}
+    if settings.database.embedded:
+        given = {"KB_DATA_DIR": str(settings.database.data_dir.absolute()), **given}
+    secret = []
+    for name, value in _used_settings(settings):
+        if not os.environ.get(name, "").strip():
+            continue
+        if _is_secret(value):
+            secret.append(name)
+        else:
+            given.setdefault(name, os.environ[name].strip())
     if secret:
         typer.echo(f"add to env, which must not be shared then: {', '.join(secret)}", err=True)
-    program = {
-        "command": _find_program(),
-        "args": arguments,
-        "env": {name: value for name, value in given.items() if value is not None},
-    }
+    program = {"command": _find_program(), "args": arguments, "env": given}
     return {"mcpServers": {f"knowledge-{tenant}": program}}
+
+
+def _used_settings(settings: Settings) -> Iterator[tuple[str, object]]:
+    """The names and values of the settings that the program uses."""
+    for group_name, group in settings:
+        for field, info in type(group).model_fields.items():
+            name = str(info.validation_alias)
+            if name == "KB_PUBLIC_URL" or not (group_name in SERVED or name == "DATABASE_ADMIN_URL"):
+                yield name, getattr(group, field)
+
+
+def _is_secret(value: object) -> bool:
+    return isinstance(value[0] if isinstance(value, tuple) and value else value, SecretStr)
 
 
 def _find_program() -> str:

@@ -152,7 +152,27 @@ def test_the_inspector_lists_and_calls_tools_over_stdio(
     assert refused["structuredContent"]["detail"] == "entry_id: must be a UUID"
 
 
-def test_the_printed_configuration_starts_the_program_from_any_folder(
+@pytest.mark.slow
+def test_the_printed_configuration_starts_the_program_in_another_folder_without_a_path(
+    knowledge: CommandLine, tenant: str, environment: Mapping[str, str]
+) -> None:
+    printed = knowledge.succeed("mcp", "--tenant", tenant, "--config").json["mcpServers"][
+        f"knowledge-{tenant}"
+    ]
+    added = {"DATABASE_URL": environment["DATABASE_URL"], "PATH": ""}
+    server = StdioServerParameters(
+        command=printed["command"], args=printed["args"], env={**printed["env"], **added}, cwd="/"
+    )
+
+    async def use() -> None:
+        async with Client(stdio_client(server)) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == READING
+            await succeed(client, "kb_search", query="harbour")
+
+    asyncio.run(use())
+
+
+def test_the_printed_configuration_has_absolute_paths(
     knowledge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DATABASE_URL", raising=False)
@@ -167,13 +187,44 @@ def test_the_printed_configuration_starts_the_program_from_any_folder(
     assert program["env"]["EMBEDDING_PROVIDER"] == "mock"
 
 
-def test_a_printed_configuration_has_no_secret_but_names_it(
+def test_the_printed_configuration_has_the_settings_of_the_environment_and_names_its_secrets(
     knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DATABASE_URL", "postgresql://kb:hunter2@127.0.0.1/kb")
-    monkeypatch.setenv("EMBEDDING_PROVIDER", "openai")
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-hunter3")
+    plain = {
+        "EMBEDDING_PROVIDER": "openai",
+        "OPENAI_BASE_URL": "http://127.0.0.1:11434/v1",
+        "EMBEDDING_NEXT_PROVIDER": "mock",
+        "KB_PUBLIC_URL": "https://kb.example.com",
+        "KB_SEARCH_MAX_LIMIT": "20",
+    }
+    others = {"KB_PORT": "8001", "JWT_ISSUER": "https://login.example.com"}
+    secret = {
+        "DATABASE_URL": "postgresql://kb:hunter2@127.0.0.1/kb",
+        "DATABASE_REPLICA_URLS": "postgresql://kb:hunter3@127.0.0.1/kb",
+        "OPENAI_API_KEY": "sk-hunter4",
+    }
+    monkeypatch.delenv("EMBEDDING_DIMENSIONS", raising=False)
+    monkeypatch.delenv("KB_ENCRYPTION_KEY", raising=False)
+    for name, value in {**plain, **others, **secret}.items():
+        monkeypatch.setenv(name, value)
     result = knowledge("mcp", "--tenant", "acme", "--config")
     assert result.status == 0
-    assert "DATABASE_URL, OPENAI_API_KEY" in result.err
+    assert result.json["mcpServers"]["knowledge-acme"]["env"] == plain
+    assert result.err.strip().endswith(": DATABASE_URL, DATABASE_REPLICA_URLS, OPENAI_API_KEY")
     assert "hunter" not in result.out + result.err
+
+
+def test_the_printed_configuration_reads_the_named_file_and_repeats_nothing_of_it(
+    knowledge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DATABASE_URL", "EMBEDDING_PROVIDER", "EMBEDDING_DIMENSIONS", "KB_ENCRYPTION_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kb.env").write_text(
+        "KB_DATA_DIR=data\nEMBEDDING_PROVIDER=openai\nOPENAI_API_KEY=sk-hunter2\n"
+    )
+    result = knowledge("--env-file", "kb.env", "mcp", "--tenant", "acme", "--config")
+    program = result.json["mcpServers"]["knowledge-acme"]
+    assert program["args"][:3] == ["--env-file", str(tmp_path / "kb.env"), "mcp"]
+    assert program["env"] == {"KB_DATA_DIR": str(tmp_path / "data"), "EMBEDDING_PROVIDER": "openai"}
+    assert result.err == ""
