@@ -30,9 +30,17 @@ def admit_problem(result: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a tool's structured output, which is its result or a problem.
 
     Clients validate the output of failed calls too, and replace a problem that the schema does not admit by their own
-    complaint.
+    complaint. The fields of the result stay at the top, where clients look for them.
     """
-    return {"type": "object", "anyOf": [dict(result), _PROBLEM]}
+    schema = dict(result)
+    shared = {
+        name: {"anyOf": [schema["properties"][name], of_problem]}
+        for name, of_problem in _PROBLEM.items()
+        if name in schema["properties"] and schema["properties"][name].get("type") != of_problem["type"]
+    }
+    schema["properties"] = schema["properties"] | shared
+    schema["anyOf"] = [{"required": schema.pop("required")}, {"required": list(_PROBLEM)}]
+    return schema
 
 
 def _flatten(model: type[BaseModel]) -> dict[str, Any]:
@@ -90,15 +98,10 @@ def _simplify(node: Any) -> Any:
     return simple
 
 
-_PROBLEM: dict[str, Any] = {
-    "type": "object",
-    "description": "An error, when the call has failed.",
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-    },
-    "required": ["type", "title", "status", "detail"],
+_PROBLEM: Mapping[str, dict[str, str]] = {
+    "type": {"type": "string"},
+    "title": {"type": "string"},
+    "status": {"type": "integer"},
+    "detail": {"type": "string"},
 }
-"""What all problems have: each tool repeats it."""
+"""What all problems have."""
