@@ -171,7 +171,7 @@ async def open_login(settings: Settings) -> AsyncIterator[RemoteLogin | None]:
         return
     resource = f"{public_url}{MCP}"
     async with open_resource_verifier(settings, resource) as verifier:
-        yield RemoteLogin(resource, MCP, issuer, verifier)
+        yield RemoteLogin(resource, MCP, issuer, verifier, settings.jwt.mcp_scopes)
 
 
 async def _stop(task: asyncio.Task[None]) -> None:

@@ -80,9 +80,16 @@ def check_origins(text: object) -> object:
 def check_scopes(scopes: str) -> str:
     """Scopes of RFC 6749, section 3.3."""
     names = scopes.split()
-    if "openid" not in names or not all(map(_SCOPE.fullmatch, names)):
-        raise ValueError("not scopes of OpenID Connect")
+    if not all(map(_SCOPE.fullmatch, names)):
+        raise ValueError("not scopes")
     return " ".join(names)
+
+
+def check_openid_scopes(scopes: str) -> str:
+    """Scopes of OpenID Connect."""
+    if "openid" not in scopes.split():
+        raise ValueError("not scopes of OpenID Connect")
+    return check_scopes(scopes)
 
 
 def check_secret(secret: SecretStr) -> SecretStr:

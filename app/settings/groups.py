@@ -19,6 +19,7 @@ from app.settings.fields import (
     PostgresUrls,
     check_encryption_keys,
     check_host,
+    check_openid_scopes,
     check_origin,
     check_origins,
     check_scopes,
@@ -121,6 +122,9 @@ class JwtSettings(SettingsGroup):
         "JWT_GROUPS_CLAIM", "groups", "1 to 200 characters", min_length=1, max_length=200
     )
     mcp_issuer: HttpUrl | None = setting("KB_MCP_ISSUER", None, HTTP_ALLOWED)
+    mcp_scopes: Annotated[str, AfterValidator(check_scopes)] | None = setting(
+        "KB_MCP_SCOPES", None, "names separated by spaces, or empty"
+    )
 
 
 class OidcSettings(SettingsGroup):
@@ -130,7 +134,7 @@ class OidcSettings(SettingsGroup):
     client_id: str | None = setting("KB_OIDC_CLIENT_ID", None, "at most 1000 characters", max_length=1000)
     client_secret: SecretStr | None = setting("KB_OIDC_CLIENT_SECRET", None, "a secret, or empty")
     name: str = setting("KB_OIDC_NAME", "single sign-on", "at most 60 characters", max_length=60)
-    scopes: Annotated[str, AfterValidator(check_scopes)] = setting(
+    scopes: Annotated[str, AfterValidator(check_openid_scopes)] = setting(
         "KB_OIDC_SCOPES", "openid", "names separated by spaces, of which one is openid"
     )
     tenant_claim: str = setting("KB_OIDC_TENANT_CLAIM", "tenant_id", CLAIM_ALLOWED, max_length=200)

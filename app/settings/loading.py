@@ -113,6 +113,8 @@ def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
     for name, secret in (("JWT_SECRET", jwt.secret), ("JWT_SECRETS", jwt.secrets)):
         if secret and jwt.jwks_url:
             raise ConfigurationError(f"{name} and JWT_JWKS_URL", "must not both be set", "keep one of them")
+    if jwt.mcp_scopes and not jwt.mcp_issuer:
+        raise ConfigurationError("KB_MCP_SCOPES", "has no effect without KB_MCP_ISSUER")
     if jwt.mcp_issuer and not server.public_url:
         raise ConfigurationError("KB_PUBLIC_URL", "must be set with KB_MCP_ISSUER")
     if jwt.mcp_issuer and jwt.issuer not in (None, jwt.mcp_issuer):

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from app.auth.download import is_secure
 from app.auth.tokens import TokenVerifier
+from app.errors import ConfigurationError
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 """Section 3 of RFC 9728; the path of the resource follows."""
@@ -24,12 +26,22 @@ class RemoteLogin:
         path: the path of the resource in it.
         issuer: the authorization server's issuer, which is a token's `iss`.
         verifier: checks both.
+        scopes: those that a client should request, separated by spaces; the service does not check them.
+
+    Raises ConfigurationError for an issuer that is neither https nor on this machine.
     """
 
     resource: str
     path: str
     issuer: str
     verifier: TokenVerifier
+    scopes: str | None = None
+
+    def __post_init__(self) -> None:
+        if not is_secure(self.issuer):
+            raise ConfigurationError(
+                "KB_MCP_ISSUER", "must be an https:// address", "http:// only on this machine"
+            )
 
     @property
     def metadata_url(self) -> str:
@@ -38,9 +50,11 @@ class RemoteLogin:
 
     def metadata(self) -> dict[str, Any]:
         """The metadata of the resource, section 2 of RFC 9728."""
+        scopes = {} if self.scopes is None else {"scopes_supported": self.scopes.split()}
         return {
             "resource": self.resource,
             "authorization_servers": [self.issuer],
+            **scopes,
             "bearer_methods_supported": ["header"],
             "resource_name": "Knowledge search",
         }
@@ -48,4 +62,5 @@ class RemoteLogin:
     def challenge(self, *, has_token: bool) -> str:
         """The value of `WWW-Authenticate` for a caller without a valid token (RFC 9728, section 5.1; RFC 6750)."""
         error = 'error="invalid_token", ' if has_token else ""
-        return f'Bearer {error}resource_metadata="{self.metadata_url}"'
+        scope = "" if self.scopes is None else f', scope="{self.scopes}"'
+        return f'Bearer {error}resource_metadata="{self.metadata_url}"{scope}'

@@ -79,6 +79,7 @@ from tests.composition.environment import SECRET, SERVER, load
         ("KB_PUBLIC_URL", "https://hidden.example/path"),
         ("KB_PUBLIC_URL", "hidden.example"),
         ("KB_MCP_ISSUER", "hidden.example"),
+        ("KB_MCP_SCOPES", 'read "hidden"'),
         ("KB_OIDC_ISSUER", "hidden.example"),
         ("KB_OIDC_NAME", "h" * 61),
         ("KB_OIDC_SCOPES", "hidden"),

@@ -24,7 +24,7 @@ from pydantic import AnyUrl
 from app.composition.services import Services
 from app.errors import ConfigurationError
 from app.knowledge.tenants.directory import Tenant
-from app.main import create_app
+from app.main import create_app, open_login
 from app.settings import IngestionSettings, ServerSettings, Settings, load_settings
 from app.settings.groups import JwtSettings
 from tests.fixtures.http.callers import Caller, open_client
@@ -49,7 +49,11 @@ async def guarded(api_services: Services, authorization: AuthorizationServer) ->
     settings = Settings(
         ingestion=IngestionSettings(worker=False),
         server=ServerSettings(public_url=PUBLIC, cors_origins=("https://app.example.com",)),
-        jwt=JwtSettings(jwks_url=f"{authorization.url}/jwks", mcp_issuer=authorization.issuer),
+        jwt=JwtSettings(
+            jwks_url=f"{authorization.url}/jwks",
+            mcp_issuer=authorization.issuer,
+            mcp_scopes="kb.read kb.roles",
+        ),
     )
     app = create_app(settings, api_services)
     async with LifespanManager(app):
@@ -112,7 +116,7 @@ async def test_the_sdks_client_logs_in_and_calls_a_tool(
     ):
         assert [tool.name for tool in (await client.list_tools()).tools] == READING
         found, _ = await succeed(client, "search", query="harbour")
-    assert authorization.asked == [URL]
+    assert authorization.asked == [(URL, ["kb.read", "kb.roles"])]
     assert storage.tokens is not None
     (result,) = found["results"]
     assert result["url"] == f"{PUBLIC}/console/entries/{result['id']}"
@@ -128,9 +132,10 @@ def expect_challenge(answer: httpx.Response) -> str:
 async def test_a_caller_without_a_token_is_told_where_the_metadata_is(
     guarded: FastAPI, authorization: AuthorizationServer
 ) -> None:
+    scope = 'scope="kb.read kb.roles"'
     async with open_client(guarded) as http:
         refused = await http.post("/mcp", json=LIST, headers=HEADERS)
-        assert expect_challenge(refused) == f'Bearer resource_metadata="{PUBLIC}{METADATA}"'
+        assert expect_challenge(refused) == f'Bearer resource_metadata="{PUBLIC}{METADATA}", {scope}'
         bad = await http.post("/mcp", json=LIST, headers={**HEADERS, "Authorization": "Bearer x.y.z"})
         assert expect_challenge(bad).startswith('Bearer error="invalid_token", resource_metadata=')
         elsewhere = await http.get("/knowledge/entries")
@@ -141,6 +146,7 @@ async def test_a_caller_without_a_token_is_told_where_the_metadata_is(
             assert answer.json() == {
                 "resource": f"{PUBLIC}/mcp",
                 "authorization_servers": [authorization.issuer],
+                "scopes_supported": ["kb.read", "kb.roles"],
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Knowledge search",
             }
@@ -156,6 +162,7 @@ async def test_a_token_must_be_bound_to_this_resource_and_from_the_issuer(
         authorization.make_token("https://other.example/mcp"),
         authorization.make_token(f"{PUBLIC}/mcp", iss="https://other.example"),
         authorization.make_token(f"{PUBLIC}/mcp", exp=1),
+        *authorization.make_forgeries(f"{PUBLIC}/mcp"),
     ]
     async with open_client(guarded) as http:
 
@@ -165,9 +172,23 @@ async def test_a_token_must_be_bound_to_this_resource_and_from_the_issuer(
         assert (await list_tools(good)).status_code == 200
         for token in bad:
             expect_challenge(await list_tools(token))
+        in_query = await http.post(f"/mcp?access_token={good}", json=LIST, headers=HEADERS)
+        expect_challenge(in_query)
         # The token is for /mcp only.
         answer = await http.get("/knowledge/entries", headers={"Authorization": f"Bearer {good}"})
         expect_problem(answer, 401)
+
+
+async def test_an_unknown_session_changes_nothing(
+    guarded: FastAPI, authorization: AuthorizationServer, stranger: Caller
+) -> None:
+    headers = {**HEADERS, "Mcp-Session-Id": str(stranger.tenant_id), "Last-Event-ID": "1"}
+    async with open_client(guarded) as http:
+        expect_challenge(await http.post("/mcp", json=LIST, headers=headers))
+        token = authorization.make_token(f"{PUBLIC}/mcp")
+        own = await http.post("/mcp", json=LIST, headers={**headers, "Authorization": f"Bearer {token}"})
+    assert own.status_code == 200
+    assert "mcp-session-id" not in own.headers
 
 
 async def test_pages_of_other_origins_may_not_call(
@@ -182,6 +203,7 @@ async def test_pages_of_other_origins_may_not_call(
             for origin, status in {
                 **allowed,
                 "https://evil.example": 403,
+                "http://127.0.0.1:8000": 403,
                 "http://service.test.evil.example": 403,
                 "null": 403,
             }.items():
@@ -210,8 +232,16 @@ async def test_without_an_issuer_there_is_no_metadata(http: httpx.AsyncClient) -
         ),
         ({"KB_PUBLIC_URL": "https://kb.example.com/path"}, "KB_PUBLIC_URL"),
         ({"KB_MCP_ISSUER": "login.example.com"}, "KB_MCP_ISSUER"),
+        ({"KB_MCP_SCOPES": "kb.read"}, "KB_MCP_SCOPES"),
     ],
 )
 def test_contradictory_settings_are_refused(given: dict[str, str], name: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         load_settings(given)
+
+
+async def test_an_issuer_without_encryption_is_refused() -> None:
+    given = {"KB_MCP_ISSUER": "http://login.example.com", "KB_PUBLIC_URL": "https://kb.example.com"}
+    with pytest.raises(ConfigurationError, match="KB_MCP_ISSUER"):
+        async with open_login(load_settings({**given, "JWT_JWKS_URL": "https://login.example.com/jwks"})):
+            pass

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 HEADERS = (
     "Authorization",
     "Content-Type",
@@ -15,6 +15,8 @@ HEADERS = (
     "X-KB-Access",
     "X-Request-ID",
     "Mcp-Protocol-Version",
+    "Mcp-Method",
+    "Mcp-Name",
     "Mcp-Session-Id",
     "Last-Event-ID",
 )

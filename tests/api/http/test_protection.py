@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from asgi_lifespan import LifespanManager
+from fastapi import FastAPI
 
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
@@ -17,6 +18,7 @@ from app.main import create_app
 from app.settings import IngestionSettings, ServerSettings, Settings
 from tests.fixtures.http.callers import Caller, open_client
 from tests.fixtures.http.expectations import expect_problem
+from tests.fixtures.http.routes import list_endpoints
 
 ORIGIN = "https://app.example.com"
 PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
@@ -104,6 +106,18 @@ async def test_a_page_of_a_configured_origin_may_call(open_to_one: httpx.AsyncCl
     assert expect_problem(refused, 401)["request_id"] == refused.headers["x-request-id"]
     assert refused.headers["access-control-allow-origin"] == ORIGIN
     assert "x-request-id" in refused.headers["access-control-expose-headers"].lower()
+
+
+async def test_a_page_may_send_what_every_endpoint_and_the_tools_protocol_take(
+    open_to_one: httpx.AsyncClient, app: FastAPI
+) -> None:
+    methods = {method for route in list_endpoints(app) for method in route.methods or ()}
+    assert {"PUT", "PATCH"} < methods
+    headers = "authorization, content-type, if-match, mcp-protocol-version, mcp-method, mcp-name"
+    for method in methods:
+        asked = {"Access-Control-Request-Method": method, "Access-Control-Request-Headers": headers}
+        answer = await open_to_one.options("/mcp", headers={"Origin": ORIGIN, **asked})
+        assert answer.status_code == 200, (method, answer.text)
 
 
 @pytest.mark.parametrize(
