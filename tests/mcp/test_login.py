@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -29,7 +30,9 @@ from app.settings import IngestionSettings, ServerSettings, Settings, load_setti
 from app.settings.groups import JwtSettings
 from tests.fixtures.http.callers import Caller, open_client
 from tests.fixtures.http.expectations import expect_problem
+from tests.fixtures.http.inspector import install_inspector
 from tests.fixtures.http.mcp_client import HEADERS, READING, URL, succeed
+from tests.fixtures.http.serving import free_port, serve
 from tests.fixtures.identity.authorization import AuthorizationServer
 
 PUBLIC = "http://service.test"
@@ -46,18 +49,22 @@ async def authorization(api_tenant: Tenant) -> AsyncIterator[AuthorizationServer
 @pytest.fixture
 async def guarded(api_services: Services, authorization: AuthorizationServer) -> AsyncIterator[FastAPI]:
     """The app, with the authorization server as the issuer of tokens for /mcp."""
+    app = create_guarded(PUBLIC, api_services, authorization)
+    async with LifespanManager(app):
+        yield app
+
+
+def create_guarded(public_url: str, services: Services, authorization: AuthorizationServer) -> FastAPI:
     settings = Settings(
         ingestion=IngestionSettings(worker=False),
-        server=ServerSettings(public_url=PUBLIC, cors_origins=("https://app.example.com",)),
+        server=ServerSettings(public_url=public_url, cors_origins=("https://app.example.com",)),
         jwt=JwtSettings(
             jwks_url=f"{authorization.url}/jwks",
             mcp_issuer=authorization.issuer,
             mcp_scopes="kb.read kb.roles",
         ),
     )
-    app = create_app(settings, api_services)
-    async with LifespanManager(app):
-        yield app
+    return create_app(settings, services)
 
 
 class Storage(TokenStorage):
@@ -120,6 +127,18 @@ async def test_the_sdks_client_logs_in_and_calls_a_tool(
     assert storage.tokens is not None
     (result,) = found["results"]
     assert result["url"] == f"{PUBLIC}/console/entries/{result['id']}"
+
+
+@pytest.mark.slow
+async def test_the_inspector_logs_in(
+    api_services: Services, authorization: AuthorizationServer, tmp_path: Path
+) -> None:
+    inspector = install_inspector(tmp_path)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    async with serve(create_guarded(url, api_services, authorization), port=port):
+        assert await inspector.log_in(f"{url}/mcp") == READING
+    assert authorization.asked == [(f"{url}/mcp", ["kb.read", "kb.roles"])]
 
 
 def expect_challenge(answer: httpx.Response) -> str:
