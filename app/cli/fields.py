@@ -140,14 +140,22 @@ def read_draft(model: type[Model], fields: Mapping[str, Any]) -> EntryDraft:
         raise InvalidInput(field_errors({**e, "loc": ("body", *e["loc"])} for e in found)) from None
 
 
+def is_id(given: str) -> bool:
+    """Whether an entry is given by its id; otherwise, it is its external id."""
+    try:
+        UUID(given)
+    except ValueError:
+        return False
+    return True
+
+
 async def find_id(knowledge: Knowledge, tenant_id: UUID, given: str) -> UUID:
     """The id of an entry that is given by its id or its external id. Raises EntryNotFound."""
-    try:
+    if is_id(given):
         return UUID(given)
-    except ValueError:
-        page = await knowledge.entries.list_entries(
-            tenant_id, external_id=given, limit=1, include_expired=True, include_quarantined=True
-        )
+    page = await knowledge.entries.list_entries(
+        tenant_id, external_id=given, limit=1, include_expired=True, include_quarantined=True
+    )
     if not page.items:
         raise EntryNotFound("there is no entry with this id")
     return page.items[0].id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,11 +62,18 @@ def _describe(found: Mapping[str, Any]) -> None:
     for name, value in found.items():
         if name == "content" or value in (None, [], {}, ""):
             continue
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        console.print(make_text((f"{name.replace('_', ' ')}: ", "dim"), (shown, "")))
+        console.print(make_text((f"{name.replace('_', ' ')}: ", "dim"), (_show(value), "")))
     if "content" in found:
         typer.echo()
         _print_text(found["content"])
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_show, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
 def _print_text(text: str) -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
+from typing import Annotated, Any
 
 import typer
 
+from app.cli import fields
 from app.cli.calls import call
-from app.cli.execution import open_tenants
+from app.cli.execution import open_service, open_tenants
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.text import flatten, make_console, make_text, print_json
 from app.cli.target import choose_target
-
-if TYPE_CHECKING:
-    from app.cli.knowledge import Knowledge
-    from app.composition.platform import Platform
 
 
 def register(app: typer.Typer) -> None:
@@ -25,13 +21,13 @@ def register(app: typer.Typer) -> None:
         short_help="Show the entries related to an entry.",
         epilog=examples(
             "knowledge related 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
-            "knowledge related 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 -t demo --limit 20 --json",
+            "knowledge related incident-12 -t demo --limit 20 --json",
         ),
     )(related)
 
 
 def related(
-    entry_id: Annotated[UUID, typer.Argument(metavar="ID", help="Id of an entry.")],
+    entry: fields.EntryId,
     tenant: TenantOption,
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of entries, 1 to 20.")
@@ -43,9 +39,11 @@ def related(
     """Show the entries related to an entry: its parent, siblings and children, its sources, entries
     derived from it, and those that share two or more tags.
     """
-    arguments = {"entry_id": str(entry_id), "limit": limit}
+    arguments = {"entry": entry, "limit": limit}
+    # Only an external id has to be looked up.
+    opening = open_tenants if fields.is_id(entry) else open_service
     found = call(
-        choose_target(tenant), "related", arguments, answer, opening=open_tenants, doing="reading relations"
+        choose_target(tenant), "related", arguments, answer, opening=opening, doing="reading relations"
     )
     if as_json:
         print_json(found)
@@ -53,20 +51,23 @@ def related(
     console = make_console()
     if not found["results"]:
         console.print("there are no related entries")
-    for entry in found["results"]:
-        count = entry["overlap_count"]
+    for item in found["results"]:
+        count = item["overlap_count"]
         shared = f" ({count} shared tags)" if count else ""
-        console.print(make_text((flatten(entry["title"] or entry["content"], 80), "bold")))
-        kind = f" · {entry['entry_type']} · {entry['id']}"
-        console.print(make_text((f"   {entry['relationship']}{shared}", "cyan"), (kind, "dim")))
-        console.print(make_text((f"   {flatten(entry['content'], 160)}\n", "")))
+        console.print(make_text((flatten(item["title"] or item["content"], 80), "bold")))
+        kind = f" · {item['entry_type']} · {item['id']}"
+        console.print(make_text((f"   {item['relationship']}{shared}", "cyan"), (kind, "dim")))
+        console.print(make_text((f"   {flatten(item['content'], 160)}\n", "")))
 
 
-async def answer(knowledge: Knowledge | Platform, arguments: Mapping[str, Any]) -> Any:
-    """The related entries as REST describes them. Raises KnowledgeError."""
+async def answer(knowledge: Any, arguments: Mapping[str, Any]) -> Any:
+    """The related entries as REST describes them; `knowledge` is a Platform or, for an external id, a Knowledge.
+
+    Raises KnowledgeError.
+    """
     from app.knowledge.entries.related import describe_related
 
     tenant = await knowledge.tenants.find(arguments["tenant"])
-    entry_id = UUID(arguments["entry_id"])
+    entry_id = await fields.find_id(knowledge, tenant.id, arguments["entry"])
     found = await knowledge.related.related(tenant.id, entry_id, arguments["limit"], include_quarantined=True)
     return describe_related(found)

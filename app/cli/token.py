@@ -10,10 +10,12 @@ from uuid import UUID
 import typer
 
 from app.auth.principal import Role
+from app.cli.calls import open_platform_of
 from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
 from app.cli.local.client import ask_or_open
 from app.cli.options import complete_tenant, examples, find_tenant, json_option
 from app.cli.output.text import print_json
+from app.cli.target import find_remote
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
@@ -150,7 +152,7 @@ OptionalTenant = Annotated[
         "--tenant",
         "-t",
         metavar="SLUG",
-        help="The tenant of the token; either this or --platform.",
+        help="The tenant of the token; default: KB_TENANT. Omit it with KB_URL.",
         autocompletion=complete_tenant,
     ),
 ]
@@ -164,8 +166,7 @@ def revoke(
     as_json: Annotated[bool, json_option("{token_id, revoked_at, expires_at}")] = False,
 ) -> None:
     """Refuse a token before it expires; every process of the service does so within two seconds."""
-    _require_one(tenant, platform)
-    revoked = run_async(_revoke(read_settings(), tenant, token_id))
+    revoked = run_async(_revoke(_choose_slug(tenant, platform), token_id))
     if as_json:
         print_json(asdict(revoked))
     else:
@@ -178,8 +179,7 @@ def list_revoked(
     as_json: Annotated[bool, json_option("[{token_id, revoked_at, expires_at}]")] = False,
 ) -> None:
     """List the revoked tokens that have not expired, newest first."""
-    _require_one(tenant, platform)
-    revoked = run_async(_list(read_settings(), tenant))
+    revoked = run_async(_list(_choose_slug(tenant, platform)))
     if as_json:
         print_json([asdict(token) for token in revoked])
         return
@@ -187,25 +187,36 @@ def list_revoked(
         typer.echo(f"{token.token_id}  revoked {token.revoked_at:%Y-%m-%d %H:%M}Z")
 
 
-def _require_one(tenant: str | None, platform: bool) -> None:
-    if (tenant is None) is not platform:
-        raise InvalidInput.of("--tenant", "give either a tenant or --platform")
+def _choose_slug(tenant: str | None, platform: bool) -> str | None:
+    """The tenant of a token, empty for that of KB_TOKEN; None for tokens of platform admins. Raises InvalidInput."""
+    if platform:
+        if tenant is not None:
+            raise InvalidInput.of("--tenant", "give either a tenant or --platform")
+        return None
+    if find_remote() is not None:
+        if tenant is not None:
+            raise InvalidInput.of("--tenant", "must be omitted with KB_URL: KB_TOKEN determines the tenant")
+        return ""
+    slug = tenant or find_tenant()
+    if not slug:
+        raise InvalidInput.of("--tenant", "give a tenant, KB_TENANT or --platform")
+    return slug
 
 
-async def _revoke(settings: Settings, slug: str | None, token_id: str) -> RevokedToken:
-    async with open_tenants(settings) as platform:
+async def _revoke(slug: str | None, token_id: str) -> RevokedToken:
+    async with open_platform_of() as platform:
         if slug is None:
             return await platform.platform_revocations.revoke(token_id, actor=ACTOR)
         tenant = await platform.tenants.find(slug)
         return await platform.revocations.revoke(tenant.id, token_id, actor=ACTOR)
 
 
-async def _list(settings: Settings, slug: str | None) -> list[RevokedToken]:
+async def _list(slug: str | None) -> list[RevokedToken]:
     from app.knowledge.paging import MAX_PAGE
 
     found: list[RevokedToken] = []
     cursor: str | None = None
-    async with open_tenants(settings) as platform:
+    async with open_platform_of() as platform:
         tenant = None if slug is None else await platform.tenants.find(slug)
         while True:
             if tenant is None:

@@ -24,7 +24,8 @@ from tests.cli.conftest import PROGRAM, CommandLine, start_program
         (("search", "x", "-t", "a", "--mode", "psychic"), "hybrid"),
         (("serve", "--port", "70000"), "65535"),
         (("token", "--role", "king"), "reader"),
-        (("related", "not-an-id", "-t", "a"), "ID"),
+        (("erase", "--entry", "not-an-id", "-t", "a"), "'--entry': must be a UUID; see:"),
+        (("search", "x", "--limit", "many", "-t", "a"), "must be an integer; see:"),
         (("reembed", "sideways", "-t", "a"), "status"),
     ],
 )

@@ -45,6 +45,8 @@ def doctor(
     Checks settings, tokens, limits, the parser's protections, disk, database, clock, connections, pooler, pgvector,
     role, migrations, the isolation of tenants, models, indexes and their use, queue, failures and the embedding
     provider. Changes nothing.
+
+    With KB_URL, checks whether that service can be used with KB_TOKEN: its address, state and clock, and the token.
     """
     findings = run_async(diagnose(), doing="looking")
     if as_json:
@@ -100,8 +102,14 @@ async def diagnose() -> list[Finding]:
     from app.cli.doctor import machine, provider
     from app.cli.doctor.finding import Finding, from_error
     from app.cli.doctor.sign_in import check_sign_in
+    from app.cli.target import find_remote
 
     try:
+        remote = find_remote()
+        if remote is not None:
+            from app.cli.doctor.elsewhere import check_elsewhere
+
+            return [finding async for finding in check_elsewhere(remote)]
         settings = read_settings()
     except KnowledgeError as error:
         return [from_error("settings", error)]

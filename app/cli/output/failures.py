@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import typer
@@ -10,6 +11,9 @@ import typer
 from app.errors import InvalidInput, KnowledgeError
 
 log = logging.getLogger("app.cli")
+
+_KINDS = {"integer": "an integer", "number": "a number", "UUID": "a UUID"}
+_NOT_READ = re.compile(rf"Input should be a valid ({'|'.join(_KINDS)})\b.*")
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
@@ -53,8 +57,10 @@ def _judge(error: BaseException) -> tuple[int, str]:
 def _describe_misuse(error: Any) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "knowledge"
-    # typer's message about a choice has a duplicate prefix.
-    return f"{error.format_message().replace('Value error, ', '').rstrip('.')}; see: {command} --help"
+    # typer's message about a choice has a duplicate prefix; others are Pydantic's.
+    message = error.format_message().replace("Value error, ", "").rstrip(".")
+    message = _NOT_READ.sub(lambda found: f"must be {_KINDS[found[1]]}", message)
+    return f"{message}; see: {command} --help"
 
 
 def _tell(error: BaseException, reason: str, status: int, *, as_json: bool) -> None:

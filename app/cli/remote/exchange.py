@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import socket
+import ssl
 from asyncio import sleep
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -99,7 +101,23 @@ class Exchange:
             ) from error
 
     def _unreachable(self, error: httpx.TransportError) -> ServiceUnreachable:
-        return ServiceUnreachable(f"KB_URL: no answer from {self.remote.url} ({type(error).__name__})")
+        return ServiceUnreachable(f"KB_URL: no answer from {self.remote.url} ({explain(error)})")
+
+
+def explain(error: BaseException) -> str:
+    """The reason of a failed connection, as far as the system tells it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"the certificate is not trusted: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLError):
+            return f"no TLS at this port: {(cause.reason or 'failed').replace('_', ' ').lower()}"
+        if isinstance(cause, socket.gaierror):
+            return "the name of the host is not known"
+        if isinstance(cause, ConnectionRefusedError):
+            return "the connection was refused"
+        cause = cause.__cause__ or cause.__context__
+    return "it took too long" if isinstance(error, httpx.TimeoutException) else type(error).__name__
 
 
 @cache

@@ -20,6 +20,7 @@ from app.cli.remote.administration import (
 from app.cli.remote.entries import RemoteEntries, RemoteRelated, RemoteSearches
 from app.cli.remote.exchange import TIMEOUT, Exchange
 from app.cli.remote.files import RemoteAssets, RemoteSourceFiles, RemoteSources
+from app.cli.remote.revocations import RemotePlatformRevocations, RemoteRevocations
 from app.cli.target import Remote
 
 
@@ -40,6 +41,8 @@ class RemoteKnowledge:
     erasures: RemoteErasures
     quarantine: RemoteQuarantine
     reembedding: RemoteReembedding
+    revocations: RemoteRevocations
+    platform_revocations: RemotePlatformRevocations
 
 
 @contextlib.asynccontextmanager
@@ -64,4 +67,6 @@ async def open_remote(remote: Remote) -> AsyncIterator[RemoteKnowledge]:
             erasures=RemoteErasures(exchange),
             quarantine=RemoteQuarantine(exchange),
             reembedding=RemoteReembedding(exchange),
+            revocations=RemoteRevocations(exchange),
+            platform_revocations=RemotePlatformRevocations(exchange),
         )

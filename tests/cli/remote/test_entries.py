@@ -38,6 +38,8 @@ def test_an_entry_is_added_read_changed_explained_and_deleted(anywhere: CommandL
     )
     shown = anywhere.succeed("get", entry_id).out
     assert "title: The crane\n" in shown
+    assert "is verified: yes\n" in shown
+    assert 'metadata: {"year": 2024}\n' in shown
     assert shown.endswith("\nThe crane lifts twelve tons.\n")
     assert anywhere.succeed("get", entry_id, "--text").out == "The crane lifts twelve tons.\n"
 
@@ -53,7 +55,9 @@ def test_an_entry_is_added_read_changed_explained_and_deleted(anywhere: CommandL
     why = anywhere.succeed("why-not", "crane-1", "crane", "--tag", "none", "--json").json
     assert (why["in_results"], [r["stage"] for r in why["reasons"]]) == (False, ["filter"])
     assert anywhere.succeed("why-not", "crane-1", "crane").out.startswith("among the results, rank 1\n")
-    assert anywhere.succeed("related", entry_id, "--json").json["results"] == []
+    for given in (entry_id, "crane-1"):
+        assert anywhere.succeed("related", given, "--json").json["results"] == []
+    assert anywhere("related", "unknown-1").err == "error: there is no entry with this id\n"
 
     assert anywhere("delete", entry_id).err == "error: --yes: is required without a terminal\n"
     gone = anywhere("delete", "crane-1", "unknown-1", "--yes", "--json")

@@ -15,6 +15,7 @@ from app.cli.target import Remote
 from app.errors import EntryNotFound, KnowledgeError, RateLimited, ServiceUnreachable
 from tests.cli.conftest import CommandLine
 from tests.cli.remote.conftest import token_of
+from tests.fixtures.http.callers import make_token
 from tests.fixtures.http.running_service import RunningService
 
 SECRET = "s3cret-token"
@@ -94,6 +95,20 @@ def test_refusals_of_the_service_are_shown_as_they_are(
     monkeypatch.setenv("KB_TOKEN", "no-token")
     refused = remote("list", "--json")
     assert json.loads(refused.err)["error"].startswith("KB_TOKEN: ")
+
+
+def test_a_token_is_revoked_at_the_service(
+    remote: CommandLine, service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert remote.succeed("token", "revoke", "leaked-1", "--json").json["token_id"] == "leaked-1"
+    assert remote.succeed("token", "revoked").out.startswith("leaked-1  revoked 20")
+    assert "must be omitted with KB_URL" in remote("token", "revoked", "--tenant", "demo").err
+    assert "platform_admin" in remote("token", "revoke", "leaked-2", "--platform").err
+    monkeypatch.setenv("KB_TOKEN", make_token(None, Role.PLATFORM_ADMIN))
+    remote.succeed("token", "revoke", "leaked-2", "--platform")
+    assert "leaked-2" in [
+        t["token_id"] for t in remote.succeed("token", "revoked", "--platform", "--json").json
+    ]
 
 
 async def test_a_request_is_sent_again_as_retry_after_says(monkeypatch: pytest.MonkeyPatch) -> None:
