@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import tarfile
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.fixtures.http.running_service import RunningService
 from tests.fixtures.node import NPM, expect_success, install_packages
@@ -17,7 +17,6 @@ from tests.fixtures.node import NPM, expect_success, install_packages
 CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
 
 
-@pytest.mark.slow
 def test_the_typescript_client_works_and_is_packed(
     tmp_path: Path, service: RunningService, token: str
 ) -> None:
@@ -28,11 +27,15 @@ def test_the_typescript_client_works_and_is_packed(
         shutil.copy(CLIENT / name, target)
     document = httpx.get(f"{service.url}/openapi.json", trust_env=False, timeout=60)
     (tmp_path / "openapi.json").write_bytes(document.content)
+    (quick_start,) = re.findall(r"```ts\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
+    for name, place in (("readme.ts", "../src/index.js"), ("readme.mjs", "../dist/index.js")):
+        (tmp_path / "test" / name).write_text(quick_start.replace("knowledge-client", place))
     install_packages(tmp_path)
+    surroundings = {"KB_URL": service.url, "KB_TOKEN": token, "NO_PROXY": "127.0.0.1"}
     for script in ("generate", "build", "test"):
-        expect_success(
-            (*NPM, "run", script), tmp_path, KB_URL=service.url, KB_TOKEN=token, NO_PROXY="127.0.0.1"
-        )
+        expect_success((*NPM, "run", script), tmp_path, **surroundings)
+    shown = expect_success(("node", "test/readme.mjs"), tmp_path, **surroundings).stdout
+    assert "Harbour hours Ships may enter the harbour" in shown
     expect_success((*NPM, "pack"), tmp_path)
     with tarfile.open(next(tmp_path.glob("*.tgz"))) as packed:
         names = {Path(name).relative_to("package").as_posix() for name in packed.getnames()}

@@ -50,7 +50,9 @@ export class Exchange {
     this.#token = token;
     const { attempts = 4, pause = 500, longestPause = 60_000, timeout = 30_000 } = options;
     this.#options = { attempts, pause, longestPause, timeout };
-    this.#fetch = options.fetch ?? fetch;
+    const given = options.fetch ?? fetch;
+    // Browsers refuse a call of their `fetch` as a method of another object.
+    this.#fetch = (input, init) => given(input, init);
   }
 
   /** The answer as JSON; undefined for one without a body. */

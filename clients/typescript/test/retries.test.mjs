@@ -29,6 +29,18 @@ test("a request that was refused as one too many is sent again as Retry-After sa
   assert.deepEqual([sent[0].headers["If-Match"], sent[0].headers.Authorization], ['"3"', "Bearer t"]);
 });
 
+test("fetch is not called as a method, which browsers refuse", async (context) => {
+  const strict = async function () {
+    if (this !== undefined && this !== globalThis) throw new TypeError("Illegal invocation");
+    return new Response("{}");
+  };
+  context.mock.method(globalThis, "fetch", strict);
+  for (const options of [{}, { fetch: strict }]) {
+    const client = new KnowledgeClient({ url: "http://kb.example", token: "t", attempts: 1, ...options });
+    assert.deepEqual(await client.getEntry("a"), {});
+  }
+});
+
 test("a longer wait than allowed is left to the caller", async () => {
   const { client, sent } = scripted([{ status: 429, headers: { "Retry-After": "3600" } }]);
   await assert.rejects(client.getEntry("a"), { status: 429, retryAfter: 3600 });
