@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.http.compression import Compression
+from app.api.http.compression import Compression, accepts_gzip
 from app.api.http.head import serve_as_get
 from app.api.http.request_log import find_tenant_id, log_request
 from app.api.http.response_head import ResponseHead
@@ -104,7 +104,7 @@ class HttpLayer:
     async def _serve(self, scope: Scope, headers: GivenHeaders, receive: Receive, head: ResponseHead) -> None:
         serve: ASGIApp = self._dispatch
         if self._compression.applies_to(scope["path"]):
-            if b"gzip" in headers.get(b"accept-encoding", b""):
+            if accepts_gzip(headers.get(b"accept-encoding", b"").decode("latin-1")):
                 serve = self._compression
             else:
                 head.varies = True

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import orjson
 from fastapi import FastAPI, Request, Response
 
+from app.api.http.compression import accepts_gzip
 from app.concurrency.background import start_background
 
 PATH = "/openapi.json"
@@ -25,8 +26,7 @@ class Document:
 
     def response(self, request: Request) -> Response:
         """The document, or 304 if the caller has it. It is checked at each use, since a release can change it."""
-        accepted = request.headers.get("accept-encoding", "")
-        coded = any(_accepts_gzip(part) for part in accepted.split(","))
+        coded = accepts_gzip(request.headers.get("accept-encoding", ""))
         tag = f'"{self.digest}-gzip"' if coded else f'"{self.digest}"'
         headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
         known = {
@@ -54,8 +54,3 @@ def install_document(app: FastAPI) -> None:
 def _generate(app: FastAPI) -> Document:
     plain = orjson.dumps(app.openapi())
     return Document(plain, gzip.compress(plain, mtime=0), hashlib.blake2b(plain, digest_size=16).hexdigest())
-
-
-def _accepts_gzip(coding: str) -> bool:
-    name, _, weight = coding.replace(" ", "").partition(";")
-    return name.lower() == "gzip" and weight not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
