@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NoReturn
 from uuid import UUID
 
 from app.auth.principal import Principal, Role
-from app.errors import Unauthenticated
+from app.errors import InvalidInput, Unauthenticated
 
 MAX_SUBJECT_CHARACTERS = 255
 """OpenID Connect Core 1.0, section 2, `sub`."""
@@ -144,6 +144,15 @@ def _groups(groups: object, claim: str) -> tuple[str, ...]:
     if not isinstance(named, list) or len(named) > MAX_GROUPS or not all(isinstance(g, str) for g in named):
         raise Unauthenticated(f"the token's {claim} must be a list of at most {MAX_GROUPS} strings")
     return tuple(sorted({g for g in named if is_group_name(g)}))
+
+
+def check_groups(groups: Collection[str], field: str = "groups") -> tuple[str, ...]:
+    """The groups in order, each once. Raises InvalidInput, which names the field, for a name that none can have."""
+    if not all(map(is_group_name, groups)):
+        raise InvalidInput.of(
+            field, f"must each have 1 to {MAX_GROUP_CHARACTERS} printable characters, without outer blanks"
+        )
+    return tuple(sorted(set(groups)))
 
 
 def is_group_name(name: str) -> bool:

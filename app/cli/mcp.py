@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import SecretStr
 
-from app.auth.principal import Role
+from app.auth.claims import check_groups
+from app.auth.principal import Principal, Role
 from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
 from app.cli.options import TenantOption, examples, named_env_file
 from app.cli.output.text import print_json
@@ -45,6 +46,10 @@ def serve(
         Literal["reader", "creator", "tenant_admin"], typer.Option(help="The client's role.")
     ] = "reader",
     subject: Annotated[str, typer.Option(metavar="S", help="The client's name in the audit trail.")] = ACTOR,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option("--group", metavar="NAME", help="A group of the client; may be repeated."),
+    ] = None,
     config: Annotated[
         bool,
         typer.Option("--config", help="Print a client's configuration with absolute paths, and end."),
@@ -54,14 +59,17 @@ def serve(
 
     A running service offers the same tools over HTTP at /mcp.
     """
+    named = check_groups(groups or (), "--group")
     settings = read_settings()
     if config:
-        print_json(_describe_program(settings, tenant, role, subject))
+        print_json(_describe_program(settings, tenant, role, subject, named))
         return
-    run_async(_serve(settings, tenant, Role(role), subject))
+    run_async(_serve(settings, tenant, Role(role), subject, named))
 
 
-def _describe_program(settings: Settings, tenant: str, role: str, subject: str) -> dict[str, Any]:
+def _describe_program(
+    settings: Settings, tenant: str, role: str, subject: str, groups: tuple[str, ...]
+) -> dict[str, Any]:
     """The configuration of a client, which starts the program in another folder and with another environment.
 
     It has the settings of the environment; those of a file stay there, and the program reads it.
@@ -72,6 +80,7 @@ def _describe_program(settings: Settings, tenant: str, role: str, subject: str) 
         arguments = ["--env-file", str(file.absolute()), *arguments]
     if subject != ACTOR:
         arguments += ["--subject", subject]
+    arguments += [part for group in groups for part in ("--group", group)]
     given: dict[str, str] = {"EMBEDDING_PROVIDER": settings.embedding.provider}
     if settings.database.embedded:
         given = {"KB_DATA_DIR": str(settings.database.data_dir.absolute()), **given}
@@ -110,14 +119,15 @@ def _find_program() -> str:
     return str(Path(sys.executable).parent / "knowledge")
 
 
-async def _serve(settings: Settings, slug: str, role: Role, subject: str) -> None:
+async def _serve(settings: Settings, slug: str, role: Role, subject: str, groups: tuple[str, ...]) -> None:
     from app.mcp.links import Links
     from app.mcp.stdio import serve_stdio
 
     links = Links(settings.server.public_url)
     async with open_tenant(settings, slug) as (services, tenant):
+        principal = Principal(subject, tenant.id, frozenset({role}), groups=groups)
         if role is Role.READER or not settings.ingestion.worker:
-            await serve_stdio(services, tenant.id, role, subject, links)
+            await serve_stdio(services, principal, links)
             return
         async with working(services):
-            await serve_stdio(services, tenant.id, role, subject, links)
+            await serve_stdio(services, principal, links)

@@ -7,7 +7,6 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 from typing import Any
-from uuid import UUID
 
 from mcp.server.stdio import stdio_server
 
@@ -23,11 +22,9 @@ MAX_LINE = 32 * 1024 * 1024
 """Maximum size of a message in bytes, as over HTTP."""
 
 
-async def serve_stdio(
-    services: Services, tenant_id: UUID, role: Role, subject: str, links: Links | None = None
-) -> None:
-    """Serve one client, which acts in the tenant with the role, until it closes standard input."""
-    principal = Principal(subject, tenant_id, frozenset({role}))
+async def serve_stdio(services: Services, principal: Principal, links: Links | None = None) -> None:
+    """Serve one client, which acts as the principal in its tenant, until it closes standard input."""
+    tenant_id = principal.require_tenant(Role.READER)
 
     async def find_caller(_context: Context) -> Caller:
         request_id.set(secrets.token_hex(8))

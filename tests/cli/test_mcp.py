@@ -103,10 +103,30 @@ def test_a_signal_ends_the_program_while_it_waits_for_a_message(
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
+def test_a_client_reads_what_its_groups_may_read(
+    tenant: str, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    async def use(*arguments: str) -> list[str]:
+        server = program(environment, tmp_path, "--tenant", tenant, *arguments)
+        async with Client(stdio_client(server)) as client:
+            if "creator" in arguments:
+                await succeed(client, "kb_add", content="The harbour opens at six", readers=["group:crew"])
+            found, _ = await succeed(client, "kb_search", query="harbour")
+        return [hit["content"] for hit in found["results"]]
+
+    crew = ("--group", "crew", "--group", "office")
+    assert asyncio.run(use(*crew, "--role", "creator")) == ["The harbour opens at six"]
+    assert asyncio.run(use(*crew)) == ["The harbour opens at six"]
+    assert asyncio.run(use("--group", "guests")) == []
+
+
 def test_a_startup_error_is_one_line(knowledge: CommandLine, tenant: str) -> None:
     unknown = knowledge("mcp", "--tenant", "unknown-tenant")
     assert (unknown.status, unknown.out) == (1, "")
     assert unknown.err.startswith("error: ")
+    unnamed = knowledge("mcp", "--tenant", tenant, "--group", " ")
+    assert (unnamed.status, unnamed.err.startswith("error: --group: must each have")) == (1, True)
     refused = knowledge("mcp", "--tenant", tenant, "--role", "platform_admin")
     assert refused.status == 2
     assert "platform_admin" in refused.err
@@ -179,10 +199,11 @@ def test_the_printed_configuration_has_absolute_paths(
     monkeypatch.setenv("KB_DATA_DIR", "data")
     monkeypatch.setenv("EMBEDDING_PROVIDER", "mock")
     monkeypatch.chdir(tmp_path)
-    printed = knowledge.succeed("mcp", "--tenant", "acme", "--role", "creator", "--config").json
+    options = ["--tenant", "acme", "--role", "creator", "--group", "crew"]
+    printed = knowledge.succeed("mcp", *options, "--config").json
     program = printed["mcpServers"]["knowledge-acme"]
     assert Path(program["command"]) == PROGRAM
-    assert program["args"] == ["mcp", "--tenant", "acme", "--role", "creator"]
+    assert program["args"] == ["mcp", *options]
     assert program["env"]["KB_DATA_DIR"] == str(tmp_path / "data")
     assert program["env"]["EMBEDDING_PROVIDER"] == "mock"
 

@@ -111,7 +111,7 @@ def explain(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"the certificate is not trusted: {cause.verify_message}"
         if isinstance(cause, ssl.SSLError):
-            return f"no TLS at this port: {(cause.reason or 'failed').replace('_', ' ').lower()}"
+            return f"no TLS at this port: {(getattr(cause, 'reason', None) or 'failed').replace('_', ' ').lower()}"
         if isinstance(cause, socket.gaierror):
             return "the name of the host is not known"
         if isinstance(cause, ConnectionRefusedError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 from pathlib import Path
 
 import httpx
@@ -145,6 +147,30 @@ async def test_a_request_is_sent_again_as_retry_after_says(monkeypatch: pytest.M
         answers[:] = [httpx.Response(200, text="hello")]
         with pytest.raises(KnowledgeError, match="not one that this version"):
             await sender.read(dict[str, int], "GET", "/x")
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "the name of the host is not known"),
+        (ConnectionRefusedError(111, "refused"), "the connection was refused"),
+        (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong"), "no TLS at this port: failed"),
+        (OSError(113, "No route to host"), "ConnectError"),
+    ],
+)
+def test_a_failed_connection_names_its_reason(cause: OSError, reason: str) -> None:
+    error = httpx.ConnectError("failed")
+    error.__cause__ = cause
+    assert exchange.explain(error) == reason
+
+
+def test_an_untrusted_certificate_and_a_timeout_are_named() -> None:
+    untrusted = ssl.SSLCertVerificationError(1, "failed")
+    untrusted.verify_message = "self-signed certificate"
+    error = httpx.ConnectError("failed")
+    error.__cause__ = untrusted
+    assert exchange.explain(error) == "the certificate is not trusted: self-signed certificate"
+    assert exchange.explain(httpx.ConnectTimeout("late")) == "it took too long"
 
 
 async def test_a_delete_whose_answer_was_lost_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
