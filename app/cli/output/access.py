@@ -44,5 +44,5 @@ def print_subject(found: SubjectAccess) -> None:
         remark("there are more: a larger --limit, or --json")
 
 
-def _names(principals: Sequence[str] | None, everybody: str) -> str:
-    return everybody if principals is None else ", ".join(map(flatten, principals))
+def _names(principals: Sequence[str] | None, unlisted: str) -> str:
+    return unlisted if principals is None else ", ".join(map(flatten, principals))

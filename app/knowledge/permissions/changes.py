@@ -40,7 +40,7 @@ class ListChange:
             raise InvalidInput.of(field, "must have set, add or remove")
 
     def apply(self, stored: Principals, field: str) -> Principals:
-        """The list after the change. Raises InvalidInput where it leaves nobody, or cannot be taken from all."""
+        """The list after the change. Raises InvalidInput where it leaves no principal, or cannot be taken from all."""
         if not isinstance(self.set, Unset):
             return self.set
         if stored is None:
