@@ -30,6 +30,15 @@ _IMAGE = (
 
 _MASKED = 900_000
 """The number of an object, which no other has."""
+_BITMAP, _GLYPH = 900_001, 900_002
+_NAMES = " ".join(f"/a{code}" for code in range(128))
+BITMAP_FONT = (
+    "<< /Type /Font /Subtype /Type3 /FontMatrix [.001 0 0 .001 0 0] /FontBBox [0 0 600 600] /FirstChar 0 /LastChar 127 "
+    f"/Widths [{'600 ' * 128}] /Encoding << /Type /Encoding /Differences [0 {_NAMES}] >> "
+    f"/CharProcs << {' '.join(f'/a{code} {_GLYPH} 0 R' for code in range(128))} >> >>"
+).encode()
+"""As TeX's old bitmap fonts: without a name and without a meaning of its characters, all of which have one width."""
+_GLYPH_STREAM = b"<< /Length 48 >>\nstream\n600 0 0 0 600 600 d1 50 0 500 500 re f        \n\nendstream"
 
 
 def write_text(text: str, x: float, y: float, *, size: float = 10, font: str = "F1", before: str = "") -> str:
@@ -53,7 +62,7 @@ def write_rule(x0: float, y0: float, x1: float, y1: float) -> str:
 def write_drawn_pdf(pages: Sequence[str], structure: str = "") -> bytes:
     """A PDF of A4 pages, each with these operators; `/I Do` draws an image of one unit, `/M Do` a transparent one.
 
-    `/G gs` makes what follows half transparent, `/H gs` multiplies it with what is below.
+    The font `T3` is BITMAP_FONT. `/G gs` makes what follows half transparent, `/H gs` multiplies it with what is below.
 
     `structure` is the tree of its tags as in `Document(H1(0.0) P(0.1 1.0))`: types, and contents as page.identifier.
     """
@@ -62,7 +71,7 @@ def write_drawn_pdf(pages: Sequence[str], structure: str = "") -> bytes:
         for name, described in FONTS.items()
     )
     resources = (
-        f"<< /Font << {fonts} >> /XObject << /I 3 0 R /M {_MASKED} 0 R >> "
+        f"<< /Font << {fonts} /T3 {_BITMAP} 0 R >> /XObject << /I 3 0 R /M {_MASKED} 0 R >> "
         "/ExtGState << /G << /ca 0.5 >> /H << /BM /Multiply >> >> >>"
     )
     kids = " ".join(f"{4 + 2 * place} 0 R" for place in range(len(pages)))
@@ -82,7 +91,12 @@ def write_drawn_pdf(pages: Sequence[str], structure: str = "") -> bytes:
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(raw), raw))
     if structure:
         objects.extend(map(str.encode, _write_tree(structure, root, len(pages))))
-    numbered = [*enumerate(objects, start=1), (_MASKED, _IMAGE.replace(b"/Length", b"/SMask 3 0 R /Length"))]
+    numbered = [
+        *enumerate(objects, start=1),
+        (_MASKED, _IMAGE.replace(b"/Length", b"/SMask 3 0 R /Length")),
+        (_BITMAP, BITMAP_FONT),
+        (_GLYPH, _GLYPH_STREAM),
+    ]
     body = b"".join(b"%d 0 obj\n%s\nendobj\n" % item for item in numbered)
     return b"%PDF-1.4\n" + body + b"trailer\n<< /Root 1 0 R >>\n%%EOF\n"
 

@@ -235,6 +235,27 @@ def test_footnote_is_outside_the_sentence_that_goes_on() -> None:
     assert "1 A place for one boat, as the harbour's rules name it.\n\n" in document.text
 
 
+def test_turned_text_of_a_drawing_is_outside_the_sentence_that_goes_on() -> None:
+    label = "BT /F1 10 Tf 0 1 -1 0 40 300 Tm (Depth in metres) Tj ET\n"
+    document = read(write_lines(PROSE[:-1], 60, 780) + label, write_lines([PROSE[-1], *PROSE], 60, 780))
+    assert "list of all keys and of the people that carry them home." in document.text
+    assert document.text.startswith("Depth in metres\n\n")
+
+
+def test_word_divided_by_a_gap_is_one_word() -> None:
+    lines = write_lines(["The harbour office sends a list of all its free ber-"], 60, 780)
+    document = read(lines + write_lines(["ths to the guests of the other harbours."], 60, 740))
+    assert "all its free berths to the guests" in document.text
+
+
+def test_address_in_a_font_for_code_does_not_make_its_paragraph_code() -> None:
+    address = "https://harbour.example/berths/list"
+    drawn = write_lines(PROSE[:2], 60, 780)
+    drawn += write_text("see ", 60, 756) + write_text(address, 80, 756, font="F3")
+    document = read(drawn + write_lines(PROSE[2:], 60, 744))
+    assert f"when the last boat see {address} has left." in document.text
+
+
 def test_table_of_contents_has_no_headings() -> None:
     lines = [f"{number} Chapter of keys {'. ' * 30}{number * 7}" for number in range(1, 9)]
     document = read(

@@ -93,3 +93,37 @@ def test_tables_that_only_follow_each_other_stay_two() -> None:
         for column, cell in enumerate(cells)
     )
     assert len(read(draw([HEADER, *ROWS[:3]], 640), other_columns).tables) == 2
+
+
+def test_cells_of_many_lines_between_rules_are_cells() -> None:
+    cells = [
+        (60, 0, "Harbour"), (180, 0, "What it offers"),
+        (60, 2, "Kappeln"), (180, 2, "Water and light at every berth,"), (180, 3, "a crane for boats of ten tons,"),
+        (180, 4, "and a shop for sails."),
+        (60, 6, "Arnis"), (180, 6, "One pontoon, a slipway, and"), (180, 7, "the smallest town of all."),
+    ]  # fmt: skip
+    drawn = "".join(write_text(text, x, 500 - 12 * line) for x, line, text in cells)
+    rules = "".join(write_rule(55, y, 400, y) for y in (512, 488, 405))
+    document = read(write_lines(PROSE, 50, 800) + drawn + rules)
+    assert list_rows(document) == [
+        [
+            "| Harbour | What it offers |",
+            "| --- | --- |",
+            "| Kappeln | Water and light at every berth, a crane for boats of ten tons, and a shop for sails. |",
+            "| Arnis | One pontoon, a slipway, and the smallest town of all. |",
+        ]
+    ]
+
+
+def test_parts_of_a_formula_with_its_number_are_not_a_table() -> None:
+    parts = [
+        (140, 0, "A"),
+        (230, 0, "B"),
+        (60, 1, "r ="),
+        (400, 1, "(46)"),
+        (140, 2, "C"),
+        (230, 2, "D"),
+        (320, 2, "E"),
+    ]
+    drawn = "".join(write_text(text, x, 500 - 13 * line) for x, line, text in parts)
+    assert list_rows(read(write_lines(PROSE, 50, 800) + drawn)) == []

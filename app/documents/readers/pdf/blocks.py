@@ -18,7 +18,7 @@ from app.documents.readers.pdf.structure.tags import find_tag
 from app.documents.readers.pdf.tables import find_aligned_tables, has_leader
 from app.documents.readers.pdf.words import Tag
 
-Kind = Literal["paragraph", "item", "code", "table", "heading", "footnote"]
+Kind = Literal["paragraph", "item", "code", "table", "heading", "footnote", "turned"]
 
 _BULLET = re.compile(r"[•‣◦▪■●○∙·▶►▸➢➤\uf0b7\uf0a7\uf076]\s*|[–—*-]\s+")
 _ITEM = re.compile(
@@ -134,7 +134,8 @@ def _read_line(row: Sequence[Piece]) -> _Line:
         piece.y,
         piece.size,
         piece.bold,
-        piece.fixed,
+        # Prose can consist of an address for the most part; a number can precede a line of code.
+        piece.fixed and (word.style.fixed or word.text.isdigit()),
         word.x1 - word.x0,
         _ITEM.match(text) is not None,
         find_tag(piece.words),

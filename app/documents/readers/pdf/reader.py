@@ -117,7 +117,7 @@ def _build_page(page: _Page, pieces: Sequence[Piece], body: float, outline: Page
     if page.plain:
         return [Block("paragraph", page.plain, (body, False), 0)]
     blocks = _order_blocks([*pieces, *page.tables], body, outline, page.low + page.height / 2)
-    blocks.extend(Block("paragraph", text, (body, False), 0) for text in page.turned)
+    blocks.extend(Block("turned", text, (body, False), 0) for text in page.turned)
     return blocks
 
 

@@ -21,6 +21,8 @@ _MARKER = re.compile(r"[•‣◦▪■●○–—*·-]|\(?[0-9a-zA-Z]{1,3}[.)]
 _LINE_GAP = 3.0
 _TIGHT = 1.35
 _MOST_WORDS = 9
+_FILLED = 0.5
+"""Of the cells of a table without rules."""
 
 
 def take_ruled_tables(words: Sequence[Word], drawings: Drawings) -> tuple[list[Table], list[Word]]:
@@ -218,12 +220,20 @@ def _merge(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]
     return merged
 
 
+def _is_wrapped(piece: Piece, columns: Sequence[tuple[float, float]]) -> bool:
+    """Whether a piece is within a column other than the first, as a further line of a cell is."""
+    return any(x0 - 1 <= piece.x0 and piece.x1 <= x1 + _NEAR for x0, x1 in columns[1:])
+
+
 def _align(rows: Sequence[list[Piece]], least: int, header_rule: float | None) -> Table | None:
     """A table of rows whose pieces form columns; None if they do not look like cells."""
     several = [row for row in rows if len(row) > 1]
-    if len(several) < least or len(several) < 0.5 * len(rows):
-        return None
     columns = _merge((piece.x0, piece.x1) for row in (several if header_rule else rows) for piece in row)
+    single = [row[0] for row in rows if len(row) == 1]
+    # Between rules, the lines of a long cell stand alone.
+    wrapped = header_rule is not None and all(_is_wrapped(piece, columns) for piece in single)
+    if len(several) < least or (len(single) > len(several) and not wrapped):
+        return None
     if len(columns) < 2 or all(_is_marker(row[0]) for row in several):
         return None
     pieces = [piece for row in several for piece in row]
@@ -250,7 +260,9 @@ def _align(rows: Sequence[list[Piece]], least: int, header_rule: float | None) -
         else:
             cells.append(found)
     texts = [[_flatten(cell) for cell in row] for row in cells]
-    if len(texts) < 2 or sum(1 for row in texts for cell in row if HIDDEN_MARKS.sub("", cell)) < 4:
+    filled = sum(1 for row in texts for cell in row if HIDDEN_MARKS.sub("", cell))
+    # Parts of a formula leave most places empty.
+    if len(texts) < 2 or filled < max(4, 0 if header_rule else _FILLED * len(texts) * len(columns)):
         return None
     top, bottom = rows[0][0].y + rows[0][0].size, rows[-1][0].y
     titled = all(piece.bold for piece in rows[0])

@@ -20,6 +20,7 @@ _SENTENCE = 30
 """Least length of a text that goes on; a shorter one is a label."""
 _LEAST_HIDDEN = 3
 """Letters and digits of a block; fewer are dots and symbols of drawings, which hide nothing."""
+_ASIDES = ("footnote", "turned")
 _FIRST_WORD = re.compile(r"\S+")
 
 
@@ -40,7 +41,7 @@ class PdfText:
         self, number: int, blocks: list[Block], items: Sequence[OutlineItem], recognised: bool
     ) -> None:
         """Add a page, which may be blank; `items` are the titles that the outline names for it."""
-        blocks = _join_columns(_move_footnotes(blocks))
+        blocks = _join_columns(_move_asides(blocks))
         gap = "\n\n"
         if self._waiting is not None:
             before = self._waiting[1]
@@ -174,12 +175,12 @@ def _find_gap(before: Block, block: Block) -> str:
     return "\n" if before.kind == block.kind == "item" else "\n\n"
 
 
-def _move_footnotes(blocks: list[Block]) -> list[Block]:
-    """Footnotes follow the text of the page, but stand before a sentence that goes on on the next page."""
-    notes = [block for block in blocks if block.kind == "footnote"]
+def _move_asides(blocks: list[Block]) -> list[Block]:
+    """Footnotes and turned text follow the text of the page, but stand before a sentence that goes on on the next."""
+    notes = [block for block in blocks if block.kind in _ASIDES]
     if not notes:
         return blocks
-    rest = [block for block in blocks if block.kind != "footnote"]
+    rest = [block for block in blocks if block.kind not in _ASIDES]
     if rest and rest[-1].kind == "paragraph" and not ends_sentence(rest[-1].text):
         return [*rest[:-1], *notes, rest[-1]]
     return [*rest, *notes]
@@ -208,8 +209,9 @@ def _continue_table(before: Block, block: Block) -> bool:
 def _join_columns(blocks: Sequence[Block]) -> list[Block]:
     joined: list[Block] = []
     for block in blocks:
-        # In one column, the next block is below.
-        if joined and block.y >= joined[-1].y and _goes_on(joined[-1], block):
+        # In one column, the next block is below, and a gap ends a sentence unless it divides a word.
+        above = joined and (block.y >= joined[-1].y or joined[-1].text.endswith("-"))
+        if above and _goes_on(joined[-1], block):
             joined[-1].text = join_lines([joined[-1].text, block.text])
         else:
             joined.append(block)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import NamedTuple
 
 from app.documents.parsed import HiddenReason
 from app.documents.readers.pdf import pdfium
+from app.documents.readers.pdf.controls import read_controls
+from app.documents.readers.pdf.fonts import Font, describe_font, find_fixed
 from app.documents.readers.text import clean_text
 
 # PDFium writes the hyphen at the end of a line as U+0002 or U+FFFE and continues with the next line.
@@ -19,9 +21,6 @@ _LIGATURES = str.maketrans(
     {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"}
     | {0x02: "-", 0xFFFE: "-"}
 )
-_BOLD = re.compile(r"bold|black|heavy|demi|semib|-bd|^(?:[A-Z]{6}\+)?(?:cmbx|sfbx|cmssbx|cmb\d)", re.I)
-_FIXED = re.compile(r"mono|courier|consol|menlo|typewriter|^(?:[A-Z]{6}\+)?(?:cmtt|sftt|cmsltt|ectt)", re.I)
-_FIXED_FLAG = 1
 _RAISED = 0.85
 _SPACE = 0.15
 """Of the font size: a wider gap within a word is a space, of which 0.25 is usual."""
@@ -92,6 +91,7 @@ def read_words(text_page: int) -> list[Word]:
     count = max(0, pdfium.count_characters(text_page))
     text = "".join(map(chr, map(_valid, map(pdfium.get_unicode, repeat(text_page, count), range(count)))))
     handles = list(map(pdfium.get_text_object, repeat(text_page, count), range(count)))
+    text = read_controls(text, handles)
     styles = _Styles(text_page)
     spans = [
         span
@@ -113,7 +113,7 @@ def read_words(text_page: int) -> list[Word]:
     words = []
     for place, (start, end, glued) in enumerate(spans):
         shown = text[start:end]
-        if not shown.isascii() or "\x02" in shown:
+        if not shown.isascii() or not shown.isprintable():
             shown = clean_text(shown.translate(_LIGATURES))
             if not shown or shown.isspace():
                 continue
@@ -128,6 +128,7 @@ def read_words(text_page: int) -> list[Word]:
                 first[at : at + 4], last[at : at + 4], origin[2 * place : 2 * place + 2], style
             )
         words.append(Word(shown, min(x0, x1), max(x0, x1), y, style, handle, glued))
+    styles.measure_fonts(words)
     _join_raised(words)
     return words
 
@@ -159,7 +160,7 @@ class _Styles:
     def __init__(self, text_page: int) -> None:
         self._page = text_page
         self._by_handle: dict[int, Style] = {}
-        self._fonts: dict[int, tuple[bool, bool]] = {}
+        self._fonts: dict[int, Font] = {}
         self._same: dict[Style, Style] = {}
         self._matrix = pdfium.floats(6)
         self._colour = pdfium.integers(4)
@@ -183,25 +184,33 @@ class _Styles:
                 turns = 2
         if not handle:
             return Style(round(size, 1), False, False, (0, 0, 0, 255), 0, turns)
-        font = pdfium.get_font(handle)
-        if font not in self._fonts:
-            self._fonts[font] = _describe(font)
-        bold, fixed = self._fonts[font]
+        font = self._find_font(handle)
         colour = None
         if pdfium.get_fill_colour(handle, *self._colour.at):
             red, green, blue, alpha = self._colour.values
             colour = (red, green, blue, alpha)
-        return Style(round(size, 1), bold, fixed, colour, pdfium.get_render_mode(handle), turns)
+        mode = pdfium.get_render_mode(handle)
+        return Style(round(size, 1), font.bold, font.fixed, colour, mode, turns)
 
+    def measure_fonts(self, words: Sequence[Word]) -> None:
+        """Find by the widths of their words which fonts without a name have characters of the same width."""
+        if all(font.named for font in self._fonts.values()):
+            return
+        measured: dict[int, list[Word]] = {}
+        for word in words:
+            if word.handle and not self._find_font(word.handle).named:
+                measured.setdefault(pdfium.get_font(word.handle) or 0, []).append(word)
+        for drawn in measured.values():
+            if find_fixed([(word.text, word.x1 - word.x0, word.style.size) for word in drawn]):
+                for word in drawn:
+                    style = replace(word.style, fixed=True)
+                    word.style = self._same.setdefault(style, style)
 
-def _describe(font: int | None) -> tuple[bool, bool]:
-    """Whether a font is bold, and whether its characters have the same width."""
-    if not font:
-        return False, False
-    name = pdfium.read_name(font)
-    # Not by its weight, which PDFium derives from the width of stems: that of Times-Roman can be 695.
-    bold = _BOLD.search(name) is not None
-    return bold, bool(pdfium.get_font_flags(font) & _FIXED_FLAG) or _FIXED.search(name) is not None
+    def _find_font(self, handle: int) -> Font:
+        font = pdfium.get_font(handle) or 0
+        if font not in self._fonts:
+            self._fonts[font] = describe_font(font)
+        return self._fonts[font]
 
 
 def _valid(code: int) -> int:
