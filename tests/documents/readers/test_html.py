@@ -92,6 +92,9 @@ BODY = "<p>" + "The harbour opens at six, and the boats leave with the tide. " *
         "<div class='side-bar'><a href=x>one</a><a href=y>two</a></div>",
         "<div class='navfooter'><a href=x>next</a></div>",
         "<a class=headerlink href=#x>link</a>",
+        "<div class=navheader><table><tr><th>5.1. The harbours of the coast<tr><td><a href=p><img alt=Prev></a></table>"
+        "</div>",
+        "<ul class='docnav top'><li><a href=p>Prev</a><li>The handbook of all harbours<li><a href=n>Next</a></ul>",
     ],
 )
 def test_html_menus_banners_and_notices_are_left_out(furniture: str) -> None:
@@ -106,6 +109,8 @@ def test_html_menus_banners_and_notices_are_left_out(furniture: str) -> None:
         "<div class='cookies'><p>" + "Take flour, sugar and butter for the cookies. " * 30 + "</p></div>",
         "<header><h1>The harbour</h1></header>",
         "<div class='navigation'><h1>The harbour</h1><a href=x>map</a></div>",
+        "<div class='navheader'><h1>The harbour</h1><a href=x>map</a></div>",
+        "<div class='navheader'><p>Take flour, there are no links here.</p></div>",
     ],
 )
 def test_html_content_with_the_name_of_a_menu_is_kept(content: str) -> None:
@@ -196,6 +201,21 @@ def test_html_marks_of_the_reader_in_a_page_are_removed() -> None:
 def test_html_layout_table_keeps_its_blocks() -> None:
     data = b"<html><table><tr><td><h1>Top</h1><p>one</p><p>two</p></td><td>side</td></tr></table>"
     assert parse(data, LIMITS).text == "Top\n\none\n\ntwo\n\nside"
+
+
+def test_html_table_that_sets_a_notice_is_read_as_text() -> None:
+    table = (
+        "<table border=0><tr><td rowspan=2><img alt='[Note]'><th>Note<tr><td><p>Mind the tide.</p></table>"
+    )
+    text = parse(f"<html><div class=note>{table}</div>{BODY}".encode(), LIMITS).text
+    assert text.startswith("[Note]\n\nNote\n\nMind the tide.\n\nThe harbour")
+
+
+def test_html_mark_that_leads_to_its_heading_is_left_out() -> None:
+    document = parse(
+        b"<html><h2>Tides<span><a class=mark href=#x>#</a></span></h2><h2><a href=#y>Two</a></h2>", LIMITS
+    )
+    assert [heading.title for heading in document.headings] == ["Tides", "Two"]
 
 
 def test_html_of_navigation_only_is_still_read() -> None:

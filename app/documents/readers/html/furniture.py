@@ -15,12 +15,14 @@ _UNSEEN = (
 UNSEEN = frozenset(_UNSEEN.split())
 """Elements whose text is not part of the page's text."""
 
-_Kind = Literal["menu", "notice", "anchor", ""]
+_Kind = Literal["menu", "paging", "notice", "anchor", ""]
 _MENU = re.compile(
     r"(?<![a-z])(?:(?:top|bottom|sub|site|main|global|page|left|right|side)[-_]?)?(?:nav|menu)(?:igation|bar|head(?:er)?|"
     r"foot(?:er)?|[-_]?panel)?(?![a-z])|(?<![a-z])(?:breadcrumbs?|side-?bar|sphinxsidebar|toc|table-of-contents|"
     r"pager|pagination|related|footer|site-header|masthead|tags|languages?)(?![a-z])"
 )
+# The lines of a book around each of its pages, with its title and that of the chapter: few of them are links.
+_PAGING = re.compile(r"(?<![a-z])(?:nav-?(?:header|footer)|doc-?nav)(?![a-z])")
 _NOTICE = re.compile(
     r"(?<![a-z])(?:cookies?|cookie-?(?:banner|notice|consent|bar|law)|consent|gdpr|newsletter|popup|advert(?:isement)?|"
     r"ads?|social|share|sharing)(?![a-z])"
@@ -39,6 +41,7 @@ _KEPT = frozenset(
 _LINKS = 0.5
 _NOTICE_LENGTH = 1_000
 _ANCHOR_LENGTH = 40
+_PAGING_LENGTH = 500
 _HEADS = frozenset({"h1", "main"})
 # Elements that are measured in one page, some several times. In a page that needs more, the others are content.
 _BUDGET = 400_000
@@ -102,6 +105,8 @@ class Furniture:
             return False
         if kind == "anchor":
             return found.text <= _ANCHOR_LENGTH or "lineno" in str(element.get("class"))
+        if kind == "paging":
+            return not found.heads and found.links > 0 and found.text <= _PAGING_LENGTH
         return not found.heads and (found.is_menu() if kind == "menu" else found.text <= _NOTICE_LENGTH)
 
     def _measure(self, element: Any) -> _Measured | None:
@@ -115,7 +120,8 @@ class Furniture:
                     return None
                 within_links += part.tag == "a"
                 heads = heads or part.tag in _HEADS
-                length = len((part.text or "").strip())
+                shown = part.get("alt") if part.tag == "img" else part.text
+                length = len((shown or "").strip())
             else:
                 within_links -= part.tag == "a"
                 length = len((part.tail or "").strip()) if part is not element else 0
@@ -127,6 +133,13 @@ class Furniture:
 def is_main(element: Any) -> bool:
     """Whether the page marks this element as its main content."""
     return bool(element.tag == "main" or element.get("role") == "main")
+
+
+def points_to_heading(element: Any) -> bool:
+    """Whether a link in a heading is only a mark, as `#` or `¶`, that leads to the heading itself."""
+    if element.tag != "a" or not (element.get("href") or "").startswith("#"):
+        return False
+    return not any(map(str.isalnum, "".join(element.itertext())))
 
 
 def is_content(element: Any) -> bool:
@@ -143,4 +156,6 @@ def _classify(names: str | None, identity: str | None) -> _Kind:
         return "anchor"
     if _NOTICE.search(name):
         return "notice"
+    if _PAGING.search(name):
+        return "paging"
     return "menu" if _MENU.search(name) else ""

@@ -9,7 +9,7 @@ from lxml import etree
 
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
-from app.documents.readers.html.furniture import UNSEEN, Furniture, is_content
+from app.documents.readers.html.furniture import UNSEEN, Furniture, is_content, points_to_heading
 from app.documents.readers.html.styles import StyleSheets
 from app.documents.readers.html.tables import read_rows
 from app.documents.readers.html.visibility import find_reason
@@ -28,6 +28,7 @@ _BLOCKS = frozenset(_BLOCK_TAGS.split())
 _LISTS = frozenset({"ul", "ol", "menu"})
 # Tables with one of these are layout: their cells are read one after the other.
 _LAYOUT = (*_HEADINGS, "pre", "form", "article", "section", "p")
+_NOTICES = frozenset({"note", "tip", "hint", "warning", "caution", "important", "danger", "admonition"})
 _MAX_PARAGRAPHS = 2
 _MAX_NESTING = 8
 _FENCES = re.compile("`{3,}")
@@ -81,6 +82,8 @@ class PageReader:
 
     def _is_skipped(self, element: Any) -> bool:
         if element.tag in UNSEEN:
+            return True
+        if self._heading is not None and points_to_heading(element):
             return True
         return self._furniture is not None and self._furniture.surrounds(element, within=self._contents > 0)
 
@@ -235,6 +238,8 @@ def _find_layout_tables(root: Any) -> set[Any]:
             if open_tables:
                 layout.add(open_tables[-1])
             open_tables.append(element)
+            if _is_notice(element):
+                layout.add(element)
         elif event == "end" or not open_tables:
             continue
         elif element.tag == "td":
@@ -246,6 +251,13 @@ def _find_layout_tables(root: Any) -> set[Any]:
         else:
             layout.add(open_tables[-1])
     return layout
+
+
+def _is_notice(table: Any) -> bool:
+    """Whether a table sets a notice with its picture, as DocBook does."""
+    around = table.getparent()
+    names = around.get("class", "") if around is not None else ""
+    return not _NOTICES.isdisjoint(names.lower().split()) and table.get("border", "0") == "0"
 
 
 def _first_number(element: Any) -> int:
