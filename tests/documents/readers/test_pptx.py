@@ -111,6 +111,20 @@ def test_pptx_levels_and_bullets_are_kept_and_hidden_slides_are_read() -> None:
     assert parse(data.replace(b"<p:sld ", b'<p:sld show="0" '), LIMITS).text == "- one\n  - two\nthree"
 
 
+def test_pptx_numbered_paragraphs_have_their_numbers() -> None:
+    def write(text: str, numbered: str = "", level: int = 0) -> str:
+        properties = f'<a:pPr lvl="{level}">{numbered}</a:pPr>'
+        return f"<a:p>{properties}<a:r><a:t>{text}</a:t></a:r></a:p>"
+
+    plain, letters = '<a:buAutoNum type="arabicPeriod"/>', '<a:buAutoNum type="alphaUcParenR"/>'
+    lines = [
+        *(write("ropes", plain), write("bow", letters, 1), write("stern", letters, 1), write("sails", plain)),
+        *(write("a harbour"), write("keys", '<a:buAutoNum type="romanLcParenBoth" startAt="4"/>')),
+    ]
+    data = write_raw_pptx([f"<p:sp><p:txBody>{''.join(lines)}</p:txBody></p:sp>"])
+    assert parse(data, LIMITS).text == "1. ropes\n  A) bow\n  B) stern\n2. sails\na harbour\n(iv) keys"
+
+
 def test_pptx_merged_cells_and_pictures_have_their_texts() -> None:
     def cell(text: str, merged: str = "") -> str:
         return f"<a:tc{merged}><a:txBody><a:p><a:r><a:t>{text}</a:t></a:r></a:p></a:txBody></a:tc>"

@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.documents.readers.office.counting import write_number
 from app.documents.readers.office.docx.styles import read_value
 from app.documents.readers.office.ooxml import find_children
 
 _PLACE = re.compile(r"%([1-9])")
 _MAX_PATTERN = 50
-_ROMAN = (
-    (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),
-    (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ class Numbering:
             shown = levels.get(place)
             if shown is None:
                 return ""
-            return _format(
+            return write_number(
                 numbers.setdefault(place, shown.start), "decimal" if shown.kind == "bullet" else shown.kind
             )
 
@@ -116,21 +113,3 @@ def _read_starts(item: Any) -> Iterator[tuple[int, int]]:
 def _read_start(level: Any, name: str) -> int:
     start = next((read_value(part) for part in find_children(level, name)), "1")
     return int(start) if start.isdecimal() and len(start) < 7 else 1
-
-
-def _format(number: int, kind: str) -> str:
-    if kind in {"lowerLetter", "upperLetter"} and number > 0:
-        text = chr(ord("a") + (number - 1) % 26) * min(1 + (number - 1) // 26, 5)
-    elif kind in {"lowerRoman", "upperRoman"} and 0 < number < 4000:
-        text = _write_roman(number)
-    else:
-        return f"{number:02}" if kind == "decimalZero" else str(number)
-    return text.upper() if kind.startswith("upper") else text
-
-
-def _write_roman(number: int) -> str:
-    parts = []
-    for value, sign in _ROMAN:
-        parts.append(sign * (number // value))
-        number %= value
-    return "".join(parts)

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.documents.readers.marks import CLOSE, OPEN, remove_marks
 from app.documents.readers.office.ooxml import find_children, local_name
+from app.documents.readers.office.pptx.bullets import Bullets
 from app.documents.readers.text import collapse_spaces
 
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -16,7 +17,6 @@ _TITLES = frozenset({"title", "ctrTitle"})
 _ROW = 40
 # Hundredths of a point.
 _TINY = 100
-_MAX_LEVEL = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ def _sort_rows(placed: list[tuple[_Place, list[Shape]]], height: int) -> list[tu
 
 
 def read_paragraphs(element: Any) -> Iterator[str]:
-    """The paragraphs of a drawing, each on a line with its bullet and its level."""
+    """The paragraphs of a drawing, each on a line with its bullet or number and its level."""
+    bullets = Bullets()
     for paragraph in element.iter(f"{_DRAWING}p"):
         pieces = []
         for item in paragraph.iter():
@@ -80,7 +81,7 @@ def read_paragraphs(element: Any) -> Iterator[str]:
             elif name == "br":
                 pieces.append("\n")
         text = "".join(pieces)
-        yield f"{_find_bullet(paragraph)}{text}" if text.strip() else text
+        yield f"{bullets.mark(paragraph)}{text}" if text.strip() else text
 
 
 def _read_element(element: Any) -> Iterator[Shape]:
@@ -146,17 +147,6 @@ def _find_place(element: Any) -> _Place | None:
             except ValueError:
                 return None
     return None
-
-
-def _find_bullet(paragraph: Any) -> str:
-    properties = next(find_children(paragraph, "pPr"), None)
-    if properties is None:
-        return ""
-    level = properties.get("lvl", "0")
-    depth = min(int(level), _MAX_LEVEL) if level.isdecimal() and len(level) < 3 else 0
-    kinds = {local_name(item) for item in properties}
-    listed = depth > 0 or not kinds.isdisjoint({"buChar", "buAutoNum", "buBlip"})
-    return "  " * depth + "- " if listed and "buNone" not in kinds else ""
 
 
 def _is_fallback(element: Any) -> bool:
