@@ -117,7 +117,8 @@ def sync(
 
     New files are added, changed files are replaced, files that no longer exist are removed, and moved files keep
     their ids. If the origin cannot be listed completely, nothing is changed. A run that would remove more
-    than a fifth of the assets stops and asks for --confirm-deletions. After Ctrl-C, the same command resumes.
+    than a fifth of the assets stops and asks for --confirm-deletions; so does one whose new files would be refused
+    in the place of as many. After Ctrl-C, the same command resumes.
 
     Hidden files, links and submodules are left out; .gitignore is not read for folders. A git repository is read at
     its commit, with the program git. Other URLs, such as s3:// and https://, need the extra 'sources'.

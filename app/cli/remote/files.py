@@ -89,9 +89,10 @@ class RemoteAssets:
 
 @dataclass(frozen=True, slots=True)
 class RemoteSources:
-    """Sources."""
+    """Sources; `max_deletions` is the default share, since the service does not tell its own."""
 
     exchange: Exchange
+    max_deletions: float = 0.2
 
     async def accept(self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = "") -> Accepted:
         """Send a manifest. Raises KnowledgeError."""

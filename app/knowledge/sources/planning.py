@@ -11,6 +11,7 @@ from app.db.queries.knowledge.source_items import ItemChange, NewItem, StoredIte
 from app.knowledge.sources.manifest import ManifestItem
 
 TOO_LARGE = "the file is larger than the limit"
+EMPTY = "the file is empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +47,29 @@ def plan_manifest(
 ) -> Plan:
     """Compare the stored items with those of a manifest.
 
-    An item has moved if its external id is no longer listed, and a new external id has the digest of its bytes. Files
-    above `max_bytes` are refused, and lose their assets. With `retry`, files that were refused or could not be ingested
-    are needed again.
+    An item has moved if its external id is no longer listed, and another one, which has no asset, has the digest of its
+    bytes. Files above `max_bytes`, and those with an asset that have become empty, are refused and lose it. With
+    `retry`, files that were refused or could not be ingested are needed again.
     """
     listed = {item.external_id: item for item in wanted}
     known = {item.external_id: item for item in stored}
-    large = {i.external_id for i in wanted if i.size is not None and i.size > max_bytes}
-    moves = _find_moves(stored, wanted, listed, known, large)
+    unfit = {
+        item.external_id: reason
+        for item in wanted
+        if (reason := _find_refusal(item, known.get(item.external_id), max_bytes)) is not None
+    }
+    moves = _find_moves(stored, wanted, listed, known, unfit)
     removed_assets: list[UUID] = []
     removed_items: list[str] = []
     changes: list[ItemChange] = []
     renamed: list[tuple[UUID, str, str]] = []
+    arrived = {item.external_id for item in moves.values()}
     for old in stored:
+        if old.external_id in arrived:
+            removed_items.append(old.external_id)
+            continue
         new = moves.get(old.external_id) or listed.get(old.external_id)
-        if new is None or new.external_id in large:
+        if new is None or new.external_id in unfit:
             if old.asset_id is not None:
                 removed_assets.append(old.asset_id)
             else:
@@ -72,12 +81,10 @@ def plan_manifest(
             changes.append(ItemChange(old.external_id, new.external_id, new.digest, new.name, again))
         if old.asset_id is not None and (old.external_id, old.name) != (new.external_id, new.name):
             renamed.append((old.asset_id, new.external_id, new.name))
-    arrived = {item.external_id for item in moves.values()}
-    problem = f"{TOO_LARGE} of {max_bytes} bytes"
     additions = [
-        NewItem(i.external_id, i.digest, i.name, problem if i.external_id in large else None)
+        NewItem(i.external_id, i.digest, i.name, unfit.get(i.external_id))
         for i in wanted
-        if i.external_id not in arrived and (i.external_id not in known or i.external_id in large)
+        if i.external_id not in arrived and (i.external_id not in known or i.external_id in unfit)
     ]
     assets = sum(item.asset_id is not None for item in stored)
     return Plan(removed_assets, removed_items, changes, len(moves), renamed, additions, assets)
@@ -88,7 +95,7 @@ def _find_moves(
     wanted: Sequence[ManifestItem],
     listed: Mapping[str, ManifestItem],
     known: Mapping[str, StoredItem],
-    large: set[str],
+    unfit: Mapping[str, str],
 ) -> dict[str, ManifestItem]:
     """The new places of items that are no longer listed, by their old external ids.
 
@@ -97,7 +104,8 @@ def _find_moves(
     free = [
         item
         for item in sorted(wanted, key=lambda i: i.external_id, reverse=True)
-        if item.external_id not in known and item.external_id not in large
+        if item.external_id not in unfit
+        and ((old := known.get(item.external_id)) is None or old.asset_id is None)
     ]
     gone = [item for item in stored if item.external_id not in listed and item.asset_id is not None]
     moves: dict[str, ManifestItem] = {}
@@ -112,6 +120,13 @@ def _find_moves(
                 moves[old.external_id] = found.pop()
                 taken.add(moves[old.external_id].external_id)
     return moves
+
+
+def _find_refusal(new: ManifestItem, old: StoredItem | None, max_bytes: int) -> str | None:
+    """Why a file is refused by its size; None if it is not, or its size is unknown."""
+    if new.size is not None and new.size > max_bytes:
+        return f"{TOO_LARGE} of {max_bytes} bytes"
+    return EMPTY if new.size == 0 and old is not None and old.asset_id is not None else None
 
 
 def _fits_now(old: StoredItem, new: ManifestItem) -> bool:

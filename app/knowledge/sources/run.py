@@ -26,12 +26,14 @@ from app.errors import (
     UnsupportedMediaType,
 )
 from app.knowledge.entries.drafts import UNSET, Unset
-from app.knowledge.ingestion.assets import Upload
+from app.knowledge.ingestion.uploads import Upload, check_upload
 from app.knowledge.paging import MAX_PAGE, Page
 from app.knowledge.sources.acceptance import Accepted, ItemState, Manifest
 from app.knowledge.sources.access import Given
 from app.knowledge.sources.manifest import ManifestItem, name_of
 from app.origins.origin import OpenOrigin, Origin, OriginFile, OriginUnavailable
+
+KEPT = "Its asset stays as it was, since the run would delete too many: `knowledge sync --confirm-deletions`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class RunOptions:
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What a run has done; `failed` are files that could not be uploaded, each with its path and the reason."""
+    """What a run has done; `failed` are files that were not uploaded, each with its path and the reason."""
 
     accepted: Accepted
     skipped: Sequence[tuple[str, str]]
@@ -70,7 +72,10 @@ class RunOutcome:
 
 
 class Sources(Protocol):
-    """What a run asks of the sources of a tenant."""
+    """What a run asks of the sources of a tenant; `max_deletions` is the share of assets that it may delete."""
+
+    @property
+    def max_deletions(self) -> float: ...
 
     async def accept(
         self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = ...
@@ -116,6 +121,9 @@ class SourceRun:
     ) -> RunOutcome:
         """Make the source have what its origin has, except for the ingestion of `waiting`.
 
+        If too many assets would be deleted, those whose files can no longer be read are kept, and the source does not
+        agree.
+
         Raises OriginUnavailable before anything is changed if the origin cannot be listed completely, and the errors of
         SourceService.accept and SourceUploads.upload that concern the whole run.
         """
@@ -142,6 +150,8 @@ class SourceRun:
             accepted = await self._sources.accept(tenant_id, name, manifest, actor=options.actor)
             outcome = RunOutcome(accepted, listing.skipped)
             files = {file.path: file for file in listing.files}
+            if accepted.removed:
+                await self._note_refused(tenant_id, outcome, files)
             await self._upload_missing(tenant_id, outcome, opened, files, options, report)
             return outcome
         finally:
@@ -153,6 +163,21 @@ class SourceRun:
         except SourceNotFound:
             return 0
 
+    async def _note_refused(self, tenant_id: UUID, outcome: RunOutcome, files: dict[str, OriginFile]) -> None:
+        """Note the files that the manifest refused by their sizes, of which some had assets."""
+        cursor: str | None = None
+        while True:
+            page = await self._sources.list_items(
+                tenant_id, outcome.accepted.source.name, state="refused", limit=MAX_PAGE, cursor=cursor
+            )
+            for item in page.items:
+                size = files[item.external_id].size
+                if size is not None and not 0 < size <= self._max_bytes:
+                    outcome.refused.append((item.external_id, item.reason or ""))
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
     async def _upload_missing(
         self,
         tenant_id: UUID,
@@ -163,32 +188,69 @@ class SourceRun:
         report: Callable[[str, int, int], None],
     ) -> None:
         source, done = outcome.accepted.source, 0
+        doubtful: list[tuple[SourceItem, str]] = []
         cursor: str | None = None
         while True:
             page = await self._sources.list_items(
                 tenant_id, source.name, state="missing", limit=MAX_PAGE, cursor=cursor
             )
             for item in page.items:
-                try:
-                    data = await asyncio.to_thread(origin.read, files[item.external_id], self._max_bytes)
-                    asset_id = await self._upload(tenant_id, source.name, source.run, item, data, options)
-                    if asset_id is not None:
-                        outcome.waiting[asset_id] = item.external_id
-                except RunSuperseded:
-                    raise
-                except (TooLarge, UnsupportedMediaType, InvalidInput) as error:
-                    outcome.refused.append((item.external_id, str(error)))
-                except (OriginUnavailable, ItemChanged, RateLimited) as error:
-                    outcome.failed.append((item.external_id, str(error)))
+                file = files[item.external_id]
+                reason = await self._upload_item(
+                    tenant_id, outcome, origin, file, item, options, keep=not options.confirm_deletions
+                )
+                if reason is not None:
+                    doubtful.append((item, reason))
                 done += 1
                 report("files", done, source.missing)
             cursor = page.next_cursor
             if cursor is None:
-                return
+                break
+        if self._are_too_many(len(doubtful), outcome.accepted):
+            outcome.failed += [(item.external_id, f"{reason}. {KEPT}") for item, reason in doubtful]
+            return
+        for item, _ in doubtful:
+            file = files[item.external_id]
+            await self._upload_item(tenant_id, outcome, origin, file, item, options, keep=False)
 
-    async def _upload(
-        self, tenant_id: UUID, name: str, run: int, item: SourceItem, data: bytes, options: RunOptions
-    ) -> UUID | None:
-        upload = Upload(item.name, data, external_id=item.external_id, tags=options.tags, roles=options.roles)
-        asset, work = await self._uploads.upload(tenant_id, name, run, upload, actor=options.actor)
-        return asset.id if work or asset.status in ("pending", "processing") else None
+    def _are_too_many(self, refused: int, accepted: Accepted) -> bool:
+        """Whether refused files would delete too many assets, together with those that the manifest deleted."""
+        source = accepted.source
+        assets = source.items - source.refused - accepted.added + accepted.removed
+        return refused > 0 and refused + accepted.removed > self._sources.max_deletions * assets
+
+    async def _upload_item(
+        self,
+        tenant_id: UUID,
+        outcome: RunOutcome,
+        origin: OpenOrigin,
+        file: OriginFile,
+        item: SourceItem,
+        options: RunOptions,
+        *,
+        keep: bool,
+    ) -> str | None:
+        """Upload the file of an item; with `keep`, return why it would be refused and so delete the item's asset."""
+        source = outcome.accepted.source
+        try:
+            data = await asyncio.to_thread(origin.read, file, self._max_bytes)
+            upload = Upload(
+                item.name, data, external_id=item.external_id, tags=options.tags, roles=options.roles
+            )
+            if keep and item.asset_id is not None:
+                try:
+                    await asyncio.to_thread(check_upload, upload)
+                except (UnsupportedMediaType, InvalidInput) as error:
+                    return str(error)
+            asset, work = await self._uploads.upload(
+                tenant_id, source.name, source.run, upload, actor=options.actor
+            )
+            if work or asset.status in ("pending", "processing"):
+                outcome.waiting[asset.id] = item.external_id
+        except RunSuperseded:
+            raise
+        except (TooLarge, UnsupportedMediaType, InvalidInput) as error:
+            outcome.refused.append((item.external_id, str(error)))
+        except (OriginUnavailable, ItemChanged, RateLimited) as error:
+            outcome.failed.append((item.external_id, str(error)))
+        return None

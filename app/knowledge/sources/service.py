@@ -64,7 +64,7 @@ class SourceService:
         self._tenants = tenants
         self._trail = trail
         self._max_bytes = max_bytes
-        self._max_deletions = max_deletions
+        self.max_deletions = max_deletions
 
     async def accept(
         self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = "service"
@@ -155,10 +155,10 @@ class SourceService:
                 removed,
                 plan.assets,
             )
-        if items and not manifest.confirm_deletions and removed > self._max_deletions * plan.assets:
+        if items and not manifest.confirm_deletions and removed > self.max_deletions * plan.assets:
             raise TooManyDeletions(
                 f"the manifest would delete {removed} of {plan.assets} assets of the source, more than"
-                f" {self._max_deletions:.0%}. If right: `confirm_deletions`, `knowledge sync --confirm-deletions`",
+                f" {self.max_deletions:.0%}. If right: `confirm_deletions`, `knowledge sync --confirm-deletions`",
                 removed,
                 plan.assets,
             )

@@ -35,20 +35,20 @@ def test_files_are_ingested_listed_and_deleted(anywhere: CommandLine, tmp_path: 
 def test_a_folder_is_kept_equal(anywhere: CommandLine, tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
-    for word in ("amber", "basalt", "copper", "dolomite"):
+    for word in ("amber", "basalt", "copper", "dolomite", "emerald"):
         (folder / f"{word}.md").write_text(f"The {word} mine is open.\n")
     first = anywhere.succeed("sync", "docs", str(folder), "--json").json
-    assert (first["added"], first["source"]["agrees"], first["source"]["items"]) == (4, True, 4)
+    assert (first["added"], first["source"]["agrees"], first["source"]["items"]) == (5, True, 5)
     (folder / "amber.md").rename(folder / "bernstein.md")
     (folder / "basalt.md").write_text("")
     second = anywhere.succeed("sync", "docs", str(folder), "--json").json
-    assert (second["moved"], second["changed"]) == (1, 1)
+    assert (second["moved"], second["removed"]) == (1, 1)
     assert [item["path"] for item in second["refused"]] == ["basalt.md"]
     for path in folder.iterdir():
         path.unlink()
     empty = anywhere("sync", "docs", str(folder))
     assert (empty.status, "the manifest is empty" in empty.err) == (1, True)
-    assert anywhere.succeed("sync", "docs", str(folder), "--allow-empty", "--json").json["removed"] == 3
+    assert anywhere.succeed("sync", "docs", str(folder), "--allow-empty", "--json").json["removed"] == 4
 
 
 def test_entries_of_a_file_are_imported_with_their_references(anywhere: CommandLine, tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ class History:
     words: dict[bytes, str] = field(default_factory=dict)
     agreed: dict[str, bytes] = field(default_factory=dict)
     ids: dict[str, UUID] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    """Paths that have an asset since a run that was killed: a file that moves there replaces it."""
 
     async def begin(self) -> None:
         """Store what must never change."""
@@ -112,6 +114,7 @@ class History:
             self.database.statements_left = None
             async with connected(self.superuser_dsn) as superuser:
                 await superuser.execute("update jobs set lease_until = now() - interval '1 second'")
+            self.taken |= (await self._list_ids()).keys()
         return False
 
     async def check_nothing_is_lost(self) -> None:
@@ -131,8 +134,7 @@ class History:
         files = self.shelf.files
         assert (status.agrees, status.items, status.indexed) == (True, len(files), len(files))
         assert status.agreed_at == status.listed_at
-        page = await self.services.assets.list_assets(self.tenant.id, limit=200)
-        ids = {a.external_id or "": a.id for a in page.items if a.source == "shelf"}
+        ids = await self._list_ids()
         assert ids.keys() == files.keys()
         for path, asset_id in ids.items():
             assert (await self.services.assets.text(self.tenant.id, asset_id)).encode().strip() == files[
@@ -145,7 +147,7 @@ class History:
             assert bool(found) == (data in files.values()), word
             assert all(hit.origin is not None and hit.origin.agreed_at == status.agreed_at for hit in found)
         self._check_moves(ids)
-        self.agreed, self.ids = dict(files), ids
+        self.agreed, self.ids, self.taken = dict(files), ids, set()
         await self._check_others()
 
     def _check_moves(self, ids: dict[str, UUID]) -> None:
@@ -157,8 +159,12 @@ class History:
             data = self.agreed[path]
             places = [p for p, d in now.items() if d == data]
             single = list(self.agreed.values()).count(data) == 1 and len(places) == 1
-            if path not in now and single and places[0] not in self.agreed:
+            if path not in now and single and places[0] not in {*self.agreed, *self.taken}:
                 assert ids[places[0]] == asset_id, f"{path} has moved to {places[0]} with another id"
+
+    async def _list_ids(self) -> dict[str, UUID]:
+        page = await self.services.assets.list_assets(self.tenant.id, limit=200)
+        return {a.external_id or "": a.id for a in page.items if a.source == "shelf"}
 
     async def _check_others(self) -> None:
         page = await self.services.assets.list_assets(self.tenant.id, limit=200)

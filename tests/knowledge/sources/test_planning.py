@@ -51,6 +51,18 @@ def test_moved_file_with_another_ending_is_read_again() -> None:
     assert [c.again for c in plan.changes] == [True]
 
 
+@pytest.mark.parametrize("problem", [None, "unsupported"])
+def test_file_moved_to_a_place_that_has_no_asset_keeps_its_asset(problem: str | None) -> None:
+    old, waiting = (
+        stored("x.md", "1"),
+        stored("y.md", "2", asset_id=None, stored_digest=None, problem=problem),
+    )
+    plan = plan_manifest([old, waiting], [wanted("y.md", "1")], max_bytes=LIMIT)
+    assert plan.renamed == [(old.asset_id, "y.md", "y.md")]
+    assert [(c.old_id, c.new_id) for c in plan.changes] == [("x.md", "y.md")]
+    assert (plan.removed_assets, plan.removed_items, plan.additions) == ([], ["y.md"], [])
+
+
 def test_file_with_a_copy_that_stays_has_not_moved() -> None:
     old = stored("x.md", "1")
     plan = plan_manifest([old], [wanted("x.md", "1"), wanted("y.md", "1")], max_bytes=LIMIT)
@@ -70,6 +82,15 @@ def test_file_that_becomes_too_large_is_removed_and_refused() -> None:
     assert plan.additions[0].problem == "the file is larger than the limit of 1000 bytes"
 
 
+def test_file_that_becomes_empty_is_removed_and_refused() -> None:
+    old = stored("x.md", "1")
+    plan = plan_manifest([old], [wanted("x.md", "2", 0), wanted("new.md", "2", 0)], max_bytes=LIMIT)
+    assert plan.removed_assets == [old.asset_id]
+    assert {i.external_id: i.problem for i in plan.additions} == {"x.md": "the file is empty", "new.md": None}
+    refused = stored("x.md", "2", asset_id=None, problem="the file is empty")
+    assert not plan_manifest([refused], [wanted("x.md", "2", 0)], max_bytes=LIMIT).changes
+
+
 def test_refused_file_is_needed_again_when_it_fits_or_on_request() -> None:
     refused = stored("x.md", "1", asset_id=None, problem="the file is larger than the limit of 10 bytes")
     assert plan_manifest([refused], [wanted("x.md", "1", 500)], max_bytes=LIMIT).changes[0].again
@@ -82,16 +103,21 @@ paths = st.sampled_from(["a.md", "b.md", "c/a.md", "c/b.md", "d.txt"])
 contents = st.dictionaries(paths, st.sampled_from("123"))
 
 
-@given(contents, contents)
-def test_plan_turns_the_stored_items_into_the_manifest(before: dict[str, str], after: dict[str, str]) -> None:
-    items = [stored(path, digest) for path, digest in sorted(before.items())]
+@given(contents, contents, st.sets(paths))
+def test_plan_turns_the_stored_items_into_the_manifest(
+    before: dict[str, str], after: dict[str, str], missing: set[str]
+) -> None:
+    items = [
+        stored(path, digest, **({"asset_id": None, "stored_digest": None} if path in missing else {}))
+        for path, digest in sorted(before.items())
+    ]
     plan = plan_manifest(items, [wanted(path, digest) for path, digest in after.items()], max_bytes=LIMIT)
     assert apply(plan, items) == after
     held = {i.asset_id: i.stored_digest for i in items}
     names = {i.external_id: i.asset_id for i in items if i.asset_id is not None}
     for change in plan.changes:
         if change.old_id != change.new_id:
-            assert change.new_id not in before
+            assert change.new_id not in names
             assert change.old_id not in after
             assert held[names[change.old_id]] == change.digest
 

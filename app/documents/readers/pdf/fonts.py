@@ -27,7 +27,7 @@ class Font(NamedTuple):
 
 
 def describe_font(font: int) -> Font:
-    """What a font states; 0 is no font."""
+    """What a font states; 0 stands for an unknown one."""
     if not font:
         return Font(bold=False, fixed=False, named=True)
     name = pdfium.read_name(font)
