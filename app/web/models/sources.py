@@ -142,7 +142,10 @@ class SourceModel(BaseModel):
         description="When the origin was listed with the content that the source's assets then got: the last time at"
         " which both agreed. Null: never."
     )
-    agrees: bool = Field(description="Whether all items of the last manifest are settled.", examples=[True])
+    agrees: bool = Field(
+        description="Whether all items of the last manifest are settled, and none of their assets was deleted since.",
+        examples=[True],
+    )
     readers: list[str] | None = Field(
         description="Who may see the source and read its assets; null: all readers of the tenant."
     )

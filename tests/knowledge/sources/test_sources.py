@@ -249,11 +249,15 @@ async def test_asset_that_a_caller_deletes_comes_back_with_the_next_run(
     ids = await assets_of(services, tenant, "shelf")
     page = await services.assets.list_assets(tenant.id)
     await services.assets.delete(tenant.id, next(a.id for a in page.items if a.external_id == "amber.md"))
-    assert (await services.sources.get(tenant.id, "shelf")).missing == 1
+    status = await services.sources.get(tenant.id, "shelf")
+    (listed,) = (await services.sources.list_sources(tenant.id)).items
+    assert (status.missing, status.agrees, listed.agrees) == (1, False, False)
     await run_source(services, tenant, shelf)
     after = await assets_of(services, tenant, "shelf")
     assert after.keys() == ids.keys()
-    assert (await services.sources.get(tenant.id, "shelf")).indexed == 5
+    status = await services.sources.get(tenant.id, "shelf")
+    (listed,) = (await services.sources.list_sources(tenant.id)).items
+    assert (status.indexed, status.agrees, listed.agrees) == (5, True, True)
 
 
 async def test_asset_deleted_during_a_run_prevents_agreement(services: Services, tenant: Tenant) -> None:

@@ -18,7 +18,7 @@ class Source:
     """A source: `run` is the number of its last manifest, which has `items`.
 
     `agreed_at` is when the origin was last listed with the content that the assets then got; `agrees` is whether that
-    was the last listing.
+    was the last listing, and no asset was deleted since.
     """
 
     name: str

@@ -1,9 +1,11 @@
 -- Sources.
 
 -- name: fetch
--- A chunk that awaits its vector is found by its words, so it does not count as missing. The writers of a source see all of
--- its items; for others only those count that they may read.
-select s.name, s.origin, s.run, n.items, s.listed_at, s.agreed_at, s.agreed_run = s.run as agrees, s.readers, s.writers,
+-- A chunk that awaits its vector is found by its words, so it does not count as missing. An asset that was deleted since the
+-- source agreed took its item with it. The writers of a source see all of its items; for others only those count that they
+-- may read.
+select s.name, s.origin, s.run, n.items, s.listed_at, s.agreed_at,
+       s.agreed_run = s.run and n.items = c.indexed + c.pending + c.failed + c.refused as agrees, s.readers, s.writers,
        s.created_at, c.indexed::integer, c.pending::integer, c.failed::integer, c.refused::integer,
        (n.items - (c.indexed + c.pending + c.failed + c.refused))::integer as missing
   from sources s
@@ -22,11 +24,13 @@ select s.name, s.origin, s.run, n.items, s.listed_at, s.agreed_at, s.agreed_run 
  where s.tenant_id = :tenant_id and s.name = :name;
 
 -- name: list
-select s.name, s.origin, s.run,
-       case when s.writers is null or audience(s.writers) && current_principals() then s.items
-            else (select count(*)::integer from source_items i where i.tenant_id = :tenant_id and i.source = s.name) end as items,
-       s.listed_at, s.agreed_at, s.agreed_run = s.run as agrees, s.readers, s.writers, s.created_at
+select s.name, s.origin, s.run, n.items, s.listed_at, s.agreed_at,
+       s.agreed_run = s.run and n.items = n.seen as agrees, s.readers, s.writers, s.created_at
   from sources s
+ cross join lateral (select count(*) as seen from source_items i where i.tenant_id = :tenant_id and i.source = s.name) c
+ cross join lateral (
+   select c.seen, (case when s.writers is null or audience(s.writers) && current_principals() then s.items else c.seen
+                    end)::integer as items) n
  where s.tenant_id = :tenant_id and (:after::text is null or s.name > :after) order by s.name limit :limit;
 
 -- name: count
