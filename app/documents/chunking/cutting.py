@@ -64,6 +64,11 @@ class Cutter:
         self._prose = TextSplitter.from_callback(self.estimate, max_tokens, overlap_tokens)
         self._marked = MarkdownSplitter.from_callback(self.estimate, max_tokens, overlap_tokens)
 
+    def narrow(self, lead: str) -> Cutter:
+        """A cutter of the same text whose spans leave room for a text before them."""
+        left = max(1, self.max_tokens - self._count(lead))
+        return Cutter(self.text, self._starts, self._count, left, 0)
+
     def cut(self, section: PartSpan) -> Iterator[Span]:
         """Spans in order that together contain the section's text."""
         cut = self._even_out(self._cut_to_estimate(section), section)
@@ -77,12 +82,12 @@ class Cutter:
             return span
         return Span(begun, span.end) if self.fits(self.text[begun : span.end]) else span
 
-    def fit(self, span: Span) -> Iterator[Span]:
-        """The span, or parts of it, if it has more tokens than were estimated."""
-        if self.fits(self.text[span.start : span.end]):
+    def fit(self, span: Span, lead: str = "") -> Iterator[Span]:
+        """The span, or parts of it, if it has more tokens than were estimated; `lead` stands before each."""
+        if self.fits(lead + self.text[span.start : span.end]):
             yield span
         else:
-            yield from _halve(self.text, span, self.fits)
+            yield from _halve(self.text, span, lambda text: self.fits(lead + text))
 
     def fits(self, text: str) -> bool:
         """Whether a text has at most `max_tokens`."""

@@ -50,19 +50,28 @@ def _cut_around(cutter: Cutter, section: PartSpan, tables: Sequence[TableSpan]) 
         start = spans.pop().start if spans and cutter.is_small(spans[-1]) else table.start
         for span in spans:
             yield Piece(span.start, span.end)
-        for piece in _cut_table(cutter, table, start):
-            yield from _fit(cutter, piece)
+        lead = _find_lead(cutter, table)
+        for piece in _cut_table(cutter, table, start, lead):
+            yield from _fit(cutter, piece, table, lead)
         position = table.end
     for span in cutter.cut(PartSpan(position, section.end, section.format)):
         yield Piece(span.start, span.end)
 
 
-def _cut_table(cutter: Cutter, table: TableSpan, start: int) -> Iterator[Piece]:
+def _find_lead(cutter: Cutter, table: TableSpan) -> str:
+    """The header that is repeated, "" if it is too long."""
+    header = _read_header(cutter, table)
+    return header if cutter.estimate(header) <= _MAX_HEADER * cutter.max_tokens else ""
+
+
+def _read_header(cutter: Cutter, table: TableSpan) -> str:
+    return cutter.text[table.start : table.header_end].rstrip("\n") + "\n"
+
+
+def _cut_table(cutter: Cutter, table: TableSpan, start: int, lead: str) -> Iterator[Piece]:
     """As many rows as fit in each piece; `start` is where the text begins that introduces the table."""
     text = cutter.text
     frame = cutter.estimate("")
-    header = text[table.start : table.header_end].rstrip("\n") + "\n"
-    lead = header if cutter.estimate(header) <= _MAX_HEADER * cutter.max_tokens else ""
     begun, position, repeated = start, table.header_end, ""
     used = cutter.estimate(text[start:position])
     while position < table.end:
@@ -74,13 +83,13 @@ def _cut_table(cutter: Cutter, table: TableSpan, start: int) -> Iterator[Piece]:
                 begun, used, repeated = position, cutter.estimate(lead), lead
             elif start < table.start:
                 yield Piece(start, table.start)
-                begun, used = table.start, cutter.estimate(header)
+                begun, used = table.start, cutter.estimate(_read_header(cutter, table))
         used += cost
         position = end
     yield Piece(begun, table.end, repeated)
 
 
-def _fit(cutter: Cutter, piece: Piece) -> Iterator[Piece]:
+def _fit(cutter: Cutter, piece: Piece, table: TableSpan, lead: str) -> Iterator[Piece]:
     """The piece, or parts of it if it has more tokens than were estimated, as a very long row has."""
     text = cutter.text[piece.start : piece.end]
     start = piece.start + len(text) - len(text.lstrip())
@@ -90,13 +99,21 @@ def _fit(cutter: Cutter, piece: Piece) -> Iterator[Piece]:
     if _fits(cutter, Piece(start, end, piece.lead)):
         yield Piece(start, end, piece.lead)
         return
-    middle = cutter.text.rfind("\n", start, (start + end) // 2) + 1 if piece.lead else 0
-    if middle > start:
-        yield from _fit(cutter, Piece(start, middle, piece.lead))
-        yield from _fit(cutter, Piece(middle, end, piece.lead))
-    else:
-        for span in cutter.fit(Span(start, end)):
-            yield Piece(span.start, span.end)
+    body = max(start, table.header_end) if lead else start
+    middle = cutter.text.rfind("\n", body, (body + end) // 2) + 1 or cutter.text.find("\n", body, end) + 1
+    if middle > body:
+        yield from _fit(cutter, Piece(start, middle, piece.lead), table, lead)
+        yield from _fit(cutter, Piece(middle, end, lead), table, lead)
+        return
+    # A part of a long row has the header, too; in the first piece of the table it stands before the first part.
+    for span in cutter.narrow(lead).cut(PartSpan(body, end, "csv")):
+        whole = Piece(start, span.end)
+        if start < body and _fits(cutter, whole):
+            yield whole
+        else:
+            yield from (Piece(*part) for part in cutter.fit(Span(start, body)) if start < body)
+            yield from (Piece(*part, lead) for part in cutter.fit(span, lead))
+        start = body
 
 
 def _fits(cutter: Cutter, piece: Piece) -> bool:

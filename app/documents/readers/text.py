@@ -24,16 +24,29 @@ _SPACES = re.compile("[\u00a0\u2007\u202f]")
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]"
 )
+# Normalising takes time by the square of the marks on one letter; Unicode's stream-safe form allows 30.
+_MOST_MARKS = 30
+_MARKS = re.compile(rf"[^\w\s\x00-\u02ff]{{{_MOST_MARKS + 1},}}")
 _BLANK_LINES = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 
 
 def clean_text(text: str) -> str:
-    """Normalise to NFC with line feeds and plain spaces, and remove invisible characters."""
+    """Normalise to NFC with line feeds and plain spaces; remove invisible characters, and marks beyond 30."""
     text = _LINE_ENDS.sub("\n", text)
     text = _SPACES.sub(" ", text)
     text = _INVISIBLE.sub("", text)
     text = _BLANK_LINES.sub("", text)
-    return unicodedata.normalize("NFC", text)
+    return text if text.isascii() else unicodedata.normalize("NFC", _MARKS.sub(_drop_marks, text))
+
+
+def _drop_marks(run: re.Match[str]) -> str:
+    kept: list[str] = []
+    marks = 0
+    for character in run.group():
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        if marks <= _MOST_MARKS:
+            kept.append(character)
+    return "".join(kept)
 
 
 def collapse_spaces(text: str) -> str:

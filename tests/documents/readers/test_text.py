@@ -33,6 +33,15 @@ def test_control_characters_and_line_ends_are_normalised() -> None:
     assert clean_text("a\r\nb\rc\x00\x07d\u2028e\u00a0f\u00adg \t\nh\ud800") == "a\nb\ncd\ne fg\nh"
 
 
+def test_marks_beyond_thirty_on_a_letter_are_dropped_in_linear_time() -> None:
+    assert (
+        clean_text("a" + "\u0300" * 40 + " b" + "\u0323" * 30)
+        == "\u00e0" + "\u0300" * 29 + " \u1e05" + "\u0323" * 29
+    )
+    assert len(clean_text("a" + "\u0300\u0323" * 1_000_000)) < 40
+    assert clean_text("…" * 50 + "━" * 50) == "…" * 50 + "━" * 50
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_give_clean_text(data: bytes) -> None:
