@@ -13,6 +13,10 @@ from app.errors import KnowledgeError
 
 LOGIN = re.compile(r"(?<=://)[^/\s]*@")
 """User and password in a URL; the password can contain an @."""
+_PARAMETER = re.compile(
+    r"([?&;][^=&;#\s]*(?:token|key|sig|secret|passw|pwd|auth|credential|code|session)[^=&;#\s]*=)[^&;#\s]+",
+    re.I,
+)
 
 
 class OriginUnavailable(KnowledgeError):
@@ -82,8 +86,8 @@ def _matches(path: str, pattern: str) -> bool:
 
 
 def hide_login(text: str) -> str:
-    """The text without the user and the password of the URLs in it."""
-    return LOGIN.sub("", text)
+    """The text without users and passwords in URLs, and without the values of parameters such as tokens."""
+    return _PARAMETER.sub(r"\1…", LOGIN.sub("", text))
 
 
 def check_path(path: str) -> str:

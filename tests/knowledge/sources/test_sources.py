@@ -145,6 +145,11 @@ async def test_origin_is_kept_without_user_and_password(services: Services, tena
     assert (await services.sources.get(tenant.id, "shelf")).origin == (
         "https://example.com/a and git@example.com:b"
     )
+    signed = "https://example.com/a?list=2&X-Amz-Signature=abc&access_token=d#part"
+    await services.sources.accept(tenant.id, "shelf", Manifest([], origin=signed, allow_empty=True))
+    assert (await services.sources.get(tenant.id, "shelf")).origin == (
+        "https://example.com/a?list=2&X-Amz-Signature=…&access_token=…#part"
+    )
 
 
 async def test_failed_listing_changes_nothing(services: Services, tenant: Tenant) -> None:
