@@ -7,13 +7,19 @@ from typing import Any
 
 from lxml import etree
 
-from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
+from app.documents.readers.html.visibility import find_reason
+from app.documents.readers.marks import CLOSE, OPEN, add_marked, remove_marks
 from app.documents.readers.markup import build_tree
 from app.documents.readers.text import collapse_spaces
 
 _TEXTS = frozenset({"title", "desc", "text", "foreignObject"})
 _UNSEEN = frozenset({"script", "style", "metadata"})
+_SHOWING = {name: name for name in ("display", "visibility", "opacity", "font-size", "transform")} | {
+    "fill-opacity": "opacity"
+}
+"""Attributes that can hide an element, and the property of style sheets that means the same."""
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
@@ -27,42 +33,59 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     root = build_tree(data, parser, "the SVG file is damaged: its XML cannot be read")
     builder = TextBuilder(limits)
     title = None
-    for element in _list_texts(root):
-        text = collapse_spaces(" ".join(_list_pieces(element)))
+    for element, hidden in _list_texts(root):
+        text = collapse_spaces(" ".join(_list_pieces(element, hidden)))
         if title is None and _name(element) == "title" and element.getparent() is root:
-            title = text
-            builder.add_heading(text, 1)
+            title = remove_marks(text)
+            builder.add_heading(title, 1)
         else:
-            builder.add(text)
+            add_marked(builder, text, "\n\n")
     return builder.finish("svg", title=title)
 
 
-def _list_texts(root: Any) -> Iterator[Any]:
-    """The outermost elements with text that a viewer shows."""
-    waiting = [root]
+def _list_texts(root: Any) -> Iterator[tuple[Any, HiddenReason | None]]:
+    """The outermost elements with text, and why a viewer does not show it."""
+    waiting: list[tuple[Any, HiddenReason | None]] = [(root, None)]
     while waiting:
-        element = waiting.pop()
+        element, hidden = waiting.pop()
+        hidden = hidden or _find_reason(element)
         if _name(element) in _TEXTS:
-            yield element
+            yield element, hidden
         elif _name(element) not in _UNSEEN:
-            waiting.extend(reversed(element))
+            waiting.extend((child, hidden) for child in reversed(element))
 
 
-def _list_pieces(element: Any) -> Iterator[str]:
-    waiting: list[Any] = [element]
+def _list_pieces(element: Any, hidden: HiddenReason | None) -> Iterator[str]:
+    waiting: list[tuple[Any, HiddenReason | None]] = [(element, hidden)]
     while waiting:
-        part = waiting.pop()
+        part, hidden = waiting.pop()
         if isinstance(part, str):
-            yield part
+            written = remove_marks(part)
+            yield f"{OPEN[hidden]}{written}{CLOSE}" if hidden and written.strip() else written
             continue
         if _name(part) in _UNSEEN or _name(part) is None:
             continue
-        if part.text:
-            yield part.text
+        within = hidden or _find_reason(part)
         for child in reversed(part):
             if child.tail:
-                waiting.append(child.tail)
-            waiting.append(child)
+                waiting.append((child.tail, within))
+            waiting.append((child, within))
+        if part.text:
+            waiting.append((part.text, within))
+
+
+def _find_reason(element: Any) -> HiddenReason | None:
+    """Why a viewer does not show the text of an element, by its attributes and style; titles are names, not text."""
+    if _name(element) in {None, "title", "desc"}:
+        return None
+    declared = ";".join(
+        f"{_SHOWING[name]}:{value}" for name, value in element.attrib.items() if name in _SHOWING
+    )
+    return (
+        find_reason(element, styled=True, declared=declared)
+        if declared or "style" in element.attrib
+        else None
+    )
 
 
 def _name(element: Any) -> str | None:

@@ -48,3 +48,30 @@ async def test_svg_expands_no_entities_and_nests_deeply() -> None:
     assert (await parse_document(bomb, "a.svg")).text == "Boats"
     deep = b"<svg>" + b"<g>" * 200 + b"<text>Boats</text>" + b"</g>" * 200 + b"</svg>"
     assert (await parse_document(deep, "a.svg")).text == "Boats"
+
+
+@pytest.mark.parametrize(
+    ("hidden", "reason"),
+    [
+        ('<text display="none">Secret tugs</text>', "hidden_element"),
+        ('<g visibility="hidden"><text>Secret tugs</text></g>', "hidden_element"),
+        ('<g style="display: none"><text>Secret tugs</text></g>', "hidden_element"),
+        ('<text opacity="0">Secret tugs</text>', "transparent"),
+        ('<text fill-opacity="0">Secret tugs</text>', "transparent"),
+        ('<text font-size="0">Secret tugs</text>', "tiny"),
+        ('<text>Boats <tspan style="opacity:0">Secret tugs</tspan> sail</text>', "transparent"),
+    ],
+)
+def test_svg_text_that_a_viewer_does_not_show_stays_and_is_marked(hidden: str, reason: str) -> None:
+    picture = f"<svg xmlns='http://www.w3.org/2000/svg'><title>A</title><text>Seen</text>{hidden}<text>Also</text></svg>"
+    document = parse(picture.encode(), ParseLimits())
+    (span,) = document.hidden
+    assert (document.text[span.start : span.end], span.reason) == ("Secret tugs", reason)
+    assert "Seen" in document.text
+    assert document.text.endswith("Also")
+
+
+def test_svg_text_that_is_shown_is_not_marked() -> None:
+    shown = '<title display="none">Port</title><g opacity="0.6"><text font-size="8" display="inline">Boats</text></g>'
+    document = parse(f"<svg xmlns='http://www.w3.org/2000/svg'>{shown}</svg>".encode(), ParseLimits())
+    assert (document.text, document.title, document.hidden) == ("Port\n\nBoats", "Port", ())
