@@ -57,7 +57,7 @@ def issue_token(
     if tenant_id is not None:
         claims["tenant_id"] = str(tenant_id)
     if groups:
-        claims[GROUPS_CLAIM] = check_groups(groups)
+        claims[GROUPS_CLAIM] = list(check_groups(groups))
     if audience is not None:
         claims["aud"] = audience
     if issuer is not None:
