@@ -42,6 +42,27 @@ async def test_questions_are_few_and_come_from_several_documents(browser: Browse
     assert sum("boats" in question for question in found) == QUESTIONS / 2
 
 
+async def test_a_long_document_leaves_room_for_questions_of_others(
+    browser: Browser, admin: Caller, work: Work
+) -> None:
+    await admin.add("The bell rings at noon", title="When the bell rings")
+    await upload(browser, "boats.md", b"# Boats\n\n## 4.2 Where boats moor\n\nAt the quay.")
+    await work()
+    text = "".join(f"## {n}. Lamp of berth {n}\n\n" + f"Lamp {n} is red. " * 60 + "\n\n" for n in range(40))
+    await upload(browser, "lamps.md", text.encode())
+    await work()
+    found = (await browser.get("/console")).texts(".start .tag")
+    assert {"When the bell rings", "Where boats moor"} < set(found)
+    assert "Lamp of berth 39" in found, "without the number of its section"
+
+
+async def test_a_title_that_begins_with_a_number_keeps_it(browser: Browser, admin: Caller) -> None:
+    await admin.add("Of twelve hours each", title="3 shifts at the lock")
+    await admin.add("It is new", title="2.0 is the new tide table")
+    found = (await browser.get("/console")).texts(".start .tag")
+    assert set(found) == {"3 shifts at the lock", "2.0 is the new tide table"}
+
+
 async def test_indexes_and_the_like_are_not_questions(browser: Browser, work: Work) -> None:
     headings = (
         *("Concept Index", "B.5 Function Index", "Appendix D Indexes", "Index of Shell Builtin Commands"),

@@ -20,8 +20,8 @@ NEWS = 6
 SAVED = 6
 """Most saved searches shown."""
 
-LOOKED_AT = 60
-"""Newest entries whose titles and headings become questions."""
+LOOKED_AT = 30
+"""Newest written entries, and newest chunks of each new document, whose titles and headings become questions."""
 
 QUESTIONS = 6
 """Most questions shown."""
@@ -41,6 +41,9 @@ _APPARATUS = re.compile(
     re.IGNORECASE,
 )
 """Headings of parts that lead to others, or tell of the document itself, as manuals have them."""
+
+_NUMBER = re.compile(r"(?:\d{1,3}\.|[A-Z\d]{1,3}(?:\.\d{1,3})+\.?)\s+(?=[^\W\d])")
+"""The number of a section before its heading, such as `5.3`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +74,17 @@ class Start:
 async def gather_start(services: Services, caller: Caller) -> Start:
     """Read what the first page shows. Raises DatabaseUnavailable."""
     tenant_id = caller.tenant_id
-    # One after another: a page has no need of four connections.
+    # One after another: a page has no need of several connections.
     assets = await services.assets.list_assets(tenant_id, limit=NEWS)
-    written = await services.entries.list_entries(tenant_id, limit=NEWS, source="entry")
-    newest = await services.entries.list_entries(tenant_id, limit=LOOKED_AT)
+    written = await services.entries.list_entries(tenant_id, limit=LOOKED_AT, source="entry")
+    newest = [*written.items]
+    for asset in assets.items:
+        chunks = await services.entries.list_entries(tenant_id, limit=LOOKED_AT, asset_id=asset.id)
+        newest += chunks.items
     saved = await services.saved_searches.list_saved(tenant_id, caller.subject, limit=SAVED)
-    news = [*map(_document, assets.items), *map(_entry, written.items)]
+    news = [*map(_document, assets.items), *map(_entry, written.items[:NEWS])]
     news.sort(key=lambda item: item.at, reverse=True)
-    return Start(news[:NEWS], saved.items, find_questions(newest.items))
+    return Start(news[:NEWS], saved.items, find_questions(newest))
 
 
 def find_questions(entries: Iterable[Entry]) -> list[str]:
@@ -98,10 +104,10 @@ def _take_turns(lists: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _subject(entry: Entry) -> str | None:
-    """The title of an entry, or the last heading of a chunk, if it can be searched for."""
+    """The title of an entry, or the last heading of a chunk without its number, if it can be searched for."""
     title = entry.title or ""
     if entry.asset_id is not None:
-        title = title.split(HEADINGS)[-1]
+        title = _NUMBER.sub("", title.split(HEADINGS)[-1].strip(), count=1)
     title = " ".join(title.split())
     if len(title.split()) not in WORDS or len(title) > LONGEST or _APPARATUS.fullmatch(title):
         return None
