@@ -11,6 +11,7 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from app.console.parts.entry_types import TYPES, name_type
 from app.console.parts.moments import picker_of
 from app.console.sections import ADMINS, READERS, section_of
 from app.console.visitor import visitor_of
@@ -50,11 +51,13 @@ templates = Environment(
     lstrip_blocks=True,
 )
 templates.globals["version"] = version("knowledge-search")
+templates.globals["ENTRY_TYPES"] = TYPES
 templates.globals["SECTIONS"] = READERS
 templates.globals["ADMIN_SECTIONS"] = ADMINS
 
 templates.filters["pretty_json"] = pretty_json
 templates.filters["plain"] = plain_value
+templates.filters["kind"] = name_type
 templates.filters["flags"] = flags_of
 templates.filters["section"] = section_of
 templates.filters["picker"] = picker_of

@@ -21,7 +21,7 @@ async def test_each_side_has_its_own_settings_and_changes_of_rank_are_shown(
         [" ".join(cell.text_content().split()) for cell in row.cssselect("td, th")[:4]]
         for row in page.all("section > .scroll table.list tbody tr")
     ]
-    assert rows == [["1", "2", "▼ 1", "Note temp_note"], ["2", "1", "▲ 1", "Decision decision"]]
+    assert rows == [["1", "2", "▼ 1", "Note temporary note"], ["2", "1", "▲ 1", "Decision decision"]]
     assert page.one("h2[data-announce]").text_content().startswith("2 hits on both sides, 2 of them moved")
     assert len(page.all("svg.ranks g.lane path")) == 2
 

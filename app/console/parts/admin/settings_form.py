@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
+from app.console.parts.entry_types import TYPES
 from app.console.parts.search.form import CHOSEN, read_number
 from app.errors import FieldError
 from app.knowledge.tenants.limits import NAMES as LIMITS
 from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings
-from app.knowledge.vocabulary import EntryType
 from app.web.models.administration import SettingsPatch
 from app.web.problems import invalid_input
 
-TYPES = get_args(EntryType)
 LEGS = ("semantic", "keyword")
 LABELS = {
     "fusion": "Fusion",
@@ -27,7 +26,7 @@ LABELS = {
     "rerank": "Reranker",
     "auto_tune": "Tune the weights by feedback",
     "verified_boost": "Boost of verified entries",
-    **{f"type_weights.{name}": f"Boost of {name.replace('_', ' ')}" for name in TYPES},
+    **{f"type_weights.{name}": f"Boost of {words}" for name, words in TYPES.items()},
     "default_limit": "Results per page",
     "max_limit": "Most per page",
     "keep_query_text": "Keep the texts of queries",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from app.console.parts.entry_types import TYPES
 from app.console.parts.search.form import SearchForm
 from app.knowledge.search.results import Facet as Counted
 
@@ -40,9 +41,8 @@ FACETS: Mapping[str, tuple[str, bool]] = {
 }
 """Facets by filter parameter: heading, and whether it accepts several values."""
 
-LABELS = {
-    ("entry_type", "temp_note"): "temporary note",
-    ("entry_type", "chunk"): "document passage",
+LABELS: Mapping[tuple[str, str], str] = {
+    **{("entry_type", entry_type): name for entry_type, name in TYPES.items()},
     ("source", "entry"): "written entries",
     ("source", "asset"): "documents",
 }
