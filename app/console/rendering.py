@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from app.console.parts.entry_types import TYPES, name_type
+from app.console.parts.excerpt import excerpt_of
 from app.console.parts.moments import picker_of
 from app.console.sections import ADMINS, READERS, section_of
 from app.console.visitor import visitor_of
@@ -58,6 +59,7 @@ templates.globals["ADMIN_SECTIONS"] = ADMINS
 templates.filters["pretty_json"] = pretty_json
 templates.filters["plain"] = plain_value
 templates.filters["kind"] = name_type
+templates.filters["excerpt"] = excerpt_of
 templates.filters["flags"] = flags_of
 templates.filters["section"] = section_of
 templates.filters["picker"] = picker_of

@@ -31,10 +31,13 @@ async def test_the_list_is_filtered_by_type_tag_and_source(
 ) -> None:
     await admin.add("A lesson", entry_type="lesson", tags=["sea, deep"])
     await admin.add("A fact", tags=["land"])
-    await admin.upload("a.txt", b"A chunk", "text/plain")
+    asset = (await admin.upload("a.txt", b"A chunk", "text/plain")).json()
     await work()
     for condition, expected in (
-        ({}, ["A chunk", "A fact", "A lesson"]),
+        ({}, ["A fact", "A lesson"]),
+        ({"source": "any"}, ["A chunk", "A fact", "A lesson"]),
+        ({"entry_type": "chunk"}, ["A chunk"]),
+        ({"asset_id": asset["id"]}, ["A chunk"]),
         ({"entry_type": "lesson"}, ["A lesson"]),
         ({"tag": "sea, deep"}, ["A lesson"]),
         ({"source": "asset"}, ["A chunk"]),
@@ -50,6 +53,23 @@ async def test_the_list_is_filtered_by_type_tag_and_source(
     assert shown.one("#source option[selected]").get("value") == "entry"
     for bad in ({"entry_type": "x"}, {"source": "x"}, {"asset_id": "x"}, {"cursor": "x"}, {"tag": "\x00"}):
         assert (await browser.get(LIST, bad)).status == 422, bad
+
+
+async def test_the_list_shows_texts_as_they_read(browser: Browser, admin: Caller, work: Any) -> None:
+    await admin.upload("a.md", b"# Boats\n\n## At night\n\nThey **moor** at the `quay`.", "text/markdown")
+    await work()
+    page = await browser.get(LIST, {"source": "any"})
+    assert page.texts("tbody th .faint")[0] == "They moor at the quay."
+
+
+async def test_the_list_marks_only_entries_whose_vector_is_pending(
+    browser: Browser, admin: Caller, provider: FailingProvider
+) -> None:
+    await admin.add("Ready")
+    provider.down = True
+    await admin.add("Waiting")
+    rows = dict(zip(*map((await browser.get(LIST)).texts, ("tbody th", "td[data-label=Type]")), strict=True))
+    assert rows == {"Ready": "fact", "Waiting": "fact vector pending"}
 
 
 async def test_an_entry_is_shown_with_its_model_passages_and_neighbours(

@@ -29,6 +29,8 @@ admins = console_router(Role.TENANT_ADMIN)
 
 LIST = "/console/entries"
 PAGE = "the entry's page"
+SOURCES = {"entry": "written entries", "asset": "passages of documents", "any": "both"}
+"""What the list can show, by the value of its filter."""
 DONE = {
     "created": "The entry has been stored.",
     "exists": "An entry with this text or external id existed already and has been updated.",
@@ -52,15 +54,21 @@ async def show_entries(
     cursor: PageCursor = "",
     done: str = "",
 ) -> Response:
-    """Show the newest entries, optionally of one type, tag, source or asset."""
+    """Show the newest entries, optionally of one type, tag, source or asset.
+
+    Unless another source is named, these are written ones: a document has hundreds of chunks.
+    """
     tag = tag.strip()
+    shown_source = source or ("asset" if asset_id or entry_type == "chunk" else "entry")
     page = await services.entries.list_entries(
         caller.tenant_id,
         limit=PAGE_SIZE,
         cursor=cursor or None,
         entry_type=_one_of("entry_type", entry_type, get_args(EntryType)),
         tag=_storable(tag),
-        source=cast(Source | None, _one_of("source", source, get_args(Source))),
+        source=cast(Source, _one_of("source", shown_source, tuple(SOURCES)))
+        if shown_source != "any"
+        else None,
         asset_id=_id("asset_id", asset_id),
         include_expired=include_expired == "true",
         include_quarantined=include_quarantined == "true" and caller.sees_quarantined,
@@ -77,6 +85,8 @@ async def show_entries(
         given=given,
         links=page_links(LIST, page, cursor, given),
         types=get_args(EntryType),
+        sources=SOURCES,
+        shown_source=shown_source,
         done=DONE.get(done),
     )
 
