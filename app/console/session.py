@@ -131,6 +131,9 @@ async def ask_to_sign_in(request: Request) -> Response:
     if request.method not in ("GET", "HEAD"):
         return await _keep_what_was_sent(request, is_part)
     wanted = _address_of(request)
+    if _is_followed_from_elsewhere(request):
+        # The browser adds no `Strict` cookie to a link of another site; to what this page requests, it does.
+        return render(request, "pages/onward.html", heading="One moment", address=wanted)
     if is_part:
         wanted = _page_around(request) or HOME
     address = f"{SIGN_IN}?next={quote(wanted, safe='')}"
@@ -156,6 +159,13 @@ async def _keep_what_was_sent(request: Request, is_part: bool) -> Response:
     is_form = request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM
     fields = (await request.form()).multi_items() if is_form else None
     return render(request, "pages/signed_out.html", status=401, address=_address_of(request), fields=fields)
+
+
+def _is_followed_from_elsewhere(request: Request) -> bool:
+    """Whether a link of another site led here, and the visitor may be signed in."""
+    headers = request.headers
+    is_elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    return is_elsewhere and headers.get("sec-fetch-mode") == "navigate" and COOKIE not in request.cookies
 
 
 def _address_of(request: Request) -> str:

@@ -63,6 +63,25 @@ async def test_the_cookie_is_not_a_token_of_the_api(browser: Browser) -> None:
     assert (await client.get("/knowledge/entries")).status_code == 401
 
 
+async def test_a_link_of_another_site_is_followed_once_more(browser: Browser, signed_out: Browser) -> None:
+    elsewhere = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    page = await signed_out.get("/console", {"query": "a&b"}, headers=elsewhere)
+    assert (page.status, page.one("meta[http-equiv]").get("content")) == (
+        200,
+        "0; url=/console?query=a%26b",
+    )
+    # What this page requests is of the same site: with the cookie a page, without it the form for the token.
+    own = {**elsewhere, "Sec-Fetch-Site": "same-origin"}
+    assert (await browser.get("/console", {"query": "a&b"}, headers=own)).status == 200
+    again = await signed_out.get("/console", {"query": "a&b"}, headers=own)
+    assert again.answer.headers["location"] == "/console/sign-in?next=%2Fconsole%3Fquery%3Da%2526b"
+    # Only a page that a person opens, not one inside another, and never what a form of another site sends.
+    for mode in ("no-cors", "cors"):
+        refused = await signed_out.get("/console", headers={**elsewhere, "Sec-Fetch-Mode": mode})
+        assert refused.status == 303, mode
+    assert (await browser.http.post("/console", headers=elsewhere)).status_code == 403
+
+
 @pytest.mark.parametrize("token", ["", "x", "a.b.c"])
 async def test_a_malformed_token_is_refused_at_its_field(signed_out: Browser, token: str) -> None:
     page = await signed_out.post("/console/sign-in", {"token": token})
@@ -108,7 +127,7 @@ async def test_input_sent_after_the_token_expired_is_kept(signed_out: Browser, a
     await signed_out.post("/console/sign-out")
     part = await signed_out.post("/console/assets", headers={"HX-Request": "true"})
     assert (part.status, part.answer.headers["hx-retarget"]) == (401, "#problem")
-    assert "nothing was saved" in part.text
+    assert "this had no effect" in part.text
     upload = await signed_out.post("/console/assets", files={"file": ("a.txt", b"a")})
     assert "choose the file again" in upload.text
 

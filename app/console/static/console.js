@@ -19,13 +19,22 @@ document.addEventListener("input", (event) => {
   if (field.id !== "query" || !field.hasAttribute("hx-post")) return;
   stopTyping();
   const text = field.value.trim();
-  if (text.length === 1 || event.isComposing) return;
+  // One letter finds too much; one ideograph is a word.
+  if ((text.length === 1 && text < "\u2e80") || event.isComposing) return;
   timers = [setTimeout(() => htmx.trigger(field, "typed"), TYPED_MS)];
   if (text === "" || text === asked) return;
   timers.push(setTimeout(() => {
     asked = text;
     htmx.trigger(document.getElementById("settled"), "settled");
   }, SETTLED_MS));
+});
+
+// A search that was only typed has no address yet. It gets one when a result is opened, so that Back leads to it.
+document.addEventListener("click", (event) => {
+  const address = event.target.closest("a[href]")?.closest("#answer")?.dataset.address;
+  if (!address || address === location.pathname + location.search) return;
+  history.replaceState({ htmx: true }, "");
+  history.pushState({ htmx: true }, "", address);
 });
 
 document.addEventListener("submit", (event) => {
@@ -89,6 +98,17 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   const element = event.target;
   if (!element.matches("[hx-trigger*='every'], [hx-trigger*='load']")) document.getElementById("problem").replaceChildren();
 });
+
+for (const failure of ["htmx:sendError", "htmx:timeout"]) {
+  document.addEventListener(failure, () => {
+    const problem = document.createElement("p");
+    problem.className = "problem unreachable";
+    problem.textContent = "The service cannot be reached. Check the connection, then try again.";
+    document.getElementById("problem").replaceChildren(problem);
+  });
+}
+
+document.addEventListener("htmx:beforeOnLoad", () => document.querySelector(".unreachable")?.remove());
 
 document.addEventListener("htmx:afterSettle", (event) => {
   const part = event.target;
