@@ -20,6 +20,7 @@ class Passage:
     score: float
     chunk_index: int | None
     page: int | None
+    title: str | None
     snippet: str
 
 

@@ -32,6 +32,7 @@ class PassageModel(BaseModel):
     score: float
     chunk_index: int | None
     page: int | None = Field(description="The page that it starts on, if the asset has pages.")
+    title: str | None = Field(description="The headings above it, as in the title of a hit.")
     snippet: str
 
 

@@ -21,6 +21,7 @@ class Passage(Answer):
     score: float
     chunk_index: int | None
     page: int | None
+    title: str | None = None
     snippet: str
 
 

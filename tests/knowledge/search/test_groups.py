@@ -98,6 +98,7 @@ async def test_each_asset_is_found_once_with_its_best_passages(
         assert [p.id for p in hit.group.further] == [m.id for m in further]
         assert [p.chunk_index for p in hit.group.further] == [m.chunk_index for m in further]
         assert [p.score for p in hit.group.further] == pytest.approx([m.score for m in further])
+        assert [p.title for p in hit.group.further] == [m.title for m in further]
         assert all(p.snippet for p in hit.group.further)
         assert all(hit.score >= p.score for p in hit.group.further) or diversity
     assert pages[0].metadata.strong_match == plain.metadata.strong_match or diversity

@@ -36,6 +36,9 @@ OBJECTS = ("metadata", "filter", "query_embedding")
 NAMES = (*WORDS, *WHOLE_NUMBERS, *NUMBERS, *FLAGS, *CHOICES, *OBJECTS, "tags", "asset_id")
 """All parameters of POST /knowledge/search; the two weights are separate fields."""
 
+HARMLESS = frozenset({"query", "limit", "explain", "cursor", "group_by", "facets"})
+"""Fields with which a search finds no less than without them."""
+
 LEFT_OUT = {"mode": "hybrid", "tags_match": "any", "rrf_k": "60", "diversity": "0"}
 """Values that are equivalent to omitting the field; they would only make a URL longer."""
 
@@ -107,6 +110,15 @@ class SearchForm:
         if self.has(name, value):
             return self.put(name, *(v for v in self.chosen(name) if v != value))
         return self.put(name, *(self.chosen(name) if several else ()), value)
+
+    @property
+    def narrowing(self) -> Sequence[str]:
+        """The names of the fields that can leave a search without results."""
+        return [name for name in self.values if name not in HARMLESS]
+
+    def widen(self) -> SearchForm:
+        """The same search without these fields."""
+        return SearchForm({n: v for n, v in self.values.items() if n in HARMLESS and n != "cursor"})
 
     def pairs(self, *without: str, prefix: str = "") -> list[tuple[str, str]]:
         """Names and texts, in the order of the form, e.g. for hidden fields."""

@@ -19,6 +19,7 @@ from app.knowledge.search.results import (
     Hit,
     HitExplanation,
     KeywordExplanation,
+    Passage,
     SearchMetadata,
     SearchResult,
 )
@@ -36,12 +37,23 @@ LEGS = {"semantic": "meaning", "keyword": "words"}
 
 
 @dataclass(frozen=True, slots=True)
+class ShownPassage:
+    """A passage of a document in a search grouped by document; its `name` is its heading, or its place."""
+
+    name: str
+    page: int | None
+    snippet: Sequence[Piece]
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class ShownHit:
     """A hit with its number in the whole ranking, its marked words, and its score explained if possible.
 
     Attributes:
-        title: the heading of a chunk's section, or the title of the entry.
+        title: the heading of a chunk's section, or the title of the entry; in a search grouped by document, its name.
         way: the headings above that section, with the document's own title.
+        passages: of the document, the best first, in a search grouped by document.
         address: the page of the entry, or the passage in its document.
     """
 
@@ -50,7 +62,13 @@ class ShownHit:
     title: Sequence[Piece]
     way: Sequence[str]
     snippet: Sequence[Piece]
+    passages: Sequence[ShownPassage]
     score: ScoreWords | None
+
+    @property
+    def left_out(self) -> int:
+        """Passages of the document that are not shown."""
+        return self.hit.group.total - len(self.passages) if self.hit.group and self.passages else 0
 
     @property
     def found_by(self) -> str:
@@ -63,7 +81,7 @@ class ShownHit:
         hit = self.hit
         if hit.asset_id is None:
             return f"/console/entries/{hit.id}"
-        return f"/console/assets/{hit.asset_id}?chunk={hit.chunk_index}#passage"
+        return _address(hit.asset_id, hit.chunk_index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +109,11 @@ class ShownResult:
         found = len(self.hits)
         if not found:
             return "Nothing found."
-        first = self.hits[0].number
-        span = f"{first} to {first + found - 1}" if found > 1 else f"{first}"
-        return f"{span} of {self.metadata.total} result{'s' if self.metadata.total > 1 else ''}"
+        first, total = self.hits[0].number, self.metadata.total
+        results = f"{total:,} result{'s' if total > 1 else ''}"
+        if found == total:
+            return results
+        return f"{first:,} to {first + found - 1:,} of {results}" if found > 1 else f"{first:,} of {results}"
 
     @property
     def times(self) -> Sequence[tuple[str, int]]:
@@ -122,8 +142,13 @@ def show_answer(
         mark = Highlighter(hit)
         score = tell_score(debug, told[hit.id]) if debug and hit.id in told else None
         *way, title = [title_of(hit)] if hit.asset_id is None else title_of(hit).split(HEADINGS)
+        passages = list(_show_passages(hit, mark))
+        if passages:
+            way, title = [], hit.asset_name or title
         shown.append(
-            ShownHit(number, hit, mark.split(title), way, mark.split(show_cells(hit.snippet)), score)
+            ShownHit(
+                number, hit, mark.split(title), way, mark.split(show_cells(hit.snippet)), passages, score
+            )
         )
     metadata = result.metadata
     following = metadata.next_cursor
@@ -139,6 +164,29 @@ def show_answer(
         next_address=form.lead_to(form.put("cursor", following)) if following else None,
         rateable=rateable,
     )
+
+
+def _show_passages(hit: Hit, mark: Highlighter) -> Iterator[ShownPassage]:
+    """The passages of a document that a search grouped by document shows, the best first."""
+    if hit.group is None or hit.asset_id is None:
+        return
+    best = Passage(hit.id, hit.score, hit.chunk_index, hit.metadata.get("page"), hit.title, hit.snippet)
+    for passage in (best, *hit.group.further):
+        name = (
+            passage.title.split(HEADINGS)[-1]
+            if passage.title
+            else f"Passage {(passage.chunk_index or 0) + 1}"
+        )
+        yield ShownPassage(
+            name,
+            passage.page,
+            mark.split(show_cells(passage.snippet)),
+            _address(hit.asset_id, passage.chunk_index),
+        )
+
+
+def _address(asset_id: UUID, chunk_index: int | None) -> str:
+    return f"/console/assets/{asset_id}?chunk={chunk_index}#passage"
 
 
 def show_cells(snippet: str) -> str:

@@ -105,7 +105,8 @@ async def make_hits(page: Page) -> list[Hit]:
 def _make_passage(candidate: Candidate, entry: HydratedEntry, snippets: SnippetMaker) -> Passage:
     stored = StoredEntry(*entry.stored)
     snippet = _make_snippet(entry, candidate, snippets)
-    return Passage(entry.id, candidate.score, stored.chunk_index, stored.metadata.get("page"), snippet.text)
+    page = stored.metadata.get("page")
+    return Passage(entry.id, candidate.score, stored.chunk_index, page, stored.title, snippet.text)
 
 
 def _make_snippet(entry: HydratedEntry, candidate: Candidate, snippets: SnippetMaker) -> Snippet:
