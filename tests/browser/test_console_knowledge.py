@@ -50,11 +50,11 @@ async def test_entry_is_created_changed_and_deleted(visits: Visits, creator: str
     await page.get_by_label("Content").fill("The lock opens at noon.")
     await page.get_by_text("Audience, expiry and more").click()
     await page.get_by_label("Confidence").fill("7")
-    await page.get_by_role("button", name="Store the entry").click()
+    await page.get_by_role("button", name="Save").click()
     await visit.expect(page.get_by_role("alert")).to_contain_text("confidence")
     await visit.expect(page.get_by_label("Content")).to_have_value("The lock opens at noon.")
     await page.get_by_label("Confidence").fill("0.7")
-    await page.get_by_role("button", name="Store the entry").click()
+    await page.get_by_role("button", name="Save").click()
     await visit.expect(page.get_by_role("heading", name="The lock", level=1)).to_be_visible()
     await visit.expect(page.locator("dl.facts").first).to_contain_text("0.7")
 
@@ -103,12 +103,12 @@ async def test_document_is_uploaded_and_tracked_until_it_is_indexed(visits: Visi
 
     await row.get_by_role("link", name="manual.md").click()
     await visit.expect(page.locator(".document")).to_contain_text("Berth 1 is 1 metres wide.")
-    await page.get_by_role("link", name="Chunks", exact=True).click()
+    await page.get_by_role("link", name="Passages", exact=True).click()
     await visit.expect(page.locator("a.chunk-number").first).to_be_visible()
     numbers = page.locator("a.chunk-number")
     assert await numbers.count() > 2
     await numbers.nth(1).click()
-    await visit.expect(page.locator("dl.facts").first).to_contain_text("chunk 2")
+    await visit.expect(page.locator("dl.facts").first).to_contain_text("passage 2")
 
 
 async def test_document_that_cannot_be_read_shows_the_reason(visits: Visits, creator: str) -> None:

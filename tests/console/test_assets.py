@@ -107,7 +107,7 @@ async def test_a_document_with_suspicious_content_says_so(
         page = await browser.get(address + view)
         notice = page.one(".notice.warning")
         assert "Suspicious content: instructions" in notice.text_content()
-        assert "1 of 1 chunks" in notice.text_content()
+        assert "1 of 1 passages" in notice.text_content()
     listed = await browser.get(page.one(".notice.warning a").get("href"))
     assert len(listed.all("tbody tr")) == 1
     (released,) = (await admin.get("/admin/quarantine")).json()["items"]
@@ -157,7 +157,7 @@ async def test_a_text_shows_its_chunks_part_by_part(browser: Browser, admin: Cal
     assert chunks == list(range(1, len(chunks) + 1))
     last = page.all(".document a")[-1]
     entry = await browser.get(last.get("href"))
-    assert f"chunk {chunks[-1]}" in entry.text
+    assert f"passage {chunks[-1]}" in entry.text
     back = next(a.get("href") for a in entry.all("dl.facts a") if "?chunk=" in a.get("href"))
     marked = await browser.get(back.replace("?", "/chunks?"))
     assert marked.one(".document a[aria-current]").get("id") == f"chunk-{chunks[-1]}"
@@ -170,7 +170,7 @@ async def test_a_text_shows_its_chunks_part_by_part(browser: Browser, admin: Cal
 async def test_a_document_is_deleted_after_confirmation(browser: Browser, work: Work) -> None:
     address = (await upload(browser, "a.txt", b"words")).answer.headers["location"]
     await work()
-    assert "1 chunk" in (await browser.get(f"{address}/delete")).text
+    assert "1 passage" in (await browser.get(f"{address}/delete")).text
     assert (await browser.get(address)).status == 200
     assert (await browser.post(f"{address}/delete")).answer.headers["location"] == f"{LIST}?done=deleted"
     assert (await browser.get(address)).status == 404

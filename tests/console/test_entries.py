@@ -88,7 +88,7 @@ async def test_an_entry_is_shown_with_its_model_passages_and_neighbours(
     assert page.texts("h1") == ["Bell"]
     assert page.one("pre.text").text_content() == "word " * 2000
     headings = page.texts("section[aria-labelledby=around-heading] h3")
-    assert headings == ["Parent", "Children", "Derived from"], "each related entry once"
+    assert headings == ["Part of", "Parts", "Derived from"], "each related entry once"
     links = [a.get("href") for a in page.all("section[aria-labelledby=around-heading] li a")]
     assert len(links) == len(set(links)) == 3
     assert f"{provider.model.provider}/{provider.model.name}" in page.text

@@ -47,7 +47,11 @@ async def test_the_page_shows_stock_backlog_and_searches(
         "Keyword only, 24 h": "50.0 %",
         "Without results, 24 h": "1",
     }
-    assert page.texts("section[aria-labelledby=types-heading] tbody th") == ["chunk", "fact", "lesson"]
+    assert page.texts("section[aria-labelledby=types-heading] tbody th") == [
+        "passage of a document",
+        "fact",
+        "lesson",
+    ]
     (model,) = page.texts("section[aria-labelledby=models-heading] tbody tr")
     assert model.startswith(f"{provider.model.provider}/{provider.model.name} in use")
     assert model.endswith("exact search 2210"), "entries, passages, waiting, refused"

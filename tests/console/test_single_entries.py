@@ -52,7 +52,7 @@ async def test_related_entries_are_shown_by_relationship(browser: Browser, admin
     entry = await admin.add("The bell", parent_id=parent["id"], tags=["a", "b"])
     await admin.add("The boat", tags=["a", "b"])
     page = await browser.get(f"/console/related/{entry['id']}")
-    assert page.texts("#related h2") == ["Parent", "Shared tags"]
+    assert page.texts("#related h2") == ["Part of", "Same tags"]
     assert page.texts("#related li a") == ["Harbour", "The boat"]
     assert "2 shared tags" in page.text
     assert (await browser.get("/console/related/no-id")).status == 422

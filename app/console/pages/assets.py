@@ -38,9 +38,9 @@ CODE = frozenset({"text/x-source", "application/json", "application/x-ndjson"})
 """Media types whose line breaks and spaces are shown as they are."""
 STATUSES = ("pending", "processing", "indexed", "failed")
 DONE = {
-    "changed": "The changes have been saved; the chunks have them too.",
+    "changed": "The changes have been saved; its passages have them too.",
     "same": "This file is already stored; it was not processed again.",
-    "deleted": "The document and its chunks have been deleted.",
+    "deleted": "The document and its passages have been deleted.",
     "retried": "The document is being processed again.",
 }
 

@@ -12,13 +12,13 @@ from app.knowledge.entries.related import RelatedEntry
 from app.knowledge.vocabulary import Relationship
 
 RELATIONSHIPS: Mapping[Relationship | Literal["superseded_by", "supersedes"], str] = {
-    "parent": "Parent",
+    "parent": "Part of",
     "superseded_by": "Superseded by",
-    "sibling": "Siblings",
-    "child": "Children",
+    "sibling": "Other parts of the same entry",
+    "child": "Parts",
     "source": "Derived from",
-    "derived": "Derived from it",
-    "tag_overlap": "Shared tags",
+    "derived": "Source of",
+    "tag_overlap": "Same tags",
     "supersedes": "Supersedes",
 }
 """In the order in which pages show them."""
