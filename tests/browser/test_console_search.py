@@ -124,7 +124,7 @@ async def test_search_explains_why_an_entry_is_missing(visits: Visits, admin_tok
     visit = await visits.begin(admin_token)
     await visit.open(f"/console?query={QUERY.replace(' ', '+')}&limit=1")
     await visit.page.get_by_text("Why is an entry missing?").click()
-    await visit.page.get_by_label("Id of the missing entry").fill(last)
+    await visit.page.get_by_label("Missing entry").fill(last)
     await visit.page.get_by_role("button", name="Explain", exact=True).click()
     answer = visit.page.locator("#why-not-answer")
     await visit.expect(answer.get_by_text("The entry is not among the results")).to_be_visible()

@@ -143,7 +143,7 @@ async def test_stored_script_does_not_run_in_swapped_parts(
     await hit.locator("summary", has_text="Related").click()
     await visit.expect(hit.locator(".related li").first).to_be_visible()
     await page.get_by_text("Why is an entry missing?").click()
-    await page.get_by_label("Id of the missing entry").fill(TEXT)
+    await page.get_by_label("Missing entry").fill(TEXT)
     await page.get_by_role("button", name="Explain").click()
     await visit.expect(page.locator("#why-not-answer .problem, #problem *").first).to_be_visible()
     await expect_nothing_acted(visit, "search")

@@ -155,6 +155,28 @@ async def test_a_refused_value_is_explained_at_its_field(browser: Browser) -> No
             assert f"field-{field}-error" in page.one(f"#field-{field}").get("aria-describedby").split()
 
 
+async def test_other_entries_are_named_by_id_or_address(browser: Browser, admin: Caller) -> None:
+    harbour, lock, gate = [(await admin.add(text))["id"] for text in ("The harbour", "The lock", "The gate")]
+    form = {
+        **fields(await browser.get(f"{LIST}/new")),
+        "content": "The bell",
+        "parent_id": f" http://kb.example/console/entries/{harbour}?done=created ",
+        "superseded_by_id": f"/console/entries/{lock}",
+        "source_ids": f"{gate}\nhttps://kb.example/console/entries/{lock}#content-heading",
+    }
+    entry = entry_id(await browser.post(LIST, form))
+    stored = (await admin.get(f"/knowledge/entries/{entry}")).json()
+    assert (stored["parent_id"], stored["superseded_by_id"]) == (harbour, lock)
+    assert stored["source_ids"] == [gate, lock]
+    for other in (
+        "http://kb.example/console/assets/" + harbour,
+        "http://kb.example/console/entries/" + "x" * 36,
+    ):
+        refused = await browser.post(LIST, {**form, "content": "Another", "parent_id": other})
+        assert refused.status == 422
+        assert refused.one("#field-parent_id").get("value") == other
+
+
 async def test_a_chunk_keeps_the_text_of_its_document(browser: Browser, admin: Caller, work: Any) -> None:
     await admin.upload("a.txt", b"The harbour closes at dusk", "text/plain")
     await work()

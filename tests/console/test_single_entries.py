@@ -15,6 +15,9 @@ async def test_why_not_names_what_excluded_an_entry(browser: Browser, admin: Cal
     asked = {"query": "bell", "mode": "keyword"}
     reasons = await browser.get("/console/why-not", {**asked, "entry_id": entry["id"]})
     assert "shares no word with the query" in reasons.one("#why-not-answer").text_content()
+    address = f"http://kb.example/console/entries/{entry['id']}"
+    named = await browser.get("/console/why-not", {**asked, "entry_id": address})
+    assert "shares no word with the query" in named.one("#why-not-answer").text_content()
     filtered = await browser.get("/console/why-not", {**asked, "tags": "air", "entry_id": entry["id"]})
     assert "tags does not match" in filtered.one("#why-not-answer").text_content()
     there = await browser.get(

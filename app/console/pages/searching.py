@@ -13,7 +13,7 @@ from starlette.datastructures import FormData, ImmutableMultiDict
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.console.parts.entry_form import read_texts
+from app.console.parts.entry_form import read_id, read_texts
 from app.console.parts.relationships import RELATIONSHIPS
 from app.console.parts.search.facets import FACETS, MOST_VALUES
 from app.console.parts.search.form import ADDRESS, LONGEST_ADDRESS, SearchForm, errors_by_field
@@ -162,9 +162,9 @@ async def _name_documents(
 
 
 async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:
-    """Find the entry with this id or external id. Raises InvalidInput if no entry can have it."""
+    """Find the entry with this id, address or external id. Raises InvalidInput if no entry can have it."""
     try:
-        return UUID(wanted)
+        return UUID(read_id(wanted))
     except ValueError:
         if wanted and "\x00" not in wanted:
             page = await services.entries.list_entries(
@@ -172,7 +172,9 @@ async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:
             )
             if page.items:
                 return page.items[0].id
-        raise InvalidInput.of("entry_id", "must be the id or the external id of an entry") from None
+        raise InvalidInput.of(
+            "entry_id", "must be the id, the address or the external id of an entry"
+        ) from None
 
 
 async def read_parameters(request: Request) -> ImmutableMultiDict[str, Any]:

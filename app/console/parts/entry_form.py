@@ -30,6 +30,8 @@ TEXTS = (
     *("superseded_by_id", "metadata", "language", "expires_at", "external_id"),
 )
 
+_ADDRESS = re.compile(r"(?:https?://[^/\s]*)?/console/entries/(?P<id>[0-9a-fA-F-]{36})(?:[/?#]\S*)?")
+
 AREAS = frozenset({"content", "source_ids", "metadata"})
 """Multi-line fields."""
 
@@ -104,17 +106,18 @@ class EntryForm:
 
     def _values(self) -> dict[str, Any]:
         texts = self.texts
-        empty_as_none = ("title", "parent_id", "superseded_by_id", "language", "external_id")
+        empty_as_none = ("title", "language", "external_id")
         return {
             "content": texts["content"],
             "entry_type": texts["entry_type"],
             "scope": texts["scope"],
             **{name: texts[name].strip() or None for name in empty_as_none},
+            **{name: read_id(texts[name]) or None for name in ("parent_id", "superseded_by_id")},
             "expires_at": read_moment(texts["expires_at"]) or None,
             "tags": read_tags(texts["tags"]),
             "roles": list(self.roles),
             "confidence": read_number(texts["confidence"], float),
-            "source_ids": texts["source_ids"].replace(",", " ").split(),
+            "source_ids": [read_id(text) for text in texts["source_ids"].replace(",", " ").split()],
             "metadata": read_metadata(texts["metadata"].strip()),
             "is_verified": self.is_verified,
         }
@@ -129,6 +132,12 @@ async def read_texts(request: Request) -> FormData:
 def read_fields(form: FormData, names: Iterable[str]) -> dict[str, str]:
     """The texts of these fields, empty if missing. Browsers send each line break as two characters."""
     return {n: v.replace("\r\n", "\n") if isinstance(v := form.get(n), str) else "" for n in names}
+
+
+def read_id(text: str) -> str:
+    """The id in the address of an entry's page, which people can copy; any other text stays as it is."""
+    address = _ADDRESS.fullmatch(text.strip())
+    return address["id"] if address else text.strip()
 
 
 def read_roles(form: FormData) -> list[str]:
