@@ -19,6 +19,7 @@ from app.console.pages import (
     searching,
     signing_in,
     single_sign_on,
+    versions,
 )
 from app.console.pages.admin import audit, feedback, health, model, receipts, settings, sources, usage
 from app.console.rendering import FOLDER, render_problem
@@ -38,6 +39,7 @@ def install_console(app: FastAPI) -> None:
         entries.writers,
         entries.admins,
         entries.readers,
+        versions.router,
         assets.writers,
         assets.readers,
         saved_searches.router,

@@ -13,9 +13,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from app.console.parts.entry_types import TYPES, name_type
 from app.console.parts.excerpt import excerpt_of
+from app.console.parts.flags import name_flag
 from app.console.parts.moments import picker_of
 from app.console.sections import ADMINS, READERS, section_of
 from app.console.visitor import visitor_of
+from app.documents.formats import FORMATS
 from app.knowledge.quarantine.flagging import flags_of
 
 FOLDER = Path(__file__).parent
@@ -44,6 +46,11 @@ def plain_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def name_media_type(media_type: str) -> str:
+    """The name of the kind of file with this type; that of an unknown one is the type itself."""
+    return next((kind.label for kind in FORMATS if kind.media_type == media_type), media_type)
+
+
 templates = Environment(
     loader=FileSystemLoader(FOLDER / "templates"),
     autoescape=True,
@@ -61,6 +68,8 @@ templates.filters["plain"] = plain_value
 templates.filters["kind"] = name_type
 templates.filters["excerpt"] = excerpt_of
 templates.filters["flags"] = flags_of
+templates.filters["flag"] = name_flag
+templates.filters["media"] = name_media_type
 templates.filters["section"] = section_of
 templates.filters["picker"] = picker_of
 

@@ -29,7 +29,7 @@ async def test_a_file_is_uploaded_and_tracked_until_it_is_indexed(browser: Brows
     address = sent.answer.headers["location"]
     asset = address.rpartition("/")[2]
     page = await browser.get(address)
-    assert "when the document has been parsed" in page.text
+    assert "when the document has been read" in page.text
     (progress,) = page.all(f"#status-{asset} progress")
     assert progress.get("value") == "0.0"
     following = page.one("#follower").get("hx-get")

@@ -23,12 +23,12 @@ async def test_an_admin_releases_a_quarantined_entry(
     assert ORDER not in seen.text
     page = await browser.get(path)
     assert "Quarantined: searches skip this entry" in page.text
-    assert "Suspicious content: instructions." in page.text
+    assert "Suspicious content: instructions to language models." in page.text
     assert page.one(f"form[action='{path}/release'] button").text_content() == "Release"
     assert (await browser.post(f"{path}/release")).status == 303
     page = await browser.get(path)
     assert "Quarantined" not in page.text
-    assert "Suspicious content: instructions." in page.text
+    assert "Suspicious content: instructions to language models." in page.text
     results = await browser.search("harbour", mode="keyword")
     assert "suspicious: instructions" in results.text
 
