@@ -4,7 +4,6 @@ from __future__ import annotations
 
 READERS = (
     ("/console", "Search"),
-    ("/console/compare", "Compare"),
     ("/console/entries", "Entries"),
     ("/console/assets", "Documents"),
     ("/console/saved-searches", "Saved searches"),
@@ -16,12 +15,13 @@ ADMINS = (
     ("/console/usage", "Usage"),
     ("/console/feedback", "Feedback"),
     ("/console/settings", "Settings"),
+    ("/console/compare", "Compare"),
     ("/console/model", "Model"),
     ("/console/sources", "Sources"),
     ("/console/receipts", "Searches"),
     ("/console/audit", "Audit trail"),
 )
-"""The sections of a tenant's admin."""
+"""The sections of a tenant's admin; readers find the comparison below the results of a search."""
 
 
 def section_of(path: str) -> str:

@@ -74,7 +74,7 @@ async def test_the_menu_of_a_phone_shows_every_section(visits: Visits, quay: UUI
     assert await links.count() == 0
     await menu.click()
     await visit.expect(links).to_have_text(
-        ["Search", "Compare", "Entries", "Documents", "Saved searches", "Administration"]
+        ["Search", "Entries", "Documents", "Saved searches", "Administration"]
     )
     boxes = [await link.bounding_box() for link in await links.all()]
     assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= PHONE for box in boxes)

@@ -141,6 +141,7 @@ async def test_two_settings_are_compared(visits: Visits, admin_token: str) -> No
     await search(visit, QUERY)
     await visit.page.get_by_text("How were these results ranked?").click()
     await visit.page.get_by_role("link", name="Compare settings").click()
+    await visit.page.get_by_text("Both settings").click()
     side = visit.page.get_by_role("group", name="Setting B")
     await side.get_by_label("Mode").select_option("keyword")
     await visit.page.get_by_role("button", name="Compare").click()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.console.browser import Browser
+from tests.console.conftest import SignIn
 from tests.fixtures.http.callers import Caller
 
 
@@ -24,6 +25,17 @@ async def test_each_side_has_its_own_settings_and_changes_of_rank_are_shown(
     assert rows == [["1", "2", "▼ 1", "Note temporary note"], ["2", "1", "▲ 1", "Decision decision"]]
     assert page.one("h2[data-announce]").text_content().startswith("2 hits on both sides, 2 of them moved")
     assert len(page.all("svg.ranks g.lane path")) == 2
+
+
+async def test_the_page_is_a_section_of_the_administration_only_for_admins(
+    browser: Browser, sign_in: SignIn, reader: Caller
+) -> None:
+    assert (await browser.get("/console/compare")).texts(".sections [aria-current]") == ["Compare"]
+    page = await sign_in(reader).get("/console/compare")
+    assert page.one("h1").text_content() == "Compare two settings"
+    assert not page.all(".sections")
+    found = await sign_in(reader).search("bell")
+    assert found.all("#ranking a[href^='/console/compare?']")
 
 
 async def test_a_hit_on_one_side_only_is_marked(browser: Browser, admin: Caller) -> None:

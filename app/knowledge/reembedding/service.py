@@ -81,6 +81,21 @@ class ReembeddingService:
             await self._trail.note_read(session, reader, "model.read")
         return show_change(change, self._machine.served)
 
+    async def find(self, tenant_id: UUID, *, reader: str | None = None) -> ModelChange | None:
+        """Show the change in progress, if there is one; with `reader`, the request is recorded in the audit trail."""
+        async with (
+            self._trail.attempt(tenant_id, reader, "model.read"),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            change = await db.fetch_change(session)
+            await self._trail.note_read(session, reader, "model.read")
+        return None if change is None else show_change(change, self._machine.served)
+
+    @property
+    def has_other_model(self) -> bool:
+        """Whether this service has a model to which a tenant could move."""
+        return len(self._machine.served) > 1
+
     async def switch(self, tenant_id: UUID, *, back: bool = False, actor: str = "service") -> ModelChange:
         """Switch the tenant's searches to the new model, or back to the old one.
 

@@ -12,7 +12,6 @@ from app.auth.principal import Role
 from app.console.parts.search.form import read_number
 from app.console.rendering import render
 from app.console.session import console_router
-from app.errors import ModelChangeNotFound
 from app.knowledge.reembedding.account import explain_change
 from app.knowledge.reembedding.machine import Terms
 from app.web.access import CurrentCaller, CurrentServices
@@ -29,13 +28,17 @@ Action = Literal["start", "rebuild", "switch", "back", "end"]
 @router.get("/model")
 async def show_model_change(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Show the model change in progress, or forms to start one."""
-    try:
-        change = await services.reembedding.status(caller.tenant_id, reader=caller.subject)
-    except ModelChangeNotFound:
-        change = None
+    change = await services.reembedding.find(caller.tenant_id, reader=caller.subject)
     model = (await services.tenants.context(caller.tenant_id)).model
     lines = [] if change is None else explain_change(change)
-    return render(request, "pages/admin/model.html", change=change, model=model, lines=lines)
+    return render(
+        request,
+        "pages/admin/model.html",
+        change=change,
+        model=model,
+        lines=lines,
+        has_other=services.reembedding.has_other_model,
+    )
 
 
 @router.post("/model")
