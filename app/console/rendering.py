@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from app.console.parts.entry_types import TYPES, name_type
 from app.console.parts.excerpt import excerpt_of
 from app.console.parts.flags import name_flag
 from app.console.parts.moments import picker_of
+from app.console.parts.search.words import LABELS, describe_search
 from app.console.sections import ADMINS, READERS, section_of
 from app.console.visitor import visitor_of
 from app.documents.formats import FORMATS
@@ -28,6 +30,21 @@ POLICY = (
 HEADERS = {"content-security-policy": POLICY, "cache-control": "no-store", "referrer-policy": "same-origin"}
 CARRIED = ("retry-after", "allow", "connection")
 """Headers of a problem that its page also has."""
+HEADINGS = {
+    401: "Please sign in",
+    403: "You may not do this",
+    404: "This does not exist",
+    409: "This is not possible now",
+    410: "These results are no longer available",
+    412: "This has changed in the meantime",
+    413: "This is too large",
+    415: "This kind of file is not supported",
+    422: "Something in the request is not valid",
+    429: "Too many requests",
+    500: "Something went wrong",
+    503: "The service is not available now",
+}
+"""Headings of the pages of problems, by their status."""
 
 
 def pretty_json(value: Any) -> str:
@@ -46,6 +63,13 @@ def plain_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def make_sentence(text: str) -> str:
+    """The text with an uppercase first letter and an end; one that begins with the name of a field stays as it is."""
+    if text[:1].isalpha() and not re.match(r"[a-z_.\d]+:", text):
+        text = text[0].upper() + text[1:]
+    return text if not text or text[-1] in ".!?:" else f"{text}."
+
+
 def name_media_type(media_type: str) -> str:
     """The name of the kind of file with this type; that of an unknown one is the type itself."""
     return next((kind.label for kind in FORMATS if kind.media_type == media_type), media_type)
@@ -60,6 +84,7 @@ templates = Environment(
 )
 templates.globals["version"] = version("knowledge-search")
 templates.globals["ENTRY_TYPES"] = TYPES
+templates.globals["SEARCH_LABELS"] = LABELS
 templates.globals["SECTIONS"] = READERS
 templates.globals["ADMIN_SECTIONS"] = ADMINS
 
@@ -67,6 +92,8 @@ templates.filters["pretty_json"] = pretty_json
 templates.filters["plain"] = plain_value
 templates.filters["kind"] = name_type
 templates.filters["excerpt"] = excerpt_of
+templates.filters["described"] = describe_search
+templates.filters["sentence"] = make_sentence
 templates.filters["flags"] = flags_of
 templates.filters["flag"] = name_flag
 templates.filters["media"] = name_media_type
@@ -86,6 +113,7 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 def render_problem(request: Request, response: Response) -> Response:
     """Render a problem as a page, or as a part if a part was requested."""
     problem = orjson.loads(response.body)
+    problem["heading"] = HEADINGS.get(problem["status"], problem["title"])
     part = "parts/problem.html" if request.headers.get("hx-request") else "pages/problem.html"
     shown = render(request, part, status=response.status_code, problem=problem)
     shown.headers.update({name: response.headers[name] for name in CARRIED if name in response.headers})

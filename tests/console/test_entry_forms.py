@@ -45,7 +45,7 @@ async def test_an_entry_is_created_changed_and_deleted(browser: Browser) -> None
         await browser.post(f"{LIST}/{entry}/edit", {**shown, **changes, "is_verified": "on"})
     ).status == 303
     now = facts(await browser.get(f"{LIST}/{entry}"))
-    assert (now["Version"], now["Verified"], now["Confidence"]) == ("2", "yes", "0.25")
+    assert (now["Version"], now["Verified"], now["Confidence"]) == ("2 (former versions)", "yes", "0.25")
     assert now["Expires"] == "2199-01-31 12:00 UTC"
 
     question = await browser.get(f"{LIST}/{entry}/delete")

@@ -47,7 +47,7 @@ async def test_a_receipt_shows_the_ranking_and_the_settings(browser: Browser, ad
     assert page.texts("h1") == [f"harbour {SCRIPT}"]
     assert page.one("tbody th a").get("href") == f"/console/entries/{entry['id']}"
     facts = dict(zip(page.texts("dl.facts dt"), page.texts("dl.facts dd"), strict=True))
-    assert (facts["Mode"], facts["tags"]) == ("keyword", "sea")
+    assert (facts["Mode"], facts["Tags"]) == ("keyword", "sea")
     again = await browser.get(page.one("dl.facts dd a").get("href"))
     assert again.status == 200
     assert again.all(".hit")

@@ -6,6 +6,8 @@ from uuid import UUID, uuid4
 
 import orjson
 
+from app.console.parts.search.words import LABELS, UNSAID
+from app.web.models.search import SearchRequest
 from tests.console.browser import Browser
 from tests.console.conftest import SignIn
 from tests.fixtures.database.cluster import TestDatabase, connected
@@ -46,6 +48,31 @@ async def test_a_search_too_long_for_an_address_is_run_by_its_id(browser: Browse
     assert page.status == 200
     assert page.one("#query").get("value") == request["query"]
     assert page.texts(".hit .snippet") == ["The harbour closes at dusk"]
+
+
+async def test_the_parameters_of_a_saved_search_are_shown_in_words(browser: Browser, admin: Caller) -> None:
+    request = {
+        "query": "bell",
+        "tags": ["sea", "iron"],
+        "entry_type": ["temp_note"],
+        "group_by": "asset",
+        "weights": {"semantic": 0.25, "keyword": 0.75},
+        "filter": {"field": "metadata.year", "gte": 2020},
+    }
+    await admin.post("/knowledge/saved-searches", {"name": "Bells", "request": request})
+    page = await browser.get(LIST)
+    assert page.texts("td[data-label=Query] .faint") == [
+        "Tags: sea, iron",
+        "Entry type: temporary note",
+        'Conditions: {"gte":2020,"field":"metadata.year"}',
+        "Weights: semantic 0.25, keyword 0.75",
+        "Group results: by document",
+    ]
+    assert not page.all("td[data-label=Subscription]"), "there are none"
+
+
+def test_every_parameter_of_a_search_has_words() -> None:
+    assert set(SearchRequest.model_fields) - UNSAID <= set(LABELS)
 
 
 async def test_a_subscription_is_shown(browser: Browser, admin: Caller) -> None:
@@ -121,7 +148,7 @@ async def test_each_visitor_has_their_own_saved_searches(
     for saved in (*others, str(uuid4())):
         pages = [await browser.get(f"{LIST}/{saved}/{act}") for act in ("run", "delete")]
         pages.append(await browser.post(f"{LIST}/{saved}/delete"))
-        assert [(p.status, p.texts("h1")) for p in pages] == [(404, ["Not Found"])] * 3
+        assert [(p.status, p.texts("h1")) for p in pages] == [(404, ["This does not exist"])] * 3
     assert "Canary" in (await sign_in(reader).get(LIST)).text
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.console.parts.entry_types import TYPES
 from app.console.parts.search.form import SearchForm
+from app.console.parts.search.words import VALUES
 from app.knowledge.search.results import Facet as Counted
 
 MOST_VALUES = 12
@@ -41,13 +41,6 @@ FACETS: Mapping[str, tuple[str, bool]] = {
 }
 """Facets by filter parameter: heading, and whether it accepts several values."""
 
-LABELS: Mapping[tuple[str, str], str] = {
-    **{("entry_type", entry_type): name for entry_type, name in TYPES.items()},
-    ("source", "entry"): "written entries",
-    ("source", "asset"): "documents",
-}
-"""Values that people see under another name."""
-
 
 def show_facets(
     form: SearchForm, counted: Mapping[str, Counted] | None, names: Mapping[str, str]
@@ -67,7 +60,7 @@ def show_facets(
             values = [
                 FacetValue(
                     value,
-                    names.get(value) or LABELS.get((parameter, value), value),
+                    names.get(value) or VALUES.get((parameter, value), value),
                     f"{least}{counts.get(value, 0)}",
                     value in chosen,
                     form.lead_to(form.toggle(parameter, value, several=several)),
