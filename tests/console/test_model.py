@@ -10,6 +10,7 @@ from lxml import html
 from app.composition.services import Services
 from app.console.rendering import templates
 from app.db.queries.work.reembedding import Comparison, Quality
+from app.knowledge.reembedding.account import SOURCES
 from tests.console.browser import Browser
 from tests.fixtures.http.callers import Caller
 
@@ -78,14 +79,15 @@ def test_the_comparison_is_a_table_of_its_measures() -> None:
         judgements=12,
         judged=9,
         quality=Quality(0.5, 0.75, -0.1, 0.6),
-        semantic_quality=None,
+        semantic_quality=Quality(0.5, 0.25, -0.4, -0.1),
     )
     macros: Any = templates.get_template("parts/model_comparison.html").module
-    tree = html.fromstring(f"<div>{macros.comparison(found)}</div>")
+    tree = html.fromstring(f"<div>{macros.comparison(found, SOURCES)}</div>")
     rows = [[" ".join(cell.text_content().split()) for cell in row] for row in tree.cssselect("tbody tr")]
     assert rows == [
         ["First 10 hits that both find, whole searches", "81 %", ""],
         ["First 10 hits that both find, by meaning", "60 %", ""],
         ["Queries with the same hits in the same order", "7", ""],
-        ["nDCG@10, whole searches", "0.500", "0.750", "+0.250 -0.100 to +0.600"],
+        ["nDCG@10, whole searches", "0.500", "0.750", "not certain +0.250 -0.100 to +0.600"],
+        ["nDCG@10, by meaning", "0.500", "0.250", "worse -0.250 -0.400 to -0.100"],
     ]

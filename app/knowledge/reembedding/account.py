@@ -12,7 +12,7 @@ SOURCES = {
 }
 
 
-def explain_change(change: ModelChange) -> list[str]:
+def explain_change(change: ModelChange, *, with_comparison: bool = True) -> list[str]:
     """The comparison, the decision, and what keeps the change from advancing."""
     lines = []
     if change.refused:
@@ -26,7 +26,7 @@ def explain_change(change: ModelChange) -> list[str]:
         lines.append(
             "this service has no provider for the model that is not in use: set EMBEDDING_NEXT_PROVIDER"
         )
-    if change.comparison is not None:
+    if change.comparison is not None and with_comparison:
         lines += _explain_comparison(change.comparison)
     switch = {
         "undecided": "undecided",

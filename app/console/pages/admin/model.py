@@ -12,7 +12,7 @@ from app.auth.principal import Role
 from app.console.parts.search.form import read_number
 from app.console.rendering import render
 from app.console.session import console_router
-from app.knowledge.reembedding.account import explain_change
+from app.knowledge.reembedding.account import SOURCES, explain_change
 from app.knowledge.reembedding.machine import Terms
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.models.model_changes import NewModelChange
@@ -30,13 +30,16 @@ async def show_model_change(request: Request, caller: CurrentCaller, services: C
     """Show the model change in progress, or forms to start one."""
     change = await services.reembedding.find(caller.tenant_id, reader=caller.subject)
     model = (await services.tenants.context(caller.tenant_id)).model
-    lines = [] if change is None else explain_change(change)
+    is_compared = change is not None and change.comparison is not None and change.comparison.queries > 0
+    lines = [] if change is None else explain_change(change, with_comparison=not is_compared)
     return render(
         request,
         "pages/admin/model.html",
         change=change,
         model=model,
         lines=lines,
+        is_compared=is_compared,
+        sources=SOURCES,
         has_other=services.reembedding.has_other_model,
     )
 
