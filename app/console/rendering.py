@@ -12,6 +12,7 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from app.console.parts.admin.audit_words import name_action
 from app.console.parts.entry_types import TYPES, name_type
 from app.console.parts.excerpt import excerpt_of
 from app.console.parts.flags import name_flag
@@ -90,6 +91,7 @@ templates.globals["ADMIN_SECTIONS"] = ADMINS
 
 templates.filters["pretty_json"] = pretty_json
 templates.filters["plain"] = plain_value
+templates.filters["action"] = name_action
 templates.filters["kind"] = name_type
 templates.filters["excerpt"] = excerpt_of
 templates.filters["described"] = describe_search

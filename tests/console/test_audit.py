@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from app.console.parts.admin.audit_words import ACTIONS
+from app.db.queries.tenants.audit import Action
 from tests.console.browser import Browser, Page
 from tests.fixtures.http.callers import Caller
 
@@ -16,7 +19,10 @@ SCRIPT = "<script>alert(1)</script>"
 
 def actions(page: Page) -> list[str]:
     """The actions of the page's rows."""
-    return page.texts("tbody th")
+    refused = [" refused" * len(row.cssselect(".badge.bad")) for row in page.all("tbody th")]
+    return [
+        row.get("title") + end for row, end in zip(page.all("tbody th span[title]"), refused, strict=True)
+    ]
 
 
 async def test_the_page_shows_the_same_rows_as_the_api(browser: Browser, admin: Caller) -> None:
@@ -33,6 +39,18 @@ async def test_the_page_shows_the_same_rows_as_the_api(browser: Browser, admin: 
     ]
     assert "entry.delete refused" in actions(page)
     assert page.one(f'a[href="/console/entries/{entry["id"]}"]').get("title") == entry["id"]
+
+
+def test_every_action_has_a_name() -> None:
+    assert set(ACTIONS) == set(get_args(Action))
+    assert len(set(ACTIONS.values())) == len(ACTIONS)
+
+
+async def test_actions_are_named_in_words(browser: Browser, admin: Caller) -> None:
+    await admin.add("A fact")
+    page = await browser.get(AUDIT, {"action": "entry.write"})
+    assert page.texts("tbody th") == ["entry stored"]
+    assert page.texts("#field-action option[selected]") == ["entry stored"]
 
 
 async def test_the_filters_are_those_of_the_api(browser: Browser, admin: Caller) -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
+from app.console.parts.admin.audit_words import name_action
 from app.console.parts.entry_form import errors_at
 from app.console.parts.moments import read_moment
 from app.console.parts.pager import PAGE_SIZE, page_links
@@ -80,7 +81,7 @@ async def show_audit(
         filters=filters,
         given=given,
         errors=errors,
-        actions=get_args(Action),
+        actions=sorted(get_args(Action), key=name_action),
         outcomes=get_args(AuditOutcome),
         links=page_links(LIST, page, cursor, given),
         places=PLACES,

@@ -28,17 +28,17 @@ LABELS = {
     "verified_boost": "Boost of verified entries",
     **{f"type_weights.{name}": f"Boost of {words}" for name, words in TYPES.items()},
     "default_limit": "Results per page",
-    "max_limit": "Most per page",
+    "max_limit": "Maximum per page",
     "keep_query_text": "Keep the texts of queries",
     "keep_versions_days": "Keep versions, days",
     "purge_expired_after_days": "Remove expired after, days",
     "suspicious_content": "Suspicious content",
-    "limits.requests_per_minute": "Requests a minute",
+    "limits.requests_per_minute": "Requests per minute",
     "limits.concurrent_searches": "Concurrent searches",
     "limits.entries": "Entries",
     "limits.bytes": "Stored bytes",
     "limits.receipts": "Receipts",
-    "limits.embedding_tokens_per_day": "Embedding tokens a day",
+    "limits.embedding_tokens_per_day": "Embedding tokens per day",
 }
 """The fields of the form, by the names of the API, with the part after the dot for a part of a setting."""
 
