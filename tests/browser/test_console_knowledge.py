@@ -51,7 +51,7 @@ async def test_entry_is_created_changed_and_deleted(visits: Visits, creator: str
     await page.get_by_text("Audience, expiry and more").click()
     await page.get_by_label("Confidence").fill("7")
     await page.get_by_role("button", name="Save").click()
-    await visit.expect(page.get_by_role("alert")).to_contain_text("confidence")
+    await visit.expect(page.get_by_role("alert")).to_contain_text("Confidence")
     await visit.expect(page.get_by_label("Content")).to_have_value("The lock opens at noon.")
     await page.get_by_label("Confidence").fill("0.7")
     await page.get_by_role("button", name="Save").click()

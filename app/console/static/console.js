@@ -159,7 +159,7 @@ function sendFile(form, file, row) {
       // The answer is a part of a page, whose values the service has escaped.
       if (request.status) row.innerHTML = request.responseText;
       else row.textContent = `${file.name} could not be sent.`;
-      if (!request.status || request.status >= 400) row.prepend(`${file.name}: `);
+      if (request.status >= 400) (row.querySelector("p") ?? row).prepend(`${file.name}: `);
       resolve(request.status === 200);
     });
     request.send(data);
