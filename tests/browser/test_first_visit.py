@@ -81,6 +81,7 @@ async def test_a_first_visit_from_the_link_to_an_own_document(visits: Visits) ->
 
     await page.get_by_role("link", name="Documents", exact=True).first.click()
     await visit.expect(page.get_by_role("heading", name="Add documents")).to_be_visible()
+    await page.wait_for_load_state()  # with the script that accepts files
     await page.route("**/console/assets", answer_late)
     await page.evaluate(DROP, ["tides.md", "# Tides\n\nThe quokka tide comes twice a day."])
     await visit.expect(page.locator("#upload-answer")).to_contain_text("tides.md has been uploaded")
