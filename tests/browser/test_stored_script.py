@@ -38,7 +38,7 @@ def poisoned(site: Site) -> tuple[str, Stock]:
     """A tenant with hostile text in every field, its admin's token, and the pages to visit."""
     tenant = site.create_tenant("poisoned", NAME[:200])
     token = site.token(Role.TENANT_ADMIN, tenant_id=tenant, subject=TEXT[:200])
-    site.call("PATCH", "/admin/settings", token, json={"keep_query_text": True})
+    site.call("PATCH", "/admin/settings", token, json={"keep_query_text": True, "keep_versions_days": 7})
     fields = {"tags": list(TRAPS), "metadata": {TEXT: [TEXT], "page": TEXT}}
     parent = site.call(
         "POST", "/knowledge/entries", token, json={"content": f"parent {TEXT}", "title": TEXT, **fields}
@@ -55,6 +55,10 @@ def poisoned(site: Site) -> tuple[str, Stock]:
             "source_ids": [parent["id"]],
             **fields,
         },
+    )
+    # Its former version has them too.
+    site.call(
+        "PATCH", f"/knowledge/entries/{entry['id']}", token, json={"content": f"roll back a deploy {TEXT}"}
     )
     # Without a title, its content is used in headings and links.
     site.call(
@@ -124,7 +128,7 @@ async def test_stored_script_does_not_run_on_any_page(visits: Visits, poisoned: 
         await expect_nothing_acted(visit, name)
         for link in await visit.page.locator("a[href]").evaluate_all("all => all.map(a => a.href)"):
             assert link.startswith(f"{visit.site.address}/console"), (name, link)
-        if name in ("hits", "entry", "asset", "feedback", "sources", "saved-searches"):
+        if name in ("hits", "entry", "asset", "feedback", "sources", "saved-searches", "entry-versions"):
             assert TRAPS[0] in await visit.page.locator("main").inner_text(), name
             await visit.take_picture(f"script-{name}")
 
