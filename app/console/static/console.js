@@ -29,6 +29,11 @@ document.addEventListener("input", (event) => {
   }, SETTLED_MS));
 });
 
+// Back, pressed again before this script ran, has changed the address only.
+const [navigation] = performance.getEntriesByType("navigation");
+const loaded = document.getElementById("search")?.dataset.shown;
+if (loaded !== undefined && loaded !== location.search.slice(1) && navigation?.type !== "reload") location.reload();
+
 // A search that was only typed has no address yet. It gets one when a result is opened, so that Back leads to it.
 document.addEventListener("click", (event) => {
   const address = event.target.closest("a[href]")?.closest("#answer")?.dataset.address;
