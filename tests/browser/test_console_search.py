@@ -173,6 +173,7 @@ async def test_keyboard_is_enough_to_sign_in_search_and_open_a_hit(visits: Visit
     await keyboard.press("Enter")
     await visit.expect(visit.page.get_by_role("searchbox")).to_be_visible()
 
+    await visit.page.wait_for_load_state()  # with the script that knows the key
     await visit.page.locator("#content").focus()
     await keyboard.press("/")
     await visit.expect(visit.page.get_by_role("searchbox")).to_be_focused()

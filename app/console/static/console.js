@@ -30,9 +30,13 @@ document.addEventListener("input", (event) => {
 });
 
 // Back, pressed again before this script ran, has changed the address only.
-const [navigation] = performance.getEntriesByType("navigation");
-const loaded = document.getElementById("search")?.dataset.shown;
-if (loaded !== undefined && loaded !== location.search.slice(1) && navigation?.type !== "reload") location.reload();
+function showAddress() {
+  const [navigation] = performance.getEntriesByType("navigation");
+  const shown = document.getElementById("search")?.dataset.shown ?? location.search.slice(1);
+  if (shown !== location.search.slice(1) && navigation?.type !== "reload") location.reload();
+}
+
+showAddress();
 
 // A search that was only typed has no address yet. It gets one when a result is opened, so that Back leads to it.
 document.addEventListener("click", (event) => {
