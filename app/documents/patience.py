@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from app.errors import UnreadableDocument
@@ -49,22 +49,23 @@ class Pace:
     `seconds` are those of processor time for the whole file.
     """
 
-    def __init__(self, pages: int, seconds: float) -> None:
+    def __init__(self, pages: int, seconds: float, clock: Callable[[], float] = time.process_time) -> None:
         self._pages, self._seconds = pages, seconds
-        self._began = time.process_time()
+        self._clock = clock
+        self._began = clock()
         self._opened = 0.0
 
     def allows_layout(self, index: int) -> bool:
         """Whether there is time for the layout of page `index`, from 0."""
-        elapsed = time.process_time() - self._began
+        elapsed = self._clock() - self._began
         return elapsed + _RESERVE * self._estimate(index) < _LAYOUT_SHARE * self._seconds
 
     @contextmanager
     def opening(self, index: int) -> Iterator[None]:
         """Measure the opening of page `index`. Raises UnreadableDocument when the pages take far too long."""
-        before = time.process_time()
+        before = self._clock()
         yield
-        now = time.process_time()
+        now = self._clock()
         self._opened += now - before
         elapsed = now - self._began
         sure = index >= _SURE or (index >= _FEWEST and elapsed > _SURE_SHARE * self._seconds)

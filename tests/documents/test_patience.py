@@ -1,0 +1,70 @@
+"""When the pages of a file are too slow for its time limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from app.documents.patience import Pace
+from app.errors import UnreadableDocument
+
+LIMIT = 50.0
+"""Seconds for the whole file."""
+
+
+@dataclass
+class Clock:
+    """A clock that runs only when it is told to."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def open_pages(pages: int, seconds: float, first: float = 0.0) -> int:
+    """Open pages that take `seconds` each, the first one `first` more; returns how many are opened."""
+    clock = Clock()
+    pace = Pace(pages, LIMIT, clock)
+    for index in range(pages):
+        try:
+            with pace.opening(index):
+                clock.now += seconds + (0 if index else first)
+        except UnreadableDocument:
+            return index + 1
+    return pages
+
+
+@pytest.mark.parametrize(("pages", "seconds"), [(5_000, 0.021), (5_000, 0.5), (200, 0.55)])
+def test_a_file_whose_pages_take_twice_the_time_is_refused_after_a_few(pages: int, seconds: float) -> None:
+    assert open_pages(pages, seconds) == 21
+
+
+def test_fewer_pages_are_enough_if_they_took_much_of_the_time() -> None:
+    assert open_pages(5_000, 1.0) == 13
+    assert open_pages(5_000, 10.0) == 6
+
+
+@pytest.mark.parametrize(("pages", "seconds"), [(5_000, 0.019), (20, 4.9), (5, 1_000.0)])
+def test_a_file_whose_pages_take_less_is_read_on(pages: int, seconds: float) -> None:
+    assert open_pages(pages, seconds) == pages
+
+
+def test_a_slow_first_page_does_not_stand_for_the_others() -> None:
+    assert open_pages(2_000, 0.001, first=0.5) == 2_000
+
+
+def test_layout_is_read_only_while_there_is_time_for_all_pages() -> None:
+    clock = Clock()
+    pace = Pace(100, LIMIT, clock)
+    with_layout = 0
+    for index in range(100):
+        allowed = pace.allows_layout(index)
+        with pace.opening(index):
+            clock.now += 0.1
+        if allowed:
+            with_layout += 1
+            clock.now += 0.9
+    assert 15 < with_layout < 40
+    assert clock.now < LIMIT
