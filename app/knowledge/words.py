@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -114,13 +115,31 @@ def _list_widths() -> dict[int, str]:
 def find_matched_parts(runs: Sequence[str], text: str, places: Sequence[tuple[int, int]]) -> set[str]:
     """The longest parts of the query's runs that a text has, if the runs' pairs are at these places of it, in order."""
     parts: set[str] = set()
-    start = end = -1
+    starts: deque[int] = deque()
+    """Where the pairs of the current part start: each pair overlaps the next."""
+    end = -1
     for first, last in places:
-        if not (start <= first < end and any(compose(text[start:last]) in run for run in runs)):
-            start = first
+        before = (starts[0], end) if starts else None
+        if first >= end:
+            starts.clear()
+        starts.append(first)
         end = last
-        parts.add(compose(text[start:end]))
+        # What is not in a run is not in one with more characters before it either.
+        while len(starts) > 1 and not any(has_part(run, compose(text[starts[0] : end])) for run in runs):
+            starts.popleft()
+        if before is not None and starts[0] != before[0]:
+            parts.add(compose(text[slice(*before)]))
+    if starts:
+        parts.add(compose(text[starts[0] : end]))
     return parts
+
+
+def has_part(run: str, part: str) -> bool:
+    """Whether a run has these characters next to each other, each with its marks."""
+    start = run.find(part)
+    while start >= 0 and MARK.match(run, start + len(part)):
+        start = run.find(part, start + 1)
+    return start >= 0
 
 
 def compose(text: str) -> str:

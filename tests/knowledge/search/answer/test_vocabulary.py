@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.knowledge.languages import find_stemmer
@@ -22,19 +22,49 @@ def test_each_word_is_found_wherever_it_stands_alone(texts: list[str], word: str
         assert vocabulary.find(text) == [found for found in words if found[2] == stem(word)]
 
 
-@given(
-    st.text(LETTERS, max_size=30),
-    st.text(st.sampled_from("文字กิ"), max_size=5),
-    st.text(LETTERS, max_size=30),
-)
-def test_each_part_of_a_run_is_found(before: str, run: str, after: str) -> None:
-    text = f"{before}{run}{after}"
-    for match in RUN.finditer(text):
-        characters = CHARACTER.findall(match[0])
-        for first in range(len(characters)):
-            part = "".join(characters[first : first + 3])
-            vocabulary = Vocabulary([part], "simple", split_run(part))
-            assert part in vocabulary.list_matched([(text, vocabulary.find(text))])
+RUNS = st.lists(st.text(st.sampled_from("文字กิ"), min_size=2, max_size=6), min_size=1, max_size=2)
+
+
+@given(RUNS, st.text(LETTERS, max_size=30))
+@example(["กกกิ"], "กกกกิ")
+@example(["กกกิ"], "กกก")
+@example(["文字中", "字中国"], "文字中国")
+def test_the_longest_common_parts_of_runs_are_found(texts: list[str], text: str) -> None:
+    queried = [run for text in texts for run in list_runs(text) if len(run) > 1]
+    vocabulary = Vocabulary(
+        ["".join(run) for run in queried],
+        "simple",
+        {pair for run in queried for pair in split_run("".join(run))},
+    )
+    present = list_runs(text)
+    parts = {
+        run[start:end]
+        for run in queried
+        for start in range(len(run))
+        for end in range(start + 2, len(run) + 1)
+        if any(has(other, run[start:end]) for other in present)
+    }
+    longest = {
+        "".join(part) for part in parts if not any(part != other and has(other, part) for other in parts)
+    }
+    assert set(vocabulary.list_matched([(text, vocabulary.find(text))])) == longest
+
+
+@pytest.mark.parametrize("run", ["文", "กิ"])
+def test_a_run_of_one_character_is_found(run: str) -> None:
+    vocabulary = Vocabulary([run], "simple", {run})
+    assert vocabulary.list_matched([(text := f"a {run}, b", vocabulary.find(text))]) == (run,)
+    assert vocabulary.list_matched([(text := "กี", vocabulary.find(text))]) == ()
+
+
+def list_runs(text: str) -> list[tuple[str, ...]]:
+    """The runs of a text, each as its characters with their marks."""
+    return [tuple(CHARACTER.findall(match[0])) for match in RUN.finditer(text)]
+
+
+def has(characters: tuple[str, ...], part: tuple[str, ...]) -> bool:
+    """Whether a part stands in the characters."""
+    return any(characters[start : start + len(part)] == part for start in range(len(characters)))
 
 
 def test_inflected_words_are_found_in_order_of_the_text() -> None:
