@@ -35,8 +35,9 @@ test: setup
 coverage: setup
 	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --cov --cov-report=term
 
+# Also the tests with generated examples, with others than those of `make test`.
 test-slow: setup
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=others
 
 # These run on one server in `make test`.
 ON_CITUS := $(addprefix tests/api/test_, search_answer.py search_filters.py search_pages.py search_text.py entries.py \

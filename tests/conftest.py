@@ -15,5 +15,6 @@ pytest_plugins = (
     "tests.fixtures.services",
     "tests.fixtures.parser",
     "tests.fixtures.sampling",
+    "tests.fixtures.examples",
     "tests.fixtures.http.application",
 )

@@ -99,7 +99,7 @@ def test_table_across_a_page_break_stays_together() -> None:
 cells = st.text(st.sampled_from("ab cé.!"), max_size=30).map(lambda text: f"| {text} | x |")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     before=st.sampled_from(["", "Ports:", "One sentence of text. " * 20]),
     rows=st.lists(st.one_of(cells, st.just("| " + "long " * 90 + "|")), min_size=1, max_size=40),

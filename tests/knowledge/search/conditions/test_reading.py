@@ -117,13 +117,13 @@ def test_hostile_filters_are_refused_with_few_errors(given: Any) -> None:
     assert 1 <= len(errors_of(given)) <= MAX_CONDITIONS + 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(oracle.filters)
 def test_generated_filters_are_read(filter_json: dict[str, Any]) -> None:
     assert errors_of(filter_json) == {}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
