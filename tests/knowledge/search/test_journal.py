@@ -169,16 +169,21 @@ def test_the_size_of_a_waiting_search_is_that_of_its_memory(kind: str, answered:
         size = estimate_size(large, found, subject)
         kept.append(Answered(large, new_id(), 1, 10, found, subject, datetime.now(UTC), size))
 
+    def measure() -> float:
+        kept.clear()
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            for number in range(20):
+                keep(number)
+            return (tracemalloc.get_traced_memory()[0] - before) / 20
+        finally:
+            tracemalloc.stop()
+
     keep(0)
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        for number in range(1, 21):
-            keep(number)
-        taken = (tracemalloc.get_traced_memory()[0] - before) / 20
-    finally:
-        tracemalloc.stop()
-    estimated = sum(answered.size for answered in kept[1:]) / 20
+    # What other threads allocate in the meantime is counted too.
+    taken = min(measure() for _ in range(3))
+    estimated = sum(answered.size for answered in kept) / 20
     assert taken <= estimated <= 2.5 * taken
 
 
