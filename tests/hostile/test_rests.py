@@ -62,10 +62,11 @@ async def test_a_caller_that_sends_all_before_it_reads_gets_the_answer() -> None
 
 async def test_a_rest_that_is_too_long_or_stops_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rest, "DROPPED_BYTES", MIB)
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.5)
+    request = head(32 * MIB) + b"x" * 8 * MIB
     async with serve(answer_unread) as address:
         async with connect(address) as line:
-            await line.send(head(32 * MIB) + b"x" * 8 * MIB)
+            await line.send(request)
             await line.wait_until_dropped()
         async with connect(address) as line:
             await line.send(head(32 * MIB) + b"x" * 1_000)
@@ -84,12 +85,13 @@ async def test_a_rest_that_drips_ends_the_connection(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_rest_that_waits_for_its_turns_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.5)
     now = [0.0]
     occupancy = Occupancy()
     occupancy.rests = Pace(1_000, 1, clock=lambda: now[0])
+    request = head(32 * MIB) + b"x" * 32 * MIB  # before the connection, since the head must come soon
     async with serve(answer_unread, occupancy) as address, connect(address) as line:
-        sending = asyncio.create_task(line.send(head(32 * MIB) + b"x" * 32 * MIB))
+        sending = asyncio.create_task(line.send(request))
         await asyncio.wait_for(line.reader.readuntil(b"\r\n\r\nno"), 60)
         await asyncio.sleep(1.5)
         reading = asyncio.create_task(line.read())
@@ -98,6 +100,33 @@ async def test_a_rest_that_waits_for_its_turns_is_not_too_slow(monkeypatch: pyte
             now[0] += 1
             await asyncio.sleep(0.002)
         assert (await reading).endswith(b"no"), "the connection has the next request"
+
+
+@pytest.mark.parametrize("start", [0.1, 0.3, 4.7, 1_234_567.8])
+async def test_a_rest_that_waits_all_the_time_is_not_too_slow_by_a_rounding_error(start: float) -> None:
+    now = [start]
+    waiting = rest.Rest(lambda: now[0])
+    turns = asyncio.create_task(waiting.wait(Pace(1, 0, clock=lambda: 0.0), "key"))
+    await asyncio.sleep(0)
+    waiting.look()
+    for _ in range(100):
+        now[0] += 20.0
+        assert waiting.has_come()
+        waiting.look()
+    turns.cancel()
+    now[0] += 20.0
+    assert waiting.has_come()
+
+
+def test_a_rest_of_which_too_little_comes_is_too_slow() -> None:
+    now = [0.0]
+    coming = rest.Rest(lambda: now[0])
+    coming.look()
+    for rate, enough in ((rest.REST_RATE, True), (rest.REST_RATE - 1, False), (rest.REST_RATE, True)):
+        now[0] += 20.0
+        coming.drop(rate * 20)
+        assert coming.has_come() is enough
+        coming.look()
 
 
 async def test_a_rest_that_comes_fast_enough_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

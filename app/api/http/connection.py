@@ -66,7 +66,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         self._held = False
         """Whether the connection is one too many, and waits to be refused."""
-        self._rest = Rest()
+        self._rest = Rest(self.loop.time)
         self._leaves = False
         """Whether the connection ends once the rest of its body has come."""
         self._waiting: asyncio.Task[None] | None = None
@@ -174,7 +174,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """A request's head was read. Raises HeadRefused."""
         self._in_head, self._moved = False, True
-        self._rest = Rest()
+        self._rest = Rest(self.loop.time)
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
@@ -273,7 +273,7 @@ class BoundedConnection(HttpToolsProtocol):
             return
         if self._in_head:
             self._refuse(_SLOW_HEAD)
-        elif self.cycle is not None and self.cycle.more_body and self._rest.has_come(HEAD_SECONDS):
+        elif self.cycle is not None and self.cycle.more_body and self._rest.has_come():
             self._expect_head()
         else:
             self.transport.close()

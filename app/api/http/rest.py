@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 
 from app.concurrency.pace import Pace
 
@@ -16,11 +16,14 @@ REST_RATE = 16 * 1024
 class Rest:
     """Counts what is dropped of one body, and the time for which it waited for its turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._bytes = self._bytes_before = 0
+        self._looked = clock()
         self._waited = 0.0
+        """Since the last look."""
         self._since: float | None = None
-        """When the wait in progress began."""
+        """When the wait in progress began, or since when it is counted."""
 
     @property
     def is_empty(self) -> bool:
@@ -34,22 +37,23 @@ class Rest:
 
     async def wait(self, pace: Pace, key: str) -> None:
         """Wait for the turn of the next part."""
-        self._since = asyncio.get_running_loop().time()
+        self._since = self._clock()
         await pace.wait(key)
-        self._count_wait()
+        self._count_wait(self._clock())
         self._since = None
 
     def look(self) -> None:
         """Begin to watch how much comes."""
-        self._count_wait()
+        self._looked = self._clock()
+        self._count_wait(self._looked)
         self._bytes_before, self._waited = self._bytes, 0.0
 
-    def has_come(self, seconds: float) -> bool:
-        """Whether enough has come in the seconds since the last look."""
-        self._count_wait()
-        return self._bytes - self._bytes_before >= REST_RATE * (seconds - self._waited)
+    def has_come(self) -> bool:
+        """Whether enough has come since the last look."""
+        now = self._clock()
+        self._count_wait(now)
+        return self._bytes - self._bytes_before >= REST_RATE * (now - self._looked - self._waited)
 
-    def _count_wait(self) -> None:
+    def _count_wait(self, now: float) -> None:
         if self._since is not None:
-            now = asyncio.get_running_loop().time()
             self._waited, self._since = self._waited + now - self._since, now
