@@ -28,14 +28,10 @@ async def open_cluster(settings: Settings, *, for_moves: bool = False) -> AsyncI
 
     @contextlib.asynccontextmanager
     async def connect(host: str, port: int) -> AsyncIterator[Connection]:
-        connection = await catalog.connect(dsn, SETTING, host=host, port=port)
-        try:
+        async with catalog.using(await catalog.connect(dsn, SETTING, host=host, port=port)) as connection:
             yield connection
-        finally:
-            await connection.close()
 
-    coordinator = await catalog.connect(dsn, SETTING)
-    try:
+    async with catalog.using(await catalog.connect(dsn, SETTING)) as coordinator:
         state = await read_state(coordinator)
         if state is None:
             raise ConfigurationError(SETTING, "the database is one server, not a Citus cluster")
@@ -51,10 +47,11 @@ async def open_cluster(settings: Settings, *, for_moves: bool = False) -> AsyncI
                 "row-level security applies to the role, so a move would copy none of the tenants' rows",
                 "use a superuser of the cluster for this command",
             )
-        yield Cluster(coordinator, connect)
-    except asyncpg.PostgresConnectionError as error:
-        raise ConfigurationError(
-            None, "the coordinator cannot reach a node of the cluster", "run: knowledge nodes"
-        ) from error
-    finally:
-        await coordinator.close()
+        try:
+            yield Cluster(coordinator, connect)
+        except asyncpg.PostgresConnectionError as error:
+            if coordinator.is_closed():
+                raise
+            raise ConfigurationError(
+                None, "the coordinator cannot reach a node of the cluster", "run: knowledge nodes"
+            ) from error

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.composition.providers import configured_model
 from app.concurrency.processes.part import Part
 from app.db.database import Database
+from app.db.outage import AWAY
 from app.db.schema import catalog
 from app.db.schema.cluster.distribution import DEFAULT_SHARDS, distribute
 from app.db.schema.cluster.metadata import (
@@ -37,7 +38,7 @@ from app.db.schema.registration import register_model
 from app.db.schema.scripts import function_files, function_script, latest_revision
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
 from app.embeddings.provider import EmbeddingModel
-from app.errors import ConfigurationError
+from app.errors import ConfigurationError, DatabaseUnavailable
 from app.kernel import count_cores
 from app.settings import Settings
 
@@ -51,7 +52,6 @@ LARGE_OBJECTS = (
 )
 CHECK_SECONDS = 30.0
 """A database that has not answered the check by then is not used."""
-CLOSE_SECONDS = 5.0
 # Embedded start-ups in several processes prepare the database one after the other.
 PREPARATION_LOCK = 0x6B625F70726570
 
@@ -136,10 +136,9 @@ async def prepare(
 
     On the coordinator of a Citus cluster, also distribute each table over `shards` shards, and prepare every node.
 
-    Raises ConfigurationError, which names `setting`, for an unsuitable server.
+    Raises ConfigurationError, which names `setting`, for an unsuitable server, and DatabaseUnavailable.
     """
-    connection = await catalog.connect(admin_dsn, setting)
-    try:
+    async with catalog.using(await catalog.connect(admin_dsn, setting)) as connection:
         await check_direct(connection, admin_dsn, setting)
         await connection.execute(f"select pg_advisory_lock({PREPARATION_LOCK})")
         await catalog.check_server(connection)
@@ -165,8 +164,6 @@ async def prepare(
                 await _grant(connection, service_role)
         if model is not None:
             await register_model(admin_dsn, model, actor="service")
-    finally:
-        await connection.close()
 
 
 async def _prepare_nodes(
@@ -238,16 +235,11 @@ async def small_pool(service_dsn: str, settings: Settings) -> AsyncIterator[Data
 async def check_database(service_dsn: str) -> None:
     """Raise ConfigurationError unless the database is usable with a role to which row-level security applies.
 
-    All nodes of a Citus cluster are checked, except those that do not answer.
+    All nodes of a Citus cluster are checked, except those that do not answer. Raises DatabaseUnavailable.
     """
-    connection = await catalog.connect(service_dsn, "DATABASE_URL")
-    try:
+    async with catalog.using(await catalog.connect(service_dsn, "DATABASE_URL")) as connection:
         await _check_connection(connection)
         await _check_nodes(connection, service_dsn)
-        await connection.close(timeout=CLOSE_SECONDS)
-    finally:
-        # Closing it would wait for a database that does not answer.
-        connection.terminate()
 
 
 async def check_given(database: Database) -> None:
@@ -260,12 +252,14 @@ async def check_given(database: Database) -> None:
 
 async def check_engine(engine: AsyncEngine) -> None:
     """As `check_database`, for an engine that a host application lends."""
-    async with engine.connect() as pooled:
-        driver: Any = (await pooled.get_raw_connection()).driver_connection
-        try:
+    try:
+        async with engine.connect() as pooled:
+            driver: Any = (await pooled.get_raw_connection()).driver_connection
             await _check_connection(driver)
-        except ConfigurationError as error:
-            raise ConfigurationError("engine", error.problem, error.remedy) from None
+    except ConfigurationError as error:
+        raise ConfigurationError("engine", error.problem, error.remedy) from None
+    except AWAY as error:
+        raise DatabaseUnavailable from error
 
 
 async def _check_nodes(coordinator: asyncpg.Connection[asyncpg.Record], service_dsn: str) -> None:

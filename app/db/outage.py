@@ -18,20 +18,25 @@ from app.errors import DatabaseUnavailable
 
 log = logging.getLogger("app.db")
 
+LOST = (
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InternalClientError,
+)
+"""Failures after which a connection ends."""
+
 AWAY = (
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
+    *LOST,
     asyncpg.InsufficientResourcesError,
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
     asyncpg.DeadlockDetectedError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
     PoolTimeout,
     DBAPIError,
 )

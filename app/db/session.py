@@ -137,9 +137,13 @@ class TenantSession(_Session):
     @asynccontextmanager
     async def acting_as(self, principals: Sequence[str]) -> AsyncIterator[None]:
         """In the block, the transaction is of these principals; only for the service's own work."""
-        await self._connection.execute(set_principals(principals))
+        await self._set_principals(principals)
         yield
-        await self._connection.execute(set_principals(current_principals()))
+        await self._set_principals(current_principals())
+
+    async def _set_principals(self, principals: Sequence[str]) -> None:
+        text = set_principals(principals)
+        await self._outage.listen(self._connection.execute(text, timeout=self._patience))
 
     def _bind(self, parameters: dict[str, Any]) -> None:
         if "tenant_id" in parameters:

@@ -19,7 +19,7 @@ from app.auth.principal import Role
 from app.db.database import Database
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.directory import TenantDirectory
-from tests.faults.service import ServedProcess, served, settings_for
+from tests.faults.service import ServedProcess, served, settings_for, wait_for_line
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.database.killed_server import Server
 from tests.fixtures.http.callers import make_token
@@ -99,6 +99,7 @@ async def kill_under_load(server: Server, folder: Path, kills: int, least: int) 
         served(settings_for(dsn), folder) as service,
         httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=HANG) as http,
     ):
+        await wait_for_line(service, "serving")  # a process that starts during an outage is started again
         load = Load(server, http, headers)
         writers = [asyncio.create_task(load.write(name)) for name in range(WRITERS)]
         while server.kills < kills or len(load.acknowledged) < least:

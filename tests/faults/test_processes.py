@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -20,8 +21,19 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.knowledge.entries.drafts import EntryDraft
 from tests.faults.load import calling
-from tests.faults.service import PROCESSES, ServedProcess, children, messages, served, settings_for, several
-from tests.fixtures.database.cluster import connected
+from tests.faults.service import (
+    PROCESSES,
+    ServedProcess,
+    children,
+    launched,
+    messages,
+    served,
+    settings_for,
+    settings_of_several,
+    several,
+    wait_for_line,
+)
+from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.http.callers import Caller, make_token
 from tests.operation.traffic import read_scrape, value
 
@@ -133,14 +145,53 @@ async def test_a_search_of_one_process_continues_and_is_judged_in_another(
         assert receipt.status_code == 200, receipt.text
 
 
-async def test_no_process_remains_when_the_one_above_them_is_killed(service_dsn: str, tmp_path: Path) -> None:
-    async with several(service_dsn, tmp_path) as service:
-        below = children(service)
-        assert len(below) == PROCESSES
-        service.process.kill()
-        await service.process.wait()
-        _, alive = await asyncio.to_thread(psutil.wait_procs, below, timeout=20)
-        assert alive == []
+CHECK_WAITS = """
+select pid from pg_stat_activity where datname = current_database() and usename = 'kb_service'
+   and wait_event_type = 'Lock'"""
+"""Processes whose check of the database waits for a lock."""
+
+
+async def test_all_processes_start_although_a_check_was_lost_and_none_outlives_the_one_above_them(
+    service_dsn: str, superuser_dsn: str, tmp_path: Path
+) -> None:
+    """The settings are not the reason if the database fails after a process has served with them."""
+    lock = "begin; lock table alembic_version in access exclusive mode"
+    async with (
+        connected(superuser_dsn) as superuser,
+        connected(superuser_dsn) as first,
+        connected(superuser_dsn) as second,
+    ):
+        await first.execute(lock)
+        async with launched(settings_of_several(service_dsn), tmp_path) as service:
+            await wait_for_rows(superuser, CHECK_WAITS)
+            # The next lock comes after the check of the first process, and before those of the others.
+            locking = asyncio.create_task(second.execute(lock))
+            await wait_for_rows(
+                superuser, "select pid from pg_locks where not granted and mode = 'AccessExclusiveLock'"
+            )
+            await first.execute("commit")
+            await locking
+            waiting = await wait_for_rows(superuser, CHECK_WAITS, PROCESSES - 1)
+            await superuser.execute("select pg_terminate_backend($1)", waiting[0])
+            await wait_for_line(service, "a process ended and is replaced")
+            assert messages(service)["a process failed: the database is not reachable at the moment"] == 1
+            await second.execute("commit")
+            async with asyncio.timeout(60):
+                while await scrape(service, "knowledge_processes") < PROCESSES:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            below = children(service)
+            service.process.kill()
+            await service.process.wait()
+            _, alive = await asyncio.to_thread(psutil.wait_procs, below, timeout=20)
+            assert alive == []
+
+
+async def wait_for_rows(connection: Connection, sql: str, number: int = 1) -> list[Any]:
+    """Wait until the query has so many rows; returns the first value of each."""
+    async with asyncio.timeout(60):
+        while len(rows := await connection.fetch(sql)) < number:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return [row[0] for row in rows]
 
 
 @pytest.mark.slow

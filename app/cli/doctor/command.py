@@ -148,7 +148,7 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
             started = time.perf_counter()
             connection = await catalog.connect(address, "DATABASE_URL")
             seconds = time.perf_counter() - started
-            try:
+            async with catalog.using(connection):
                 async for finding in checks.check_server(connection, settings, seconds):
                     yield finding
                 pooler = await find_pooler(address, "DATABASE_URL")
@@ -163,8 +163,6 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
                     yield finding
                 async for finding in check_replicas(settings, address):
                     yield finding
-            finally:
-                await connection.close()
     except KnowledgeError as error:
         yield checks.describe_failure(error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.cli.doctor.finding import Finding, from_error
-from app.errors import ConfigurationError
+from app.errors import ConfigurationError, DatabaseUnavailable
 
 if TYPE_CHECKING:
     from app.db.schema.pooler import Pooler
@@ -60,7 +60,7 @@ async def _check_direct(direct: str, address: str) -> Finding:
         answer, expected = await ask_once(direct), await ask_once(address)
     except ConfigurationError as error:
         return from_error("pooler", error)
-    except (*AWAY, asyncpg.PostgresError) as error:
+    except (*AWAY, asyncpg.PostgresError, DatabaseUnavailable) as error:
         return Finding("pooler", "wrong", f"{DIRECT} does not answer ({type(error).__name__})", REMEDY)
     if answer.place != expected.place or answer.replays:
         return Finding("pooler", "wrong", f"{DIRECT} is not the primary of DATABASE_URL", REMEDY)

@@ -30,6 +30,14 @@ def report_failure(error: BaseException, *, as_json: bool) -> int:
     return status
 
 
+def log_failure(error: BaseException) -> int:
+    """As `report_failure`, for a process of a service that goes on, whose log has the reason."""
+    status, reason = _judge(error)
+    if reason:
+        log.error("a process failed: %s", reason)
+    return status
+
+
 def _judge(error: BaseException) -> tuple[int, str]:
     """The exit status and the reason, which may be empty. Raises exceptions that are not failures of the command."""
     if isinstance(error, Interrupted | KeyboardInterrupt):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.cli.output.failures import report_failure
+from app.cli.output.failures import log_failure, report_failure
 from app.concurrency.processes.figures import Figures
 from app.kernel import die_with_parent
 from app.settings import Settings
@@ -34,11 +34,12 @@ class Child:
         os.kill(self.pid, number)
 
 
-def fork(work: Callable[[], int]) -> int:
+def fork(work: Callable[[], int], *, logs_failure: bool) -> int:
     """Run `work` in a new process, which ends with the status that it returns; returns the process id.
 
-    The process dies with this one. A signal that a terminal sends to all of its processes reaches this one only.
-    Raises OSError if the system has no room for another process.
+    If `work` fails, the reason is logged if `logs_failure`, and printed otherwise. The process dies with this one. A
+    signal that a terminal sends to all of its processes reaches this one only. Raises OSError if the system has no room
+    for another process.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -65,7 +66,7 @@ def fork(work: Callable[[], int]) -> int:
         die_with_parent(signal.SIGKILL, parent)
         status = work()
     except BaseException as error:
-        status = report_failure(error, as_json=False)
+        status = log_failure(error) if logs_failure else report_failure(error, as_json=False)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -81,6 +81,8 @@ class Service:
         """Numbers of the processes that are still to be replaced."""
         self._replacing: tuple[Child, Child] | None = None
         """The old and the new process."""
+        self._proven_start = False
+        """Whether a process has served, so that the settings are not the reason why another one does not."""
         self._serving = False
         self._status: int | None = None
         self._end = 0.0
@@ -194,7 +196,7 @@ class Service:
             run_until_stopped(serve(settings, self._listeners, demo=demo, part=part))
             return 0
 
-        pid = fork(work)
+        pid = fork(work, logs_failure=self._proven_start)
         self._demo = self._demo and not demo
         child = Child(pid, number, place, time.monotonic(), part.figures(), settings)
         self._children[pid] = child
@@ -222,8 +224,7 @@ class Service:
                 return
         if child.leaving or self._status is not None:
             return
-        if not self._serving:
-            # It has printed the reason.
+        if not self._proven_start:  # it has printed the reason
             self._stop(signal.SIGTERM, status if status > 0 else 1)
             return
         steady = served and time.monotonic() - child.started > STEADY_SECONDS
@@ -241,7 +242,7 @@ class Service:
         self._settings = self._proven
         log_as_service(self._settings)
         if self._status is None:
-            # The new process has printed the reason.
+            # The new process has logged the reason.
             log.error("the processes are not replaced: a new one did not start", extra={"status": status})
 
     def _look_after(self) -> None:
@@ -286,9 +287,11 @@ class Service:
     def _start_others(self, now: float) -> None:
         if not all(child.figures.ready for child in self._children.values()):
             return
-        missing = set(range(self._processes)) - {child.number for child in self._children.values()}
+        self._proven_start = True
+        present = {child.number for child in self._children.values()}
+        missing = set(range(self._processes)) - present - self._due.keys()
         if missing and now >= self._no_fork_until:
-            self._due = dict.fromkeys(sorted(missing), now)
+            self._due |= dict.fromkeys(sorted(missing), now)
             return
         self._serving = True
         log_as_service(self._settings)

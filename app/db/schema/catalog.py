@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import asyncpg
 
+from app.db.outage import LOST
 from app.db.schema.scripts import check_revision, latest_revision
-from app.errors import ConfigurationError
+from app.errors import ConfigurationError, DatabaseUnavailable
 
 OLDEST_SERVER = 160000
 OLDEST_VECTOR = (0, 8)
 CONNECT_SECONDS = 10
+CLOSE_SECONDS = 5.0
 
 
 async def connect(
@@ -32,13 +37,27 @@ async def connect(
         raise ConfigurationError(setting, f"cannot connect ({type(error).__name__})") from error
 
 
+@asynccontextmanager
+async def using(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """Close the connection after the block. Raises DatabaseUnavailable if the connection is lost before."""
+    try:
+        yield connection
+        await connection.close(timeout=CLOSE_SECONDS)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+        if isinstance(error, LOST) or connection.is_closed():
+            raise DatabaseUnavailable from error
+        raise
+    finally:
+        # Closing it after a failure would wait for a database that does not answer.
+        connection.terminate()
+
+
 async def read_revision(dsn: str, setting: str) -> str | None:
     """The database's revision, or None when it has never been migrated."""
-    connection = await connect(dsn, setting)
-    try:
+    async with using(await connect(dsn, setting)) as connection:
         return await fetch_revision(connection)
-    finally:
-        await connection.close()
 
 
 async def fetch_revision(connection: asyncpg.Connection[asyncpg.Record]) -> str | None:

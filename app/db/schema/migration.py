@@ -14,8 +14,10 @@ from sqlalchemy.pool import NullPool
 from alembic import command, op
 from app.db.citus.places import SQL as PLACES
 from app.db.engine import make_engine
+from app.db.outage import LOST
 from app.db.schema import scripts
 from app.db.schema.scripts import check_revision, function_script, read_file
+from app.errors import DatabaseUnavailable
 
 EACH_TENANT = """
     do $$
@@ -121,7 +123,7 @@ async def migrate(
 
     With `citus`, one server gets the schema that the coordinator of a cluster has before it distributes the tables.
 
-    Raises ConfigurationError, which names `setting`, for a database at an unknown revision, and
+    Raises ConfigurationError, which names `setting`, for a database at an unknown revision, DatabaseUnavailable, and
     asyncpg.PostgresError, e.g. InsufficientPrivilegeError.
     """
     config = configuration()
@@ -148,8 +150,12 @@ async def migrate(
     except DBAPIError as error:
         # Alembic's own statements use SQLAlchemy and the scripts do not; both should raise the same kind of error.
         cause = error.orig.__cause__ if error.orig is not None else None
-        if isinstance(cause, asyncpg.PostgresError):
+        if isinstance(cause, asyncpg.PostgresError) and not isinstance(cause, LOST):
             raise cause from error
+        if isinstance(cause, (*LOST, ConnectionError, asyncpg.InterfaceError)):
+            raise DatabaseUnavailable from error
         raise
+    except (*LOST, ConnectionError, asyncpg.InterfaceError) as error:
+        raise DatabaseUnavailable from error
     finally:
         await engine.dispose()

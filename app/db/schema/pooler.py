@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import asyncpg
 
-from app.db.schema.catalog import connect
+from app.db.schema.catalog import connect, using
 from app.errors import ConfigurationError
 
 ROUNDS = 20
@@ -27,18 +27,15 @@ class Pooler:
 
 
 async def find_pooler(dsn: str, setting: str) -> Pooler | None:
-    """The pooler at the address of `setting`, if there is one that shares connections. Raises ConfigurationError."""
-    first = await connect(dsn, setting)
-    try:
+    """The pooler at the address of `setting`, if there is one that shares connections.
+
+    Raises ConfigurationError and DatabaseUnavailable.
+    """
+    async with using(await connect(dsn, setting)) as first:
         if await _is_direct(first):
             return None
-        second = await connect(dsn, setting)
-        try:
+        async with using(await connect(dsn, setting)) as second:
             return await _compare(first, second)
-        finally:
-            second.terminate()
-    finally:
-        first.terminate()
 
 
 async def _is_direct(connection: asyncpg.Connection[asyncpg.Record]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from app.db.schema.catalog import connect
+from app.db.schema.catalog import connect, using
 from app.embeddings.provider import EmbeddingModel
 
 
@@ -15,10 +15,10 @@ async def register_model(
 
     With `actor`, a new model is recorded in the platform's audit trail.
 
-    Can be called again after an interruption: it creates only what is missing.
+    Can be called again after an interruption: it creates only what is missing. Raises ConfigurationError and
+    DatabaseUnavailable.
     """
-    connection = await connect(admin_dsn, "DATABASE_ADMIN_URL")
-    try:
+    async with using(await connect(admin_dsn, "DATABASE_ADMIN_URL")) as connection:
         known = await connection.fetchval(
             "select id from embedding_models where provider = $1 and name = $2 and dimensions = $3",
             model.provider,
@@ -28,8 +28,6 @@ async def register_model(
         model_id: int = known or await _insert_model(connection, model, actor)
         await _guard_dimension(connection, model_id, model.dimensions)
         return model_id, known is None
-    finally:
-        await connection.close()
 
 
 async def _insert_model(

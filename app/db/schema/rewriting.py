@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.db.schema.catalog import connect
+from app.db.schema.catalog import connect, using
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -33,12 +33,11 @@ async def rewrite_files(
     """Rewrite the files of all tables that hold rows of a tenant, and of the statistics of columns, as their owner.
 
     Each table is locked while it is rewritten, also for reads: `tell` gets its name before. Raises ConfigurationError,
-    which names `setting`, and asyncpg.PostgresError.
+    which names `setting`, DatabaseUnavailable, and asyncpg.PostgresError.
     """
-    connection = await connect(admin_dsn, setting)
     rewritten: list[str] = []
     refused: list[str] = []
-    try:
+    async with using(await connect(admin_dsn, setting)) as connection:
         can_clear = await connection.fetchval(SQL["can_clear"].sql)
         places = [row["place"] for row in await connection.fetch(SQL["places"].sql, tenant_id)]
         parents = [row["place"] for row in await connection.fetch(SQL["parents"].sql)]
@@ -54,6 +53,4 @@ async def rewrite_files(
             # Without the right, Postgres only warns.
             changed = before != await connection.fetchval(SQL["file"].sql, place)
             (rewritten if changed else refused).append(place)
-    finally:
-        await connection.close()
     return RewrittenFiles(rewritten, refused)

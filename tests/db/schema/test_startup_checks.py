@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,11 +14,12 @@ from app.composition.database import SERVICE, check_database, prepare
 from app.composition.providers import find_models
 from app.composition.services import Services, build_services
 from app.db.database import Database
+from app.db.schema import catalog
 from app.db.schema.registration import register_model
 from app.embedded import DATABASE, EmbeddedAddress
 from app.embeddings.models import resolve_model
 from app.embeddings.providers.mock import MockProvider
-from app.errors import ConfigurationError
+from app.errors import ConfigurationError, DatabaseUnavailable
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import MODEL, PASSWORDS, TestDatabase, connected, new_database
 from tests.fixtures.providers.failing import FailingProvider
@@ -49,6 +51,47 @@ async def refusal(dsn: str) -> str:
 
 async def test_service_role_is_fit(service_dsn: str) -> None:
     await check_database(service_dsn)
+
+
+TERMINATE = "select pg_terminate_backend($1, 5000)"
+
+
+async def test_a_connection_that_ends_during_a_query_is_an_absent_database(service_dsn: str) -> None:
+    async def work() -> None:
+        async with catalog.using(await catalog.connect(service_dsn, "DATABASE_URL")) as connection:
+            await connection.fetchval(TERMINATE, connection.get_server_pid())
+
+    with pytest.raises(DatabaseUnavailable) as caught:
+        await work()
+    assert isinstance(caught.value.__cause__, asyncpg.PostgresError)
+
+
+async def test_a_connection_that_ended_before_a_query_is_an_absent_database(
+    service_dsn: str, superuser_dsn: str
+) -> None:
+    async def work() -> None:
+        async with catalog.using(await catalog.connect(service_dsn, "DATABASE_URL")) as connection:
+            async with connected(superuser_dsn) as superuser:
+                await superuser.execute(TERMINATE, connection.get_server_pid())
+            while not connection.is_closed():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await connection.fetchval("select 1")
+
+    with pytest.raises(DatabaseUnavailable) as caught:
+        await work()
+    assert isinstance(caught.value.__cause__, asyncpg.InterfaceError)
+
+
+async def test_an_error_of_a_statement_is_not_an_absent_database(service_dsn: str) -> None:
+    connection = await catalog.connect(service_dsn, "DATABASE_URL")
+
+    async def divide() -> None:
+        async with catalog.using(connection):
+            await connection.fetchval("select 1 / 0")
+
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await divide()
+    assert connection.is_closed()
 
 
 async def test_superuser_is_refused(superuser_dsn: str) -> None:

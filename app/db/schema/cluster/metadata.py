@@ -11,7 +11,7 @@ import asyncpg
 
 from app.db.citus.nodes import MOVED
 from app.db.citus.places import SQL as PLACES
-from app.db.schema.catalog import check_server, connect
+from app.db.schema.catalog import check_server, connect, using
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
 
@@ -113,15 +113,13 @@ async def list_nodes(connection: Connection) -> Sequence[Node]:
 
 @asynccontextmanager
 async def connected(dsn: str, node: Node, setting: str) -> AsyncIterator[Connection]:
-    """A connection to the node, with the role and options of `dsn`. Raises NodeUnreachable."""
+    """A connection to the node, with the role and options of `dsn`. Raises NodeUnreachable and DatabaseUnavailable."""
     try:
         connection = await connect(dsn, setting, host=node.host, port=node.port)
     except ConfigurationError as error:
         raise NodeUnreachable(error.setting, f"{node}: {error.problem}", error.remedy) from error
-    try:
+    async with using(connection):
         yield connection
-    finally:
-        await connection.close()
 
 
 class NodeUnreachable(ConfigurationError):
