@@ -32,7 +32,14 @@ def test_ids_stay_in_order_when_the_clock_is_set_back(monkeypatch: pytest.Monkey
     assert made == sorted(set(made))
 
 
-def test_threads_never_create_the_same_id() -> None:
+def test_threads_never_create_the_same_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    def let_others_run(*numbers: int) -> int:
+        time.sleep(0)
+        return max(numbers)
+
+    monkeypatch.setattr(identifiers, "max", let_others_run, raising=False)
+    monkeypatch.setattr(time, "time_ns", lambda: 2_000_000_000_000_000_000)
+    monkeypatch.setattr(identifiers, "_last", 0)
     with ThreadPoolExecutor(8) as threads:
-        made = list(threads.map(lambda _: new_id(), range(20_000)))
-    assert len({i.int >> 64 for i in made}) == len(made)
+        made = [i for some in threads.map(lambda _: [new_id() for _ in range(100)], range(8)) for i in some]
+    assert len({i.int >> 64 for i in made}) == len(made) == 800

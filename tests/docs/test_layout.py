@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +21,15 @@ def list_files(*suffixes: str) -> Iterator[Path]:
     return (ROOT / name for name in tracked.splitlines() if name.endswith(suffixes))
 
 
+IMPORT = re.compile(r"^\s*(?:from|import)\b[^(\n]*(?:\([^)]*\))?", re.MULTILINE)
+
+
 def list_test_modules(source: str) -> set[str]:
     """The test modules that a module imports, or whose objects it imports."""
     names: set[str] = set()
+    # Most modules import none, and need not be parsed.
+    if not any("test_" in statement for statement in IMPORT.findall(source)):
+        return names
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -38,6 +45,7 @@ def list_test_modules(source: str) -> set[str]:
         "from tests.db import test_rows",
         "from tests.db.test_rows import Row",
         "from .test_rows import Row",
+        "from tests.db import (\n    statements,\n    test_rows,\n)",
         "def late():\n    from tests.db.test_rows import Row",
     ],
 )
