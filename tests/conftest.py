@@ -17,4 +17,5 @@ pytest_plugins = (
     "tests.fixtures.sampling",
     "tests.fixtures.examples",
     "tests.fixtures.http.application",
+    "tests.fixtures.http.certificates",
 )

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from fastapi import FastAPI
 
 from app.composition.services import Services
@@ -13,7 +14,7 @@ from app.knowledge.tenants.directory import Tenant
 from tests.console.browser import ADDRESS, Browser, open_browser
 from tests.console.single_sign_on import open_app
 from tests.fixtures.http.callers import Caller
-from tests.fixtures.identity.openid import OpenIdProvider
+from tests.fixtures.identity.openid import OpenIdProvider, generate_key
 
 SignIn = Callable[[Caller], Browser]
 
@@ -45,10 +46,16 @@ async def signed_out(app: FastAPI) -> AsyncIterator[Browser]:
     await browser.http.aclose()
 
 
+@pytest.fixture(scope="session")
+def openid_key() -> rsa.RSAPrivateKey:
+    """The key of all these providers; generating one takes as long as a test."""
+    return generate_key()
+
+
 @pytest.fixture
-async def openid(api_tenant: Tenant) -> AsyncIterator[OpenIdProvider]:
+async def openid(api_tenant: Tenant, openid_key: rsa.RSAPrivateKey) -> AsyncIterator[OpenIdProvider]:
     """A provider that gives rita the role of a reader in the test's tenant."""
-    provider = OpenIdProvider(ADDRESS)
+    provider = OpenIdProvider(ADDRESS, openid_key)
     provider.claims = {"tenant_id": str(api_tenant.id), "roles": ["reader", "something-else"]}
     async with provider.serving():
         yield provider
