@@ -18,12 +18,12 @@ from tests.fixtures.database.cluster import TestDatabase, connected
 
 @pytest.fixture
 def on_server(
-    knowledge: CommandLine, service_dsn: str, admin_dsn: str, monkeypatch: pytest.MonkeyPatch
+    checking: CommandLine, service_dsn: str, admin_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> CommandLine:
     """The command on a database of its own, with roles and schema; the mock model is not registered."""
     monkeypatch.setenv("DATABASE_URL", service_dsn)
     monkeypatch.delenv("EMBEDDING_DIMENSIONS")
-    return knowledge
+    return checking
 
 
 def test_migration_registers_the_model_that_tenants_need(

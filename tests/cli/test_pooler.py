@@ -20,9 +20,9 @@ async def pooled(fresh_database: TestDatabase, request: pytest.FixtureRequest) -
 
 
 @pytest.fixture
-def command(knowledge: CommandLine, pooled: str, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def command(checking: CommandLine, pooled: str, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     monkeypatch.setenv("DATABASE_URL", pooled)
-    return knowledge
+    return checking
 
 
 def diagnose(command: CommandLine) -> tuple[list[dict[str, Any]], int]:
