@@ -9,7 +9,7 @@ from collections.abc import Callable
 from xml.sax.saxutils import escape
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.documents.chunking import split
@@ -117,7 +117,6 @@ def read(name: str, data: bytes) -> ParsedDocument:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRITERS)
-@settings(max_examples=40)
 @given(texts=blocks, most=st.integers(8, 60), overlap=st.integers(0, 7), repeat=st.sampled_from([1, 1, 30]))
 def test_chunk_is_the_text_between_its_offsets(
     name: str, texts: Blocks, most: int, overlap: int, repeat: int

@@ -7,7 +7,7 @@ from importlib.metadata import files
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -38,7 +38,6 @@ texts = st.text(
 )
 
 
-@settings(max_examples=120)
 @example(text=">>> ", count=count_quarters, most=8, overlap=2, format_name="text", repeat=80)
 @given(
     text=texts,
@@ -55,7 +54,6 @@ def test_chunks_cover_the_text_within_the_limit(
     check_chunks(document, split(document, count, most, overlap), count, most)
 
 
-@settings(max_examples=60)
 @given(text=texts, most=st.integers(8, 60))
 def test_passages_cover_the_text_within_the_limit(text: str, most: int) -> None:
     spans = split_text(text, count_framed, most)
@@ -191,7 +189,6 @@ bodies = st.lists(
 ).map("\n\n".join)
 
 
-@settings(max_examples=60)
 @example(
     kind="docx",
     sections=[("Does it float? Yes.", "A long sentence about the harbour, " * 9 + "ends. ")],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.documents.chunking import split
@@ -99,7 +99,6 @@ def test_table_across_a_page_break_stays_together() -> None:
 cells = st.text(st.sampled_from("ab cé.!"), max_size=30).map(lambda text: f"| {text} | x |")
 
 
-@settings(max_examples=100)
 @given(
     before=st.sampled_from(["", "Ports:", "One sentence of text. " * 20]),
     rows=st.lists(st.one_of(cells, st.just("| " + "long " * 90 + "|")), min_size=1, max_size=40),

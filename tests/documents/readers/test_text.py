@@ -3,7 +3,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.documents.parsed import ParseLimits
@@ -42,7 +42,6 @@ def test_marks_beyond_thirty_on_a_letter_are_dropped_in_linear_time() -> None:
     assert clean_text("…" * 50 + "━" * 50) == "…" * 50 + "━" * 50
 
 
-@settings(max_examples=100)
 @given(st.binary(max_size=400))
 def test_any_bytes_give_clean_text(data: bytes) -> None:
     text = clean_text(decode_text(data))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidInput
@@ -117,13 +117,11 @@ def test_hostile_filters_are_refused_with_few_errors(given: Any) -> None:
     assert 1 <= len(errors_of(given)) <= MAX_CONDITIONS + 1
 
 
-@settings(max_examples=30)
 @given(oracle.filters)
 def test_generated_filters_are_read(filter_json: dict[str, Any]) -> None:
     assert errors_of(filter_json) == {}
 
 
-@settings(max_examples=30)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
