@@ -28,6 +28,8 @@ log = logging.getLogger("tests.faults")
 
 WRITERS = 4
 BATCH = 10
+PAUSE = 0.05
+"""Seconds between two writes of a writer: the service and its database need the processor to recover."""
 HANG = 20.0
 """Seconds after which a request or a recovery counts as hanging."""
 
@@ -52,6 +54,7 @@ class Load:
             number += 1
             while not await self._send(ids):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
+            await asyncio.sleep(PAUSE)
 
     async def _send(self, ids: list[str]) -> bool:
         entries = [{"external_id": i, "content": f"Berth {i} is free"} for i in ids]
