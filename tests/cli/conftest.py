@@ -142,11 +142,16 @@ async def accept(*_database: Any, **_options: Any) -> None:
     """Stands for a check of the database."""
 
 
-@pytest.fixture
-def knowledge(checking: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    """The same command without the checks, which take half of its time: the database is a copy of one that passes."""
+def leave_out_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands in this process not check the database, which takes half of their time."""
     for name in ("database.check_pooler", "platform.check_database", "services.check_given"):
         monkeypatch.setattr(f"app.composition.{name}", accept)
+
+
+@pytest.fixture
+def knowledge(checking: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The same command, which does not check the database: it is a copy of one that passes."""
+    leave_out_checks(monkeypatch)
     return checking
 
 

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.cli.main import command as program
-from tests.cli.conftest import CommandLine, Result, clean_environment, restored_logging
+from tests.cli.conftest import CommandLine, Result, clean_environment, leave_out_checks, restored_logging
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.database.seeded import Seeded
 from tests.isolation.holdings import replace_cursor_id, snapshot
@@ -110,6 +110,7 @@ def knowledge(
     """The command, on the seeded database."""
     monkeypatch.setenv("DATABASE_URL", seeded.database.service_dsn)
     monkeypatch.setenv("EMBEDDING_DIMENSIONS", str(MODEL.dimensions))
+    leave_out_checks(monkeypatch)
     return CommandLine(capsys)
 
 
