@@ -78,6 +78,7 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
         "search.rehearse_keyword_leg",
         "jobs.claim",
         "jobs.figures",
+        "tenants.find_tenant",
         "tenants.list_tenants",
         "tenants.page_of_tenants",
         "tenants.count_tenants",

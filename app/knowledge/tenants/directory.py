@@ -184,9 +184,10 @@ class TenantDirectory:
 
     async def find(self, slug: str) -> Tenant:
         """Find the tenant with this slug. Raises TenantNotFound."""
-        for tenant in await self.list_tenants():
-            if tenant.slug == slug:
-                return tenant
+        if SLUG.fullmatch(slug):
+            async with self._database.platform_session() as session:
+                if (row := await db.find_tenant(session, slug)) is not None:
+                    return Tenant.of(row)
         raise TenantNotFound(f"there is no tenant {slug!r}")
 
     async def create(
@@ -207,7 +208,7 @@ class TenantDirectory:
         except asyncpg.UniqueViolationError as error:
             await self._trail.refuse_on_platform(actor, "tenant.create")
             raise TenantExists(f"a tenant {slug!r} already exists") from error
-        return next(tenant for tenant in await self.list_tenants() if tenant.id == tenant_id)
+        return await self.find(slug)
 
     async def delete(self, tenant_id: UUID, *, actor: str) -> None:
         """Delete a tenant with all its data. Raises TenantNotFound."""

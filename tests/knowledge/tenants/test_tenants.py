@@ -47,7 +47,7 @@ async def test_names_out_of_range_are_refused(services: Services) -> None:
 async def test_unknown_tenants_are_not_found(services: Services) -> None:
     for act in (
         services.tenants.context(uuid4()),
-        services.tenants.find("nobody"),
+        *(services.tenants.find(slug) for slug in ("nobody", "", "a\x00", "a\ud800", "F")),
         services.tenants.delete(uuid4(), actor="test"),
         services.tenants.change_settings(uuid4(), {}),
     ):

@@ -80,6 +80,11 @@ async def list_tenants(session: PlatformSession) -> list[StoredTenant]:
     return await session.fetch_as(StoredTenant, SQL["list_tenants"])
 
 
+async def find_tenant(session: PlatformSession, slug: str) -> StoredTenant | None:
+    """The tenant with this slug."""
+    return await session.fetch_one_as(StoredTenant, SQL["find_tenant"], slug=slug)
+
+
 async def page_of_tenants(session: PlatformSession, after: Position | None, count: int) -> list[StoredTenant]:
     """Tenants after the one with this time and id, oldest first."""
     time, tenant_id = after or (None, None)

@@ -3,6 +3,9 @@
 -- name: list_tenants
 select id, slug, name, model_id, created_at from tenancy.list_tenants();
 
+-- name: find_tenant
+select id, slug, name, model_id, created_at from tenancy.list_tenants() where slug = :slug;
+
 -- name: page_of_tenants
 -- Tenants after the given one, oldest first.
 select id, slug, name, model_id, created_at from tenancy.list_tenants()
