@@ -33,6 +33,7 @@ from tests.faults.service import (
     several,
     wait_for_line,
 )
+from tests.faults.stopping import stop_at_work
 from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.http.callers import Caller, make_token
 from tests.operation.traffic import read_scrape, value
@@ -79,7 +80,7 @@ def connections_of(processes: Sequence[psutil.Process], port: int) -> list[int]:
     )
 
 
-async def test_limits_changes_and_metrics_are_those_of_one_service(
+async def test_limits_changes_metrics_and_the_end_are_those_of_one_service(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:
     tenant = await services.tenants.create("several", actor="test")
@@ -120,6 +121,7 @@ async def test_limits_changes_and_metrics_are_those_of_one_service(
             assert counted == number
         assert await scrape(service, "knowledge_processes") == PROCESSES
         assert await scrape(service, "knowledge_pool_size") == 10
+        await stop_at_work(service, token)
     assert messages(service)["serving"] == 1
 
 
