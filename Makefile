@@ -28,12 +28,15 @@ setup: $(STAMP)
 run: setup
 	@$(BIN)/knowledge serve --demo
 
+# Two processes share the modules, in the order of tests/fixtures/order.py.
+SHARED := -n 2 --dist loadfile --no-loadscope-reorder
+
 test: setup
-	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "not slow" $(SHARED)
 
 # The same tests with coverage, which takes half as long again; fails below 90 % of app/.
 coverage: setup
-	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --cov --cov-report=term
+	@$(BIN)/python -m pytest -m "not slow" $(SHARED) --cov --cov-report=term
 
 # Also the tests with generated examples, with others than those of `make test`.
 test-slow: setup

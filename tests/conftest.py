@@ -16,6 +16,7 @@ pytest_plugins = (
     "tests.fixtures.parser",
     "tests.fixtures.sampling",
     "tests.fixtures.examples",
+    "tests.fixtures.order",
     "tests.fixtures.http.application",
     "tests.fixtures.http.certificates",
 )
