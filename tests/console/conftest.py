@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from fastapi import FastAPI
 
 from app.composition.services import Services
+from app.composition.sign_in import open_sign_in
 from app.knowledge.tenants.directory import Tenant
 from tests.console.browser import ADDRESS, Browser, open_browser
-from tests.console.single_sign_on import open_app
+from tests.console.single_sign_on import make_settings, open_app
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.identity.openid import OpenIdProvider, generate_key
 
@@ -61,10 +63,19 @@ async def openid(api_tenant: Tenant, openid_key: rsa.RSAPrivateKey) -> AsyncIter
         yield provider
 
 
-@pytest.fixture
-async def sso(api_services: Services, openid: OpenIdProvider) -> AsyncIterator[FastAPI]:
-    async with open_app(api_services, openid.url) as app:
+@pytest.fixture(scope="session")
+async def sso_app(api_services: Services) -> AsyncIterator[FastAPI]:
+    """An application whose people sign in at a provider, and whose routes are ready."""
+    async with open_app(api_services, "http://127.0.0.1:1") as app:
         yield app
+
+
+@pytest.fixture
+async def sso(sso_app: FastAPI, openid: OpenIdProvider) -> AsyncIterator[FastAPI]:
+    """This application with the test's provider, of which it knows nothing yet."""
+    async with open_sign_in(make_settings(openid.url)) as sign_in:
+        sso_app.state.parts = replace(sso_app.state.parts, sign_in=sign_in)
+        yield sso_app
 
 
 @pytest.fixture
