@@ -11,10 +11,15 @@ from app.db.session import TenantSession
 
 
 class JobQueue:
-    """Queues jobs in the caller's transaction, and wakes the workers of this process."""
+    """Queues jobs in the caller's transaction, and wakes the workers of this process.
+
+    Attributes:
+        calls: how many times the workers were woken.
+    """
 
     def __init__(self) -> None:
-        self.awake = asyncio.Event()
+        self.calls = 0
+        self._called = asyncio.Event()
 
     async def enqueue(
         self, session: TenantSession, kind: JobKind, subject: str, *, delay: float = 0.0
@@ -24,4 +29,15 @@ class JobQueue:
 
     def wake(self) -> None:
         """Wake the workers of this process; call it after the transaction has committed."""
-        self.awake.set()
+        self.calls += 1
+        self._called.set()
+        self._called = asyncio.Event()
+
+    async def wait(self, calls: int) -> None:
+        """Wait until the workers have been woken more than `calls` times.
+
+        A worker that reads `calls` before it looks for a job misses no call that comes while it looks, whatever the
+        others do.
+        """
+        if self.calls == calls:
+            await self._called.wait()

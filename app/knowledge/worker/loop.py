@@ -102,7 +102,7 @@ class Worker:
     async def _work(self, kinds: Sequence[JobKind]) -> None:
         while True:
             busy = False
-            self.jobs.awake.clear()
+            calls = self.jobs.calls
             try:
                 busy = await self.run_once(kinds)
             except KnowledgeError as error:
@@ -114,7 +114,7 @@ class Worker:
             if not busy:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.poll_seconds):
-                        await self.jobs.awake.wait()
+                        await self.jobs.wait(calls)
 
     async def _listen(self) -> None:
         listening: dict[Server, asyncio.Task[None]] = {}

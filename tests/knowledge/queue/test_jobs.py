@@ -14,6 +14,7 @@ from app.composition.services import Services, build_services
 from app.db.database import Database
 from app.db.queries.work import jobs as db
 from app.knowledge.ingestion.assets import Upload
+from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.bouncer import bounced
 from tests.fixtures.database.cluster import TestDatabase, connected
@@ -161,13 +162,17 @@ async def another_process(made: TestDatabase, provider: FailingProvider, way: st
     """The services of another process, at the database itself or through a pooler."""
     if way == "direct":
         database = Database(made.service_dsn, pool_size=3)
-        yield await build_services(database, provider)
-        await database.close()
+        try:
+            yield await build_services(database, provider)
+        finally:
+            await database.close()
         return
     async with bounced(made, connections=3) as dsn:
         database = Database(dsn, pool_size=3, prepared_statements=False)
-        yield await build_services(database, provider, direct_dsn=made.service_dsn)
-        await database.close()
+        try:
+            yield await build_services(database, provider, direct_dsn=made.service_dsn)
+        finally:
+            await database.close()
 
 
 @pytest.mark.parametrize("way", ["direct", "pooler"])
@@ -193,6 +198,19 @@ async def test_worker_of_another_process_is_notified_of_new_work(
             asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"Boats lie here: " + name))
             while (await services.assets.get(tenant.id, asset.id)).status != "indexed":  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
+
+
+async def test_a_call_is_not_missed_by_a_worker_that_looks_while_another_begins_to() -> None:
+    jobs = JobQueue()
+    looking = jobs.calls
+    jobs.wake()
+    begun = jobs.calls
+    await asyncio.wait_for(jobs.wait(looking), 10)
+    waiting = [asyncio.create_task(jobs.wait(begun)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    jobs.wake()
+    await asyncio.wait_for(asyncio.gather(*waiting), 10)
 
 
 @asynccontextmanager
