@@ -25,7 +25,7 @@ from tests.fixtures.database.cluster import Connection, connected
 log = logging.getLogger("tests.durability")
 
 ANY_MOMENT = "any moment"
-SETTLING_SECONDS = 60.0
+SETTLING_SECONDS = 180.0
 FILES = 6
 UNCOMMITTED = ("claimed", "parsing", "embedding", "before the swap")
 

@@ -34,7 +34,7 @@ from tests.fixtures.workers import change_runner
 
 STAGES = ("claimed", "parsing", "embedding", "before the swap", "within the swap", "after the swap")
 LEASE_SECONDS = 0.5
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds until a test stops waiting for a process."""
 
 Manner = Literal["wait", "freeze"]
