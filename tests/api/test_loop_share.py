@@ -131,7 +131,7 @@ async def test_a_tenant_whose_requests_all_wait_waits_while_another_one_is_activ
     assert not waiting.done(), "the tenant itself is not active: its request was noted long ago"
     now[0] += 2 * LATELY
     admission._loop._hand_out(one.tenant_id)
-    await asyncio.wait_for(waiting, 10)
+    await asyncio.wait_for(waiting, 60)
 
 
 async def test_memory_is_released_after_a_large_body_a_large_answer_and_a_large_file(

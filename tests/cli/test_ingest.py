@@ -196,7 +196,7 @@ def test_interrupted_ingest_continues_where_it_stopped(
     with running("ingest", "many", "-t", tenant) as process:
         wait_until(lambda: "chunk" in knowledge("search", "berth", "-t", tenant, "--mode", "keyword").out)
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=45)
+        _, error = process.communicate(timeout=120)
         assert (process.returncode, error.splitlines()[-1]) == (130, "error: interrupted")
         assert "run the same command to resume" in error
     result = knowledge.succeed("ingest", "many", "-t", tenant, "--json").json

@@ -80,7 +80,7 @@ def test_demo_is_served_and_its_curl_line_finds_the_sample(
         assert again.err.startswith(f"error: KB_PORT: cannot listen on 127.0.0.1, port {port}")
 
         server.send_signal(signal.SIGTERM)
-        assert server.wait(timeout=45) == 0
+        assert server.wait(timeout=120) == 0
     if served is not None:
         wait_until(lambda: not find_processes(served))
 

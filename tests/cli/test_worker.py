@@ -50,4 +50,4 @@ def test_worker_process_ends_on_a_signal(knowledge: CommandLine) -> None:
         assert worker.stderr
         assert any('"working"' in line for line in worker.stderr)
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(timeout=45) == 0
+        assert worker.wait(timeout=120) == 0

@@ -45,7 +45,7 @@ async def test_the_body_that_began_first_may_use_the_reserve_and_then_the_next_o
         await settle()
         assert not growing.done()
         first.complete()
-        await asyncio.wait_for(growing, 10)
+        await asyncio.wait_for(growing, 60)
         assert arrivals.held == 100
         assert not second.take(1)
     assert arrivals.held == 0
@@ -70,7 +70,7 @@ async def test_bodies_wait_in_the_order_in_which_they_began() -> None:
             tasks = [asyncio.create_task(grow(bodies[n], name)) for n, name in ((1, "b"), (0, "a"))]
             await settle()
             assert order == []
-        await asyncio.wait_for(asyncio.gather(*tasks), 10)
+        await asyncio.wait_for(asyncio.gather(*tasks), 60)
     assert order == ["a", "b"]
     assert arrivals.held == 0
 

@@ -26,11 +26,11 @@ async def test_memory_is_released_once_after_several_large_bodies(monkeypatch: p
     assert memory._timer is None
     for _ in range(3):
         memory.note(LARGE)
-    await asyncio.wait_for(released.acquire(), 10)
+    await asyncio.wait_for(released.acquire(), 60)
     await asyncio.sleep(0.1)
     assert released.locked(), "only once"
     memory.note(LARGE)
-    await asyncio.wait_for(released.acquire(), 10)
+    await asyncio.wait_for(released.acquire(), 60)
 
 
 KEPT = """

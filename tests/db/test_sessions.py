@@ -98,7 +98,7 @@ async def test_session_that_is_cancelled_leaves_no_tenant(seeded: Seeded, single
         for _ in range(3):
             opened: asyncio.Future[int] = asyncio.get_running_loop().create_future()
             task = asyncio.create_task(work(opened))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 pid = await opened
                 while not await superuser.fetchval(ASLEEP, pid):  # noqa: ASYNC110 (Postgres has no event for it)
                     await asyncio.sleep(0.01)

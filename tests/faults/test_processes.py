@@ -184,7 +184,7 @@ async def test_all_processes_start_although_a_check_was_lost_and_none_outlives_t
             below = children(service)
             service.process.kill()
             await service.process.wait()
-            _, alive = await asyncio.to_thread(psutil.wait_procs, below, timeout=20)
+            _, alive = await asyncio.to_thread(psutil.wait_procs, below, timeout=60)
             assert alive == []
 
 

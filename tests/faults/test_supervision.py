@@ -62,7 +62,7 @@ def limit_processes(service: ServedProcess, wrapper: Sequence[str], limit: str) 
 
 
 async def answers(service: ServedProcess) -> bool:
-    async with httpx.AsyncClient(trust_env=False, timeout=10) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         return (await client.get(f"{service.url}/healthz")).status_code == 200
 
 

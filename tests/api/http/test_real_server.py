@@ -142,11 +142,11 @@ async def test_the_service_indexes_in_the_background_and_finishes_requests_on_sh
         "JWT_SECRET": SECRET,
     }
     async with start_service(settings) as service:
-        async with httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=60) as client:
             admin = Caller(client, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))
             pdf = write_pdf([["The harbour opens at six."]])
             asset = (await admin.upload("a.pdf", pdf, "application/pdf")).json()
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(60):
                 while asset["status"] not in ("indexed", "failed"):
                     await asyncio.sleep(0.1)
                     asset = (await admin.get(f"/knowledge/assets/{asset['id']}")).json()
@@ -170,5 +170,5 @@ async def test_the_service_indexes_in_the_background_and_finishes_requests_on_sh
             answer = await asking
             assert answer.status_code == 200
             assert answer.json()["results"][0]["metadata"]["page"] == 1
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await service.process.wait() in (0, -signal.SIGTERM)

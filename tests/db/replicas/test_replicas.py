@@ -66,7 +66,7 @@ def problems(services: Services) -> list[str]:
     return [r.problem for r in services.database.replicas.replicas if r.problem is not None]
 
 
-async def until(condition: Callable[[], object], seconds: float = 30) -> None:
+async def until(condition: Callable[[], object], seconds: float = 120) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -95,7 +95,7 @@ async def find(services: Services, tenant: UUID, words: str) -> list[str]:
 
 async def search_on_replica(services: Services, tenant: UUID, words: str) -> list[str]:
     """The hits, once a replica serves the tenant."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             with counting("replica") as served, counting("failed") as failed:
                 found = await find(services, tenant, words)

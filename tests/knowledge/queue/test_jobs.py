@@ -205,12 +205,12 @@ async def test_a_call_is_not_missed_by_a_worker_that_looks_while_another_begins_
     looking = jobs.calls
     jobs.wake()
     begun = jobs.calls
-    await asyncio.wait_for(jobs.wait(looking), 10)
+    await asyncio.wait_for(jobs.wait(looking), 60)
     waiting = [asyncio.create_task(jobs.wait(begun)) for _ in range(2)]
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
     jobs.wake()
-    await asyncio.wait_for(asyncio.gather(*waiting), 10)
+    await asyncio.wait_for(asyncio.gather(*waiting), 60)
 
 
 @asynccontextmanager

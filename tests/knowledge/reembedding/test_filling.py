@@ -72,7 +72,7 @@ async def test_change_waits_for_active_writers(move: Move) -> None:
     async with move.services.database.tenant_session(move.tenant.id) as session:
         await entries.insert_entries(session, [late])
         starting = asyncio.create_task(move.start(switch_at_overlap=None))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await move.sql(waits):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         assert not starting.done()

@@ -94,7 +94,7 @@ async def test_a_tenant_has_one_turn_at_a_time(desk: Desk) -> None:
         desk.services.database, desk.services.jobs, WebhookSender(allow_private=True), SecretSealer()
     )
     sending = asyncio.create_task(service.deliver(desk.tenant.id))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not desk.endpoint.received:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await desk.write("The new harbour")

@@ -241,7 +241,7 @@ async def test_a_search_replaced_during_matching_sends_nothing_for_its_old_reque
     await desk.subscribe(query="harbour", mode="hybrid")
     await desk.write("The harbour")
     matching = asyncio.create_task(desk.services.worker.run_once(["match_changes"]))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while "harbour" not in desk.provider.queries:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await desk.services.saved_searches.save(

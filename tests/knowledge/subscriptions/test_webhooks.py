@@ -199,13 +199,13 @@ async def test_a_hanging_name_server_delays_no_other_lookup() -> None:
             answer = await sender.send(f"https://{host}", SECRET, "m", b"{}")
             assert (answer.overloaded, answer.own_fault) == (True, False)
         sending_tenant.set(UUID(int=2))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await resolver.resolve("good.example", 443) == ["8.8.8.8"]
             assert await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 1)
     finally:
         silent.set()
     sending_tenant.set(UUID(int=1))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             try:
                 assert await resolver.resolve("good.example", 443) == ["8.8.8.8"]
@@ -233,7 +233,7 @@ async def test_eight_tenants_whose_names_hang_leave_places_for_others() -> None:
     try:
         await asyncio.wait(hanging, timeout=0.3)
         sending_tenant.set(UUID(int=9))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await resolver.resolve("good.example", 443) == ["8.8.8.8"]
     finally:
         silent.set()

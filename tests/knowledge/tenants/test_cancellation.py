@@ -96,7 +96,7 @@ async def test_a_wait_for_a_share_of_the_loop_that_is_cancelled_at_any_step_lets
             for _ in range(before):
                 await asyncio.sleep(0)
             tasks[victim].cancel()
-            await asyncio.wait(tasks, timeout=10)
+            await asyncio.wait(tasks, timeout=60)
             assert all(task.done() for task in tasks), (before, victim)
             account = loop._accounts.get(TENANT.tenant_id)
             assert account is None or (account.passing, list(account.waiting)) == (0, [])
