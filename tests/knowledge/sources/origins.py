@@ -16,6 +16,12 @@ from app.origins.origin import Listing, OriginFile, OriginUnavailable
 
 PLAIN = RunOptions()
 
+FIVE = {
+    f"{word}.md": f"The {word} is here.".encode()
+    for word in ("amber", "basalt", "copper", "dolomite", "emerald")
+}
+"""Files of a shelf."""
+
 
 @dataclass
 class Shelf:

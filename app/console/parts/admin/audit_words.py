@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 ACTIONS: Mapping[str, str] = {
     "access": "request without the role for it",
-    "access.all": "request that ignores readers",
+    "access.all": "request that ignores readers and writers",
+    "access.read": "readers looked up",
     "asset.delete": "document deleted",
     "asset.retry": "document processed again",
     "asset.update": "document changed",
