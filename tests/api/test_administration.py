@@ -265,7 +265,8 @@ async def test_tenants_are_listed_in_pages(
     platform: Caller, admin: Caller, stranger: Caller, api_services: Services
 ) -> None:
     all_ids = [str(tenant.id) for tenant in await api_services.tenants.list_tenants()]
-    assert [tenant["id"] for tenant in await _list_tenants(platform, max(1, len(all_ids) // 3))] == all_ids
+    limit = min(200, max(1, len(all_ids) // 3))  # all tests share the database
+    assert [tenant["id"] for tenant in await _list_tenants(platform, limit)] == all_ids
     for limit in ("abc", 0, 201):
         expect_fields(await platform.get("/admin/tenants", params={"limit": limit}), "limit")
     expect_fields(await platform.get("/admin/tenants", params={"cursor": "x"}), "cursor")
