@@ -9,8 +9,12 @@ from fastapi import Query, Response
 
 from app.auth.claims import MAX_GROUP_CHARACTERS, MAX_GROUPS, MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
+from app.composition.services import Services
+from app.knowledge.permissions.overview import ItemKind
 from app.web.access import CurrentCaller, CurrentServices, secured_router
+from app.web.caller import Caller
 from app.web.models.access import AccessPatch, ChangedAccessModel, ItemReadersModel, SubjectAccessModel
+from app.web.models.sources import SourceName
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize
 from app.web.problems import problems
 from app.web.rendering import json_response
@@ -40,19 +44,27 @@ async def change_access(body: AccessPatch, caller: CurrentCaller, services: Curr
     )
 
 
-@tenant_admins.get("", response_model=ItemReadersModel, responses=problems(404))
-async def show_readers(
-    caller: CurrentCaller,
-    services: CurrentServices,
-    entry_id: Annotated[UUID | None, Query(description="An entry, which may be a chunk.")] = None,
-    asset_id: Annotated[UUID | None, Query(description="An asset.")] = None,
-    source: Annotated[str | None, Query(max_length=63, description="The name of a source.")] = None,
-) -> Response:
-    """Get who may read and change an entry, an asset or a source: its lists, and the callers that pass them."""
+@tenant_admins.get("/entries/{entry_id}", response_model=ItemReadersModel, responses=problems(404))
+async def show_entry_readers(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Get who may read and change an entry, or the asset of a chunk: the lists, and the callers that pass them."""
+    return await _show(caller, services, "entry", entry_id)
+
+
+@tenant_admins.get("/assets/{asset_id}", response_model=ItemReadersModel, responses=problems(404))
+async def show_asset_readers(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Get who may read and change an asset: its lists, and the callers that pass them."""
+    return await _show(caller, services, "asset", asset_id)
+
+
+@tenant_admins.get("/sources/{name}", response_model=ItemReadersModel, responses=problems(404))
+async def show_source_readers(name: SourceName, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Get who may see and keep a source: its lists, and the callers that pass them."""
+    return await _show(caller, services, "source", name)
+
+
+async def _show(caller: Caller, services: Services, kind: ItemKind, key: UUID | str) -> Response:
     return json_response(
-        await services.access.overview.who(
-            caller.tenant_id, entry_id=entry_id, asset_id=asset_id, source=source, reader=caller.subject
-        )
+        await services.access.overview.who(caller.tenant_id, kind, key, reader=caller.subject)
     )
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import Path, Query, Response
-from pydantic import AfterValidator
+from fastapi import Query, Response
 
 from app.auth.principal import Role
 from app.knowledge.sources.acceptance import AssetsFate, ItemState
-from app.knowledge.sources.manifest import NAME_RULE, SOURCE_NAME
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.headers import LOCATION
 from app.web.models.sources import (
@@ -18,6 +16,7 @@ from app.web.models.sources import (
     ManifestBody,
     SourceItemList,
     SourceList,
+    SourceName,
     SourceStatusModel,
 )
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
@@ -26,23 +25,6 @@ from app.web.rendering import json_response
 
 readers = secured_router(Role.READER, "/knowledge/sources", "sources")
 writers = secured_router(Role.CREATOR, "/knowledge/sources", "sources")
-
-
-def _check_name(name: str) -> str:
-    if not SOURCE_NAME.fullmatch(name):
-        raise ValueError(NAME_RULE)
-    return name
-
-
-SourceName = Annotated[
-    str,
-    AfterValidator(_check_name),
-    Path(
-        json_schema_extra={"pattern": f"^{SOURCE_NAME.pattern}$"},
-        description="1 to 63 of a-z, 0-9, '.', '_' and '-'; the first is a letter or a digit.",
-        examples=["handbook"],
-    ),
-]
 
 
 @writers.put(

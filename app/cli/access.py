@@ -101,7 +101,10 @@ def show(
         int, typer.Option("--limit", "-n", metavar="N", help="Items of a person, 1 to 200.")
     ] = 50,
     as_json: Annotated[
-        bool, json_option("the response of GET /admin/access, or for a person of GET /admin/access/subject")
+        bool,
+        json_option(
+            "the response of GET /admin/access/entries/ID, or for a person of GET /admin/access/subject"
+        ),
     ] = False,
 ) -> None:
     """Show who may read and change an item, with the callers of the last 90 days that may; or what a person may read,
@@ -255,17 +258,18 @@ async def _change_pages(
 
 async def _who(target: Target, item: UUID | None, source: str | None) -> ItemReaders:
     async with open_knowledge(target) as (knowledge, tenant_id):
-        if item is None:
-            return await knowledge.access.overview.who(tenant_id, source=source, reader=ACTOR)
+        if source is not None:
+            return await knowledge.access.overview.who(tenant_id, "source", source, reader=ACTOR)
+        assert item is not None
         return await _find(knowledge, tenant_id, item)
 
 
 async def _find(knowledge: Knowledge, tenant_id: UUID, item: UUID) -> ItemReaders:
     try:
-        return await knowledge.access.overview.who(tenant_id, entry_id=item, reader=ACTOR)
+        return await knowledge.access.overview.who(tenant_id, "entry", item, reader=ACTOR)
     except EntryNotFound:
         try:
-            return await knowledge.access.overview.who(tenant_id, asset_id=item, reader=ACTOR)
+            return await knowledge.access.overview.who(tenant_id, "asset", item, reader=ACTOR)
         except AssetNotFound:
             raise EntryNotFound("there is no entry or asset with this id") from None
 

@@ -20,7 +20,7 @@ from app.knowledge.erasure.erasure import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import Page
 from app.knowledge.permissions.changes import AccessChange
-from app.knowledge.permissions.overview import ItemReaders, SubjectAccess
+from app.knowledge.permissions.overview import ItemKind, ItemReaders, SubjectAccess
 from app.knowledge.permissions.selection import AccessSelection
 from app.knowledge.permissions.service import ChangedAccess
 from app.knowledge.search.query import SearchQuery
@@ -192,10 +192,9 @@ class AccessOverviews(Protocol):
     async def who(
         self,
         tenant_id: UUID,
+        kind: ItemKind,
+        key: UUID | str,
         *,
-        entry_id: UUID | None = ...,
-        asset_id: UUID | None = ...,
-        source: str | None = ...,
         reader: str | None = ...,
     ) -> ItemReaders: ...
 

@@ -262,7 +262,9 @@ READS = _by_name(
     _over_http("GET /admin/quarantine", "quarantine.read"),
     _over_http("GET /admin/searches", "search.read"),
     _over_http("GET /admin/callers", "stats.read"),
-    _over_http("GET /admin/access", "access.read", params={"source": "shelf"}, prepare=_put_source),
+    _over_http("GET /admin/access/entries/{entry_id}", "access.read", "entry_id"),
+    _over_http("GET /admin/access/assets/{asset_id}", "access.read", "asset_id"),
+    _over_http("GET /admin/access/sources/{name}", "access.read", prepare=_put_source),
     _over_http("GET /admin/access/subject", "access.read", params={"subject": "eve"}),
     _over_http("GET /admin/searches/{search_id}", "search.read", "search_id", prepare=_search),
     _over_http(

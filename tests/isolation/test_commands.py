@@ -26,7 +26,7 @@ ENTRY, ASSET, NAME = "ENTRY", "ASSET", "NAME"
 
 CALLS: Mapping[Spot, tuple[tuple[str, ...], ...]] = {
     (("why-not",), "entry"): (("why-not", ENTRY, "harbour"), ("why-not", NAME, "harbour")),
-    (("related",), "entry_id"): (("related", ENTRY),),
+    (("related",), "entry"): (("related", ENTRY),),
     (("add",), "parent_id"): (("add", "A part of it.", "--parent", ENTRY),),
     (("add",), "source_ids"): (("add", "Derived from it.", "--source-id", ENTRY),),
     (("add",), "superseded_by_id"): (("add", "Replaced by it.", "--superseded-by", ENTRY),),

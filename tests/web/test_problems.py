@@ -145,7 +145,7 @@ async def test_an_unforeseen_error_reveals_nothing(
     for told in (answer.text, page.answer.text):
         assert not re.search("select|postgres|hunter2|Traceback|RuntimeError|File", told)
     assert body["detail"] == "an unexpected error occurred"
-    assert (page.status, page.texts("h1")[0]) == (500, "Internal Server Error")
+    assert (page.status, page.texts("h1")[0]) == (500, "Something went wrong")
 
 
 @pytest.fixture

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 from app.cli.remote.exchange import Exchange
 from app.knowledge.entries.drafts import UNSET
 from app.knowledge.permissions.changes import AccessChange, ListChange
-from app.knowledge.permissions.overview import ItemReaders, SubjectAccess
+from app.knowledge.permissions.overview import ItemKind, ItemReaders, SubjectAccess
 from app.knowledge.permissions.selection import AccessSelection
 from app.knowledge.permissions.service import ChangedAccess
 
@@ -63,17 +64,13 @@ class RemoteAccessOverview:
     exchange: Exchange
 
     async def who(
-        self,
-        tenant_id: UUID,
-        *,
-        entry_id: UUID | None = None,
-        asset_id: UUID | None = None,
-        source: str | None = None,
-        reader: str | None = None,
+        self, tenant_id: UUID, kind: ItemKind, key: UUID | str, *, reader: str | None = None
     ) -> ItemReaders:
         """Who may read and change an item. Raises KnowledgeError."""
-        params = {"entry_id": entry_id, "asset_id": asset_id, "source": source}
-        return await self.exchange.read(ItemReaders, "GET", "/admin/access", params=params)
+        kinds = {"entry": "entries", "asset": "assets", "source": "sources"}
+        return await self.exchange.read(
+            ItemReaders, "GET", f"/admin/access/{kinds[kind]}/{quote(str(key), safe='')}"
+        )
 
     async def what(
         self,

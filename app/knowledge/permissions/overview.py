@@ -21,6 +21,7 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.permissions.places import read_place, write_place
 
+ItemKind = Literal["entry", "asset", "source"]
 MOST_CALLERS = 100
 MOST_COUNTED = 100_000
 KEPT = timedelta(days=90)
@@ -47,12 +48,12 @@ class ItemReaders:
     `decided_by` has the lists: the item itself, the asset of a chunk, or the source of an asset.
     """
 
-    kind: Literal["entry", "asset", "source"]
+    kind: ItemKind
     id: UUID | None
     name: str
     readers: Sequence[str] | None
     writers: Sequence[str] | None
-    decided_by: Literal["entry", "asset", "source"]
+    decided_by: ItemKind
     asset_id: UUID | None
     source: str | None
     callers: Sequence[PassingCaller]
@@ -82,30 +83,17 @@ class AccessOverview:
         self._trail = trail
 
     async def who(
-        self,
-        tenant_id: UUID,
-        *,
-        entry_id: UUID | None = None,
-        asset_id: UUID | None = None,
-        source: str | None = None,
-        reader: str | None = None,
+        self, tenant_id: UUID, kind: ItemKind, key: UUID | str, *, reader: str | None = None
     ) -> ItemReaders:
-        """Who may read and change an entry, an asset or a source; exactly one is given.
+        """Who may read and change an entry or asset of this id, or a source of this name.
 
-        With `reader`, recorded in the audit trail. Raises InvalidInput and NotFound.
+        With `reader`, recorded in the audit trail. Raises NotFound.
         """
-        if sum(given is not None for given in (entry_id, asset_id, source)) != 1:
-            raise InvalidInput.of("entry_id", "asset_id or source is required, and only one of them")
         async with self._database.tenant_session(tenant_id) as session:
-            if entry_id is not None:
-                found = await _find_entry(session, entry_id)
-            elif asset_id is not None:
-                found = await _find_asset(session, asset_id)
-            else:
-                assert source is not None
-                found = await _find_source(session, source)
+            found = await _find(session, kind, key)
             known = await callers.list_callers(session, found.readers, MOST_CALLERS)
-            await self._trail.note_read(session, reader, "access.read", entry_id or asset_id)
+            subject = key if isinstance(key, UUID) else None
+            await self._trail.note_read(session, reader, "access.read", subject)
         return ItemReaders(
             kind=found.kind,
             id=None if found.kind == "source" else found.id,
@@ -151,22 +139,15 @@ class AccessOverview:
         return SubjectAccess(subject, list(groups), origin, readable, total, items[:limit], following)
 
 
-async def _find_entry(session: TenantSession, entry_id: UUID) -> ItemAccess:
-    if (found := await db.fetch_access(session, "entry", entry_id)) is None:
-        raise EntryNotFound("there is no entry with this id")
+async def _find(session: TenantSession, kind: ItemKind, key: UUID | str) -> ItemAccess:
+    if not isinstance(key, UUID):
+        if (source := await sources.fetch_source(session, key)) is None:
+            raise SourceNotFound("there is no source with this name")
+        return ItemAccess("source", UUID(int=0), key, source.readers, source.writers, None, key)
+    kept: db.ItemKind = "entry" if kind == "entry" else "asset"
+    if (found := await db.fetch_access(session, kept, key)) is None:
+        raise (EntryNotFound if kept == "entry" else AssetNotFound)(f"there is no {kept} with this id")
     return found
-
-
-async def _find_asset(session: TenantSession, asset_id: UUID) -> ItemAccess:
-    if (found := await db.fetch_access(session, "asset", asset_id)) is None:
-        raise AssetNotFound("there is no asset with this id")
-    return found
-
-
-async def _find_source(session: TenantSession, name: str) -> ItemAccess:
-    if (found := await sources.fetch_source(session, name)) is None:
-        raise SourceNotFound("there is no source with this name")
-    return ItemAccess("source", UUID(int=0), name, found.readers, found.writers, None, name)
 
 
 def _groups_of(caller: KnownCaller) -> list[str]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from app.db.queries.knowledge.access import Selection
 from app.errors import FieldError, InvalidInput
-from app.knowledge.principals import is_principal
+from app.knowledge.principals import PRINCIPAL_RULE, is_principal
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.vocabulary import EntryType, TagsMatch
 
 MOST_IDS = 1_000
+_CONDITIONS = ("ids", "tags", "entry_type", "filter", "principal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,9 @@ class AccessSelection:
         if self.ids is not None and not 1 <= len(self.ids) <= MOST_IDS:
             raise InvalidInput.of("where.ids", f"must be 1 to {MOST_IDS:,} ids")
         if self.principal is not None and not is_principal(self.principal):
-            raise InvalidInput.of("where.principal", "must be group:NAME or user:SUB")
-        names = [each.name for each in fields(self) if each.name != "tags_match"]
-        if all(getattr(self, name) is None for name in names):
-            raise InvalidInput.of("where", f"must have at least one of {', '.join(names)}")
+            raise InvalidInput.of("where.principal", PRINCIPAL_RULE)
+        if all(getattr(self, name) is None for name in _CONDITIONS):
+            raise InvalidInput.of("where", f"must have at least one of {', '.join(_CONDITIONS)}")
         try:
             found = SearchQuery(
                 query="*",

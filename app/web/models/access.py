@@ -47,7 +47,7 @@ class Where(RequestBody):
         None, min_length=1, max_length=MAX_TAGS, description="Tags, as in a search."
     )
     tags_match: TagsMatch = Field("any", description="Whether one tag or all are needed. Default: any.")
-    entry_type: EntryType | list[EntryType] | None = Field(
+    entry_type: EntryType | Annotated[list[EntryType], Field(min_length=1)] | None = Field(
         None, description="Types, as in a search; the type of an asset is `chunk`."
     )
     filter: FilterObject | None = Field(
@@ -67,7 +67,7 @@ class AccessPatch(RequestBody):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"where": {"tags": ["payroll"]}, "readers": {"set": ["group:finance", "group:hr"]}}]
+            "examples": [{"where": {"tags": ["payroll"]}, "readers": {"set": ["group:finance", "group:hr"]}}],
         }
     )
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
 
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import (
@@ -20,11 +20,19 @@ from app.knowledge.entries.entry import (
     MAX_TITLE,
 )
 from app.knowledge.languages import LANGUAGES
-from app.knowledge.principals import MAX_PRINCIPALS
+from app.knowledge.principals import MAX_PRINCIPALS, PRINCIPAL, PRINCIPAL_RULE, is_principal
 from app.knowledge.vocabulary import Audience, EntryType, Relationship, Scope, WritableType
 from app.web.models.requests import Moment, RequestBody
 
-Principal = Annotated[str, Field(pattern=r"^(group|user):", min_length=6, max_length=264)]
+
+def _check_principal(value: str) -> str:
+    if not is_principal(value):
+        raise ValueError(PRINCIPAL_RULE)
+    return value
+
+
+PRINCIPAL_SCHEMA: dict[str, JsonValue] = {"type": "string", "pattern": f"^{PRINCIPAL.pattern}$"}
+Principal = Annotated[str, AfterValidator(_check_principal), WithJsonSchema(PRINCIPAL_SCHEMA)]
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 

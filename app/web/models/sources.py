@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from fastapi import Path
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.knowledge.entries.entry import MAX_EXTERNAL_ID
 from app.knowledge.principals import MAX_PRINCIPALS
 from app.knowledge.sources.acceptance import ItemState, Manifest
-from app.knowledge.sources.manifest import MAX_DIGEST, MAX_ITEMS, MAX_NAME, MAX_ORIGIN
-from app.web.models.entries import Principal
+from app.knowledge.sources.manifest import MAX_DIGEST, MAX_ITEMS, MAX_NAME, MAX_ORIGIN, NAME_RULE, SOURCE_NAME
+from app.web.models.entries import PRINCIPAL_SCHEMA, Principal
 from app.web.models.requests import Moment, RequestBody
 
 ITEM = {
@@ -46,7 +47,7 @@ ITEM = {
         },
         "readers": {
             "anyOf": [
-                {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MAX_PRINCIPALS},
+                {"type": "array", "items": PRINCIPAL_SCHEMA, "minItems": 1, "maxItems": MAX_PRINCIPALS},
                 {"type": "null"},
             ],
             "description": "Who may read the file: group:NAME and user:SUB. The source's writers, which it must then"
@@ -66,6 +67,23 @@ EXAMPLE: dict[str, Any] = {
         {"external_id": "guide/restore.md", "digest": "git:8ab686eafeb1f44702738c8b0f24f2567c36da6d"},
     ],
 }
+
+
+def _check_name(name: str) -> str:
+    if not SOURCE_NAME.fullmatch(name):
+        raise ValueError(NAME_RULE)
+    return name
+
+
+SourceName = Annotated[
+    str,
+    AfterValidator(_check_name),
+    Path(
+        json_schema_extra={"pattern": f"^{SOURCE_NAME.pattern}$"},
+        description="1 to 63 of a-z, 0-9, '.', '_' and '-'; the first is a letter or a digit.",
+        examples=["handbook"],
+    ),
+]
 
 
 class ManifestBody(RequestBody):

@@ -116,19 +116,19 @@ async def test_an_admin_sees_who_may_read_an_item(
     for caller in (rita, join("cleo", "board")):
         await caller.get("/knowledge/entries")
     await api_services.subscriptions.close()
-    assert (await admin.get("/admin/access", params={"entry_id": entry["id"]})).status_code == 403
+    assert (await admin.get(f"/admin/access/entries/{entry['id']}")).status_code == 403
 
-    async def who(**of: str) -> dict[str, Any]:
-        answer = await admin.get("/admin/access", params=of, headers=ALL)
+    async def who(of: str) -> dict[str, Any]:
+        answer = await admin.get(f"/admin/access/{of}", headers=ALL)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
 
-    seen = await who(entry_id=entry["id"])
+    seen = await who(f"entries/{entry['id']}")
     assert (seen["readers"], seen["decided_by"]) == (["group:finance", "user:ben"], "entry")
     callers = {each["subject"]: (each["groups"], each["writes"]) for each in seen["callers"]}
     assert callers == {"ann": (["finance"], True), "rita": (["finance"], False)}
-    chunk = await who(entry_id=hit["id"])
+    chunk = await who(f"entries/{hit['id']}")
     assert (chunk["decided_by"], chunk["asset_id"], chunk["readers"]) == (
         "asset",
         asset["id"],
@@ -136,11 +136,10 @@ async def test_an_admin_sees_who_may_read_an_item(
     )
     manifest = {"items": [], "readers": ["user:ann"]}
     await ann.request("PUT", "/knowledge/sources/till", json=manifest)
-    source = await who(source="till")
+    source = await who("sources/till")
     assert (source["kind"], source["readers"], source["id"]) == ("source", ["user:ann"], None)
-    for of in ({"entry_id": asset["id"]}, {"asset_id": entry["id"]}, {"source": "none"}):
-        assert (await admin.get("/admin/access", params=of, headers=ALL)).status_code == 404
-    assert (await admin.get("/admin/access", headers=ALL)).status_code == 422
+    for of in (f"entries/{asset['id']}", f"assets/{entry['id']}", "sources/none"):
+        assert (await admin.get(f"/admin/access/{of}", headers=ALL)).status_code == 404
 
 
 async def test_an_admin_sees_what_a_person_may_read(
