@@ -21,9 +21,9 @@ from tests.isolation.places import Place, list_places, list_tool_places
 Work = Callable[[], Awaitable[None]]
 
 CHANGING = re.compile(
-    rb'"(request_id|search_id|id|at|created_at|updated_at|\w+_ms)\\?": ?(\\?"[^"]*"|[0-9.]+)'
+    rb'"(request_id|search_id|next_cursor|id|at|created_at|updated_at|\w+_ms)\\?": ?(\\?"[^"]*"|[0-9.]+)'
 )
-"""Response fields that differ in every call: ids that are generated for the response, and times."""
+"""Response fields that differ in every call: ids that are generated for the response, cursors with them, and times."""
 
 CHANGING_HEADERS = {"x-request-id", "date", "location", "content-length"}
 
