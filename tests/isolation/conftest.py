@@ -1,11 +1,14 @@
-"""Two tenants with the same knowledge in one database, and access that only a superuser has."""
+"""Two tenants with the same knowledge in one database, access that only a superuser has, and the log."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import io
+import logging
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from app.telemetry.logs import configure_logging
 from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.database.seeded import Seeded
 
@@ -18,3 +21,17 @@ async def breaker(seeded: Seeded) -> AsyncIterator[Connection]:
         await undo.start()
         yield connection
         await undo.rollback()
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """Everything that the service logs at level debug."""
+    names = ("", "app", "uvicorn", "alembic", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
+    before = [(log, log.level, list(log.handlers), log.propagate) for log in map(logging.getLogger, names)]
+    stream = io.StringIO()
+    configure_logging("debug", json=True, stream=stream)
+    yield stream
+    for log, level, handlers, propagate in before:
+        log.setLevel(level)
+        log.handlers[:] = handlers
+        log.propagate = propagate

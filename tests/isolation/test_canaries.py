@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
-import pytest
 from fastapi import FastAPI
 
 from app.composition.services import Services
-from app.telemetry.logs import configure_logging
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.providers.failing import FailingProvider
 from tests.isolation.holdings import fill, snapshot
 from tests.isolation.looking import CANARY, NEAR, look_everywhere
-
-
-@pytest.fixture
-def log() -> Iterator[io.StringIO]:
-    """Everything that the service logs at level debug."""
-    names = ("", "app", "uvicorn", "alembic", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
-    before = [(log, log.level, list(log.handlers), log.propagate) for log in map(logging.getLogger, names)]
-    stream = io.StringIO()
-    configure_logging("debug", json=True, stream=stream)
-    yield stream
-    for log, level, handlers, propagate in before:
-        log.setLevel(level)
-        log.handlers[:] = handlers
-        log.propagate = propagate
 
 
 async def test_canaries_of_one_tenant_are_not_visible_to_others(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -55,6 +56,7 @@ async def test_canaries_that_a_caller_may_not_read_are_in_none_of_its_answers(
     provider: FailingProvider,
     api_services: Services,
     work: Callable[[], Awaitable[None]],
+    log: io.StringIO,
 ) -> None:
     await api_services.tenants.change_settings(
         admin.tenant_id,  # type: ignore[arg-type]
@@ -75,6 +77,12 @@ async def test_canaries_that_a_caller_may_not_read_are_in_none_of_its_answers(
         for text in told:
             assert [secret for secret in secrets if secret in text.lower()] == [], text[:500]
         assert len(told) > 60
+    metrics = (await admin.http.get("/metrics")).text
+    assert "knowledge_" in metrics
+    assert len(log.getvalue().splitlines()) > 50
+    for text in (metrics, log.getvalue().lower()):
+        assert CANARY not in text
+        assert "sparrow" not in text
 
 
 async def call_tools(caller: Caller) -> list[object]:
