@@ -22,6 +22,7 @@ LAWFUL_REFUSALS = (
     r"^must contain you or one of your groups, who would not see it again$",
     r"^must be group:NAME or user:SUB, printable and without outer blanks$",
     r"^must be null, or a list of 1 to 64 of group:NAME and user:SUB$",
+    r"^must be empty in a search with as_of$",
     r"^must have (set, add or remove|either set, or add and remove)$",
     r"^must have at least one of ids, tags, entry_type, filter, principal$",
     r"^and writers must not both be absent$",
