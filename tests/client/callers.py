@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
@@ -46,11 +46,13 @@ def make_client(
     *,
     retries: Retries | None = None,
     transport: Any = None,
+    access: Literal["all"] | None = None,
 ) -> ClientCaller:
     """A caller of the client that `kind` names, `sync` or `async`; proxies of the environment are ignored."""
     options: dict[str, Any] = {"transport": transport, **LOCAL}
+    given: dict[str, Any] = {"retries": retries, "access": access}
     if kind == "sync":
         blocking = httpx.Client(**options)
-        return ClientCaller(KnowledgeClient(url, token, retries=retries, http=blocking), blocking)
+        return ClientCaller(KnowledgeClient(url, token, http=blocking, **given), blocking)
     waiting = httpx.AsyncClient(**options)
-    return ClientCaller(AsyncKnowledgeClient(url, token, retries=retries, http=waiting), waiting)
+    return ClientCaller(AsyncKnowledgeClient(url, token, http=waiting, **given), waiting)

@@ -15,7 +15,16 @@ from pydantic import BaseModel
 
 from app.main import create_app
 from app.settings import Settings
-from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, fields, models, parts, records, tenancy
+from knowledge_client import (
+    AsyncKnowledgeClient,
+    KnowledgeClient,
+    fields,
+    models,
+    parts,
+    permissions,
+    records,
+    tenancy,
+)
 
 SCHEMAS: dict[str, Any] = create_app(Settings()).openapi()["components"]["schemas"]
 
@@ -59,6 +68,13 @@ ANSWERS: dict[str, type[BaseModel]] = {
     "Remainder": records.Remainder,
     "Erasure": records.Erasure,
     "ErasureList": records.ErasurePage,
+    "Refused": permissions.RefusedItem,
+    "ChangedAccess": permissions.ChangedAccess,
+    "PassingCaller": permissions.PassingCaller,
+    "ItemReaders": permissions.ItemReaders,
+    "ItemAccess": permissions.ItemAccess,
+    "Counts": permissions.ItemCounts,
+    "SubjectAccess": permissions.SubjectAccess,
     "RankedEntry": records.RankedEntry,
     "Difference": records.Difference,
     "Replay": records.Replay,
@@ -81,6 +97,8 @@ REQUESTS: dict[str, type] = {
     "NewEntry": fields.NewEntry,
     "EntryPatch": fields.EntryChanges,
     "Weights": fields.Weights,
+    "ListChangeBody": fields.ListChange,
+    "Where": fields.AccessSelection,
 }
 
 
@@ -120,7 +138,12 @@ def test_the_package_builds_with_its_types_and_few_dependencies(tmp_path: Path) 
     assert {"knowledge_client/py.typed", "knowledge_client/langchain/vectorstore.py"} <= set(names)
     assert all(name.startswith("knowledge_client") for name in names)
     needs = message_from_string(metadata).get_all("Requires-Dist")
-    assert needs == ["httpx>=0.28", "pydantic>=2.10", "langchain-core>=1.0; extra == 'langchain'"]
+    assert needs == [
+        "httpx>=0.28",
+        "pydantic>=2.10",
+        "langchain-core>=1.0; extra == 'langchain'",
+        "llama-index-core>=0.14; extra == 'llamaindex'",
+    ]
 
 
 def test_the_package_needs_neither_the_service_nor_langchain() -> None:

@@ -175,3 +175,22 @@ def test_entries_from_other_sources_have_ids_too(
     assert store.get_by_ids([str(made.id)])[0].page_content == made.content
     assert store.delete([str(made.id)]) is True
     assert store.similarity_search("harbour") == []
+
+
+async def test_documents_have_the_readers_of_the_store_or_of_the_call(
+    client: KnowledgeClient, async_client: AsyncKnowledgeClient
+) -> None:
+    lists = {"readers": ["group:port", "user:ada"], "writers": ["user:ada"]}
+    store = KnowledgeVectorStore.from_texts(
+        ["harbour"], ids=["1"], client=client, async_client=async_client, readers=lists["readers"]
+    )
+    await store.aadd_documents([Document(page_content="quay", id="2")], **lists)
+    store.add_texts(["pier"], ids=["3"], readers=None)
+    kept = {number: client.find_entry(number) for number in "123"}
+    assert [entry and entry.readers for entry in kept.values()] == [lists["readers"], lists["readers"], None]
+    assert [entry and entry.writers for entry in kept.values()] == [None, ["user:ada"], None]
+    with pytest.raises(DocumentsRefused, match="readers"):
+        store.add_texts(["hidden"], readers=["group:sales"])
+    KnowledgeVectorStore(client).add_texts(["harbour at six"], ids=["1"])
+    assert (entry := client.find_entry("1")) is not None
+    assert (entry.content, entry.readers) == ("harbour at six", lists["readers"])

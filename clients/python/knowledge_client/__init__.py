@@ -23,7 +23,16 @@ from knowledge_client.errors import (
     UnsupportedMediaType,
     problem_error,
 )
-from knowledge_client.fields import EntryChanges, EntryFields, NewEntry, SearchOptions, SearchRequest, Weights
+from knowledge_client.fields import (
+    AccessSelection,
+    EntryChanges,
+    EntryFields,
+    ListChange,
+    NewEntry,
+    SearchOptions,
+    SearchRequest,
+    Weights,
+)
 from knowledge_client.models import (
     Asset,
     AssetPage,
@@ -59,6 +68,15 @@ from knowledge_client.parts import (
     SourcePage,
     SourceStatus,
     Validity,
+)
+from knowledge_client.permissions import (
+    ChangedAccess,
+    ItemAccess,
+    ItemCounts,
+    ItemReaders,
+    PassingCaller,
+    RefusedItem,
+    SubjectAccess,
 )
 from knowledge_client.records import (
     Dependent,
@@ -96,12 +114,14 @@ from knowledge_client.tenancy import (
 
 __all__ = [
     "AcceptedManifest",
+    "AccessSelection",
     "Asset",
     "AssetPage",
     "AsyncKnowledgeClient",
     "AuditPage",
     "AuditRecord",
     "BulkResult",
+    "ChangedAccess",
     "Conflict",
     "CursorExpired",
     "Dependent",
@@ -126,9 +146,13 @@ __all__ = [
     "IndexingFailed",
     "IndexingUnfinished",
     "InvalidInput",
+    "ItemAccess",
+    "ItemCounts",
+    "ItemReaders",
     "KnowledgeClient",
     "KnowledgeError",
     "LimitUse",
+    "ListChange",
     "MalformedId",
     "ManifestItem",
     "ModelChange",
@@ -138,12 +162,14 @@ __all__ = [
     "NotFound",
     "Passage",
     "PassageGroup",
+    "PassingCaller",
     "PreconditionFailed",
     "Problem",
     "ProblemError",
     "RankedEntry",
     "RateLimited",
     "Reason",
+    "RefusedItem",
     "RelatedEntry",
     "Remainder",
     "Replay",
@@ -166,6 +192,7 @@ __all__ = [
     "SourcePage",
     "SourceStatus",
     "Statistics",
+    "SubjectAccess",
     "Subscription",
     "TagCount",
     "TagPage",

@@ -10,11 +10,11 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from knowledge_client import administration, assets, entries, history, oversight, searches, sources
+from knowledge_client import access, administration, assets, entries, history, oversight, searches, sources
 from knowledge_client.exchange import Attempt, Exchange, Outcome, Pause, perform
 from knowledge_client.pages import Pages
 from knowledge_client.retries import Retries
-from knowledge_client.tokens import AsyncTokenSource, find_token, find_url
+from knowledge_client.tokens import Access, AsyncTokenSource, find_headers, find_token, find_url
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,19 +55,24 @@ class AsyncKnowledgeClient:
         url: str | None = None,
         token: AsyncTokenSource | None = None,
         *,
+        access: Access | None = None,
         timeout: float = 30.0,
         retries: Retries | None = None,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        """Without `url` and `token`, they are those of the variables KB_URL and KB_TOKEN.
+        """Without `url`, `token` and `access`, they are those of the variables KB_URL, KB_TOKEN and KB_ACCESS.
+
+        With the access `all`, a tenant's admin sees and changes everything in it, which the audit trail records; the
+        service refuses it to other callers.
 
         `timeout` is the limit of each network wait, in seconds (5 for connecting).
 
         `http` is your own httpx client, with its timeouts, proxies and certificates; it is not closed.
-        Raises ValueError without an address or a token.
+        Raises ValueError without an address or a token, and for another access.
         """
         self._url = find_url(url)
         self._token: AsyncTokenSource = find_token(token)
+        self._headers = find_headers(access)
         self._current: str | None = None
         self._retries = retries or Retries()
         self._lent = http is not None
@@ -127,6 +132,14 @@ class AsyncKnowledgeClient:
     iterate_asset_versions = _walk(history.iterate_asset_versions)
     replay_search = _call(history.replay_search)
 
+    change_access = _call(access.change_access)
+    iterate_access_changes = _walk(access.iterate_access_changes)
+    get_entry_readers = _call(access.get_entry_readers)
+    get_asset_readers = _call(access.get_asset_readers)
+    get_source_readers = _call(access.get_source_readers)
+    get_subject_access = _call(access.get_subject_access)
+    iterate_subject_access = _walk(access.iterate_subject_access)
+
     erase = _call(oversight.erase)
     get_erasure = _call(oversight.get_erasure)
     list_erasures = _call(oversight.list_erasures)
@@ -173,7 +186,7 @@ class AsyncKnowledgeClient:
             return None
         token = await self._bearer(step.renew)
         with step.request.arguments() as arguments:
-            arguments["headers"]["Authorization"] = f"Bearer {token}"
+            arguments["headers"] |= {**self._headers, "Authorization": f"Bearer {token}"}
             try:
                 return await self._http.request(
                     step.request.method, self._url + step.request.path, **arguments

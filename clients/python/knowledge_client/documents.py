@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
 from knowledge_client import entries, searches
 from knowledge_client.errors import KnowledgeError, NotFound
 from knowledge_client.exchange import Exchange
-from knowledge_client.fields import NewEntry, SearchOptions
+from knowledge_client.fields import AccessLists, EntryFields, NewEntry, SearchOptions
 from knowledge_client.models import BulkResult, Entry, Hit
 
 PAGE = 50
@@ -69,6 +69,20 @@ def facts_of(hit: Hit, search_id: UUID) -> dict[str, Any]:
         "similarity": hit.similarity,
         "snippet": hit.snippet,
     }
+
+
+def lists_of(given: Mapping[str, Any]) -> AccessLists:
+    """The readers and writers among the options that a framework passes on."""
+    lists: Any = {name: given[name] for name in ("readers", "writers") if name in given}
+    found: AccessLists = lists
+    return found
+
+
+def shared_fields(tags: Sequence[str], access: AccessLists) -> EntryFields:
+    """The fields that a store gives to each document that it writes."""
+    fields: Any = {**access, "tags": tags} if tags else access
+    given: EntryFields = fields
+    return given
 
 
 def write(drafts: Sequence[NewEntry], wait: float) -> Exchange[None]:

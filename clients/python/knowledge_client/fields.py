@@ -69,7 +69,14 @@ class SearchRequest(SearchOptions):
     query: Required[str]
 
 
-class EntryFields(TypedDict, total=False):
+class AccessLists(TypedDict, total=False):
+    """Who may read and change an item: `group:NAME` and `user:SUB`; None: all readers, all creators among them."""
+
+    readers: Sequence[str] | None
+    writers: Sequence[str] | None
+
+
+class EntryFields(AccessLists, total=False):
     """Optional fields of an entry; fields that are omitted keep their value, or get their default."""
 
     entry_type: WritableType
@@ -86,8 +93,6 @@ class EntryFields(TypedDict, total=False):
     superseded_by_id: Id | None
     is_verified: bool
     external_id: str | None
-    readers: Sequence[str] | None
-    writers: Sequence[str] | None
 
 
 class NewEntry(EntryFields):
@@ -100,3 +105,26 @@ class EntryChanges(EntryFields, total=False):
     """Changes to an entry."""
 
     content: str
+
+
+class ListChange(TypedDict, total=False):
+    """A change of readers or writers, `group:NAME` and `user:SUB`: either `set` (None: all), or `add` and `remove`."""
+
+    set: Sequence[str] | None
+    add: Sequence[str]
+    remove: Sequence[str]
+
+
+class AccessSelection(TypedDict, total=False):
+    """Entries and assets that pass all of these conditions, of which at least one is needed.
+
+    `tags`, `entry_type` and `filter` are those of a search; an asset passes a filter if one of its chunks does.
+    `principal` is one that the readers or writers name.
+    """
+
+    ids: Sequence[Id]
+    tags: Sequence[str]
+    tags_match: Literal["any", "all"]
+    entry_type: EntryType | Sequence[EntryType]
+    filter: Mapping[str, Any]
+    principal: str

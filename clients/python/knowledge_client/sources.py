@@ -8,6 +8,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Unpack
 from urllib.parse import quote
 
 from knowledge_client.exchange import Exchange, Request
+from knowledge_client.fields import AccessLists
 from knowledge_client.pages import Pages
 from knowledge_client.parts import (
     AcceptedManifest,
@@ -32,13 +33,6 @@ class ManifestItem(TypedDict):
     readers: NotRequired[Sequence[str] | None]
 
 
-class Access(TypedDict, total=False):
-    """Who may read and write a source; None: all readers, all creators."""
-
-    readers: Sequence[str] | None
-    writers: Sequence[str] | None
-
-
 def put_source(
     name: str,
     items: Iterable[ManifestItem],
@@ -49,7 +43,7 @@ def put_source(
     confirm_deletions: bool = False,
     allow_empty: bool = False,
     retry: bool = False,
-    **access: Unpack[Access],
+    **access: Unpack[AccessLists],
 ) -> Exchange[AcceptedManifest]:
     """Make a source have what its origin lists: moved assets keep their ids, assets that are not listed are deleted.
 

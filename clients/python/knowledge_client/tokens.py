@@ -1,16 +1,21 @@
-"""The address of the service, and the source of the bearer token."""
+"""The address of the service, the source of the bearer token, and the access of an admin."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 TokenSource: TypeAlias = str | Callable[[], str]
 """A token, or a function that returns one: called at the first request, and again when the service answers 401."""
 
 AsyncTokenSource: TypeAlias = str | Callable[[], str | Awaitable[str]]
 """The same, or a coroutine function."""
+
+Access: TypeAlias = Literal["all"]
+"""What an admin of a tenant asks to see: all of it, which the audit trail records."""
+
+ACCESS = "X-KB-Access"
 
 T = TypeVar("T")
 
@@ -29,3 +34,11 @@ def find_token(given: T | None) -> T | str:
     if not token:
         raise ValueError("token: is required, unless KB_TOKEN is set")
     return token
+
+
+def find_headers(access: Access | None) -> dict[str, str]:
+    """The header that asks for this access, by default that of the variable KB_ACCESS. Raises ValueError."""
+    chosen = access or os.environ.get("KB_ACCESS", "").strip()
+    if chosen not in ("", "all"):
+        raise ValueError("access: must be all, and KB_ACCESS all or not set")
+    return {ACCESS: chosen} if chosen else {}

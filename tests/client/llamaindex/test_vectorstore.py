@@ -247,3 +247,18 @@ def test_every_method_of_a_vector_store_is_its_own() -> None:
     for name, _ in inspect.getmembers(BasePydanticVectorStore, inspect.isfunction):
         if name in vars(BasePydanticVectorStore):
             assert name in vars(KnowledgeVectorStore) or name in inherited, name
+
+
+async def test_nodes_have_the_readers_of_the_store_or_of_the_call(
+    client: KnowledgeClient, async_client: AsyncKnowledgeClient, kind: str
+) -> None:
+    readers = ["group:port", "user:ada"]
+    clients: dict[str, Any] = {"client": client} if kind == "sync" else {"async_client": async_client}
+    call = Caller(KnowledgeVectorStore(**clients, readers=readers), kind)
+    await call("add", nodes_of({"1": "harbour"}))
+    await call("add", nodes_of({"2": "quay"}), readers=["user:ada"], writers=["user:ada"])
+    kept = [client.find_entry(number) for number in "12"]
+    assert [entry and (entry.readers, entry.writers) for entry in kept] == [
+        (readers, None),
+        (["user:ada"], ["user:ada"]),
+    ]

@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 
 from knowledge_client import documents
 from knowledge_client.exchange import Exchange
-from knowledge_client.fields import NewEntry
+from knowledge_client.fields import EntryFields, NewEntry
 from knowledge_client.models import Entry, Hit
 
 
@@ -31,10 +31,10 @@ def store(
     texts: Sequence[str],
     metadatas: Sequence[Mapping[str, Any]] | None,
     ids: Sequence[str | None] | None,
-    tags: Sequence[str],
+    fields: EntryFields,
     wait: float,
 ) -> Exchange[list[str]]:
-    """Write documents and wait up to `wait` seconds until semantic search finds them; return their ids.
+    """Write documents with `fields`, and wait up to `wait` seconds until semantic search finds them; return their ids.
 
     A document without an id gets a new one. Raises ValueError for lists of different lengths, DocumentsRefused, and
     IndexingUnfinished.
@@ -43,14 +43,10 @@ def store(
         if given is not None and len(given) != len(texts):
             raise ValueError(f"{name}: has {len(given)} items for {len(texts)} texts")
     chosen = [one or str(uuid4()) for one in ids or [None] * len(texts)]
-    drafts: list[NewEntry] = []
-    for text, document_id, metadata in zip(texts, chosen, metadatas or [{}] * len(texts), strict=True):
-        draft: NewEntry = {
-            "content": text,
-            "external_id": document_id,
-            "metadata": metadata,
-        }
-        drafts.append({**draft, "tags": tags} if tags else draft)
+    drafts: list[NewEntry] = [
+        {**fields, "content": text, "external_id": document_id, "metadata": metadata}
+        for text, document_id, metadata in zip(texts, chosen, metadatas or [{}] * len(texts), strict=True)
+    ]
     yield from documents.write(drafts, wait)
     return chosen
 

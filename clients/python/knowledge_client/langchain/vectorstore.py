@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -11,9 +11,9 @@ from langchain_core.vectorstores import VectorStore
 
 from knowledge_client.async_client import AsyncKnowledgeClient
 from knowledge_client.client import KnowledgeClient
-from knowledge_client.documents import Found, find
+from knowledge_client.documents import Found, find, lists_of, shared_fields
 from knowledge_client.exchange import Exchange
-from knowledge_client.fields import SearchOptions
+from knowledge_client.fields import AccessLists, EntryFields, SearchOptions
 from knowledge_client.langchain.documents import document_of, fetch, remove, store
 from knowledge_client.langchain.filters import read_filter
 from knowledge_client.running import run, run_async
@@ -38,16 +38,19 @@ class KnowledgeVectorStore(VectorStore):
         tags: Sequence[str] = (),
         options: SearchOptions | None = None,
         wait: float = 60.0,
+        **access: Unpack[AccessLists],
     ) -> None:
         """Without an `async_client` the async methods use `client` in a thread.
 
         `tags` keep this store's documents apart from the tenant's other knowledge: they are added to each document and
         required of each hit. `options` apply to every search. Adding waits up to `wait` seconds for the service to
-        embed; 0 does not wait.
+        embed; 0 does not wait. `readers` and `writers` are those of each document that is added; without them, a new
+        one is for all readers of the tenant.
         """
         self._client = client
         self._async_client = async_client
         self._tags = tuple(tags)
+        self._access = access
         self._options: SearchOptions = {"mode": "semantic", "similarity_threshold": 0.0, **(options or {})}
         if tags:
             self._options = {**self._options, "tags": self._tags, "tags_match": "all"}
@@ -66,10 +69,11 @@ class KnowledgeVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Store texts; a text with an existing id replaces it. Raises ValueError, DocumentsRefused and
-        IndexingUnfinished.
+        """Store texts; a text with an existing id replaces it. `readers` and `writers` replace those of the store.
+
+        Raises ValueError, DocumentsRefused and IndexingUnfinished.
         """
-        return run(self._client, store(list(texts), metadatas, ids, self._tags, self._wait))
+        return run(self._client, store(list(texts), metadatas, ids, self._fields(kwargs), self._wait))
 
     async def aadd_texts(
         self,
@@ -80,7 +84,7 @@ class KnowledgeVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """As `add_texts`."""
-        return await self._run(store(list(texts), metadatas, ids, self._tags, self._wait))
+        return await self._run(store(list(texts), metadatas, ids, self._fields(kwargs), self._wait))
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """The documents with these ids, in their order; ids that do not exist are skipped."""
@@ -172,6 +176,9 @@ class KnowledgeVectorStore(VectorStore):
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return lambda cosine: min(1.0, max(0.0, cosine))
+
+    def _fields(self, given: Mapping[str, Any]) -> EntryFields:
+        return shared_fields(self._tags, {**self._access, **lists_of(given)})
 
     def _find(self, query: str, k: int, given: Mapping[str, Any]) -> Exchange[Found]:
         # LangChain's own stores use the name `filter`. The service validates the rest and names what is invalid.

@@ -8,13 +8,13 @@ node's own vector is not stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
-from knowledge_client.fields import NewEntry
+from knowledge_client.fields import EntryFields, NewEntry
 from knowledge_client.models import Entry, Hit
 
 NODE = "_node"
@@ -26,20 +26,20 @@ ELSEWHERE = ("metadata", "text", "text_resource", "embedding")
 """Parts of a node that the entry has in fields of its own, or not at all."""
 
 
-def draft_of(node: BaseNode, tags: Sequence[str]) -> NewEntry:
-    """The node as an entry to store. Raises ValueError if its metadata have the key `_node`."""
+def draft_of(node: BaseNode, fields: EntryFields) -> NewEntry:
+    """The node as an entry to store, with `fields`. Raises ValueError if its metadata have the key `_node`."""
     parts = node.model_dump(mode="json")
     metadata = parts["metadata"]
     if NODE in metadata:
         raise ValueError(f"metadata: the key {NODE} of node {node.node_id} is reserved")
     rest = {name: value for name, value in parts.items() if name not in ELSEWHERE}
     kept = {"type": node.class_name(), REF_DOC_ID: node.ref_doc_id, "rest": json.dumps(rest, sort_keys=True)}
-    draft: NewEntry = {
+    return {
+        **fields,
         "content": node.get_content(metadata_mode=MetadataMode.NONE),
         "external_id": node.node_id,
         "metadata": {**metadata, NODE: kept},
     }
-    return {**draft, "tags": tags} if tags else draft
 
 
 def node_of(entry: Entry | Hit, facts: Mapping[str, Any] | None = None) -> BaseNode:

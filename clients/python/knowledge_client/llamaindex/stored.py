@@ -11,13 +11,14 @@ from knowledge_client import assets, documents
 from knowledge_client.conditions import Condition, holds
 from knowledge_client.errors import NotFound
 from knowledge_client.exchange import Exchange
+from knowledge_client.fields import EntryFields
 from knowledge_client.llamaindex.nodes import draft_of, is_node, node_of, ref_doc_of
 from knowledge_client.models import Entry
 
 
-def add(nodes: Sequence[BaseNode], tags: Sequence[str], wait: float) -> Exchange[list[str]]:
-    """Write nodes and return their ids. Raises ValueError, DocumentsRefused and IndexingUnfinished."""
-    yield from documents.write([draft_of(node, tags) for node in nodes], wait)
+def add(nodes: Sequence[BaseNode], fields: EntryFields, wait: float) -> Exchange[list[str]]:
+    """Write nodes with `fields`, and return their ids. Raises ValueError, DocumentsRefused and IndexingUnfinished."""
+    yield from documents.write([draft_of(node, fields) for node in nodes], wait)
     return [node.node_id for node in nodes]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, Unpack
 
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import BaseNode
@@ -16,8 +16,9 @@ from llama_index.core.vector_stores.types import (
 
 from knowledge_client.async_client import AsyncKnowledgeClient
 from knowledge_client.client import KnowledgeClient
+from knowledge_client.documents import lists_of, shared_fields
 from knowledge_client.exchange import Exchange
-from knowledge_client.fields import SearchOptions
+from knowledge_client.fields import AccessLists, EntryFields, SearchOptions
 from knowledge_client.llamaindex import stored
 from knowledge_client.llamaindex.filters import read_filters
 from knowledge_client.llamaindex.queries import read_query
@@ -41,6 +42,7 @@ class KnowledgeVectorStore(BasePydanticVectorStore):
     _client: KnowledgeClient | None = PrivateAttr()
     _async_client: AsyncKnowledgeClient | None = PrivateAttr()
     _tags: tuple[str, ...] = PrivateAttr()
+    _access: AccessLists = PrivateAttr()
     _options: SearchOptions = PrivateAttr()
     _wait: float = PrivateAttr()
 
@@ -52,17 +54,20 @@ class KnowledgeVectorStore(BasePydanticVectorStore):
         tags: Sequence[str] = (),
         options: SearchOptions | None = None,
         wait: float = 60.0,
+        **access: Unpack[AccessLists],
     ) -> None:
         """Without an `async_client`, the async methods use `client` in a thread.
 
         `tags` keep this store's nodes apart from the tenant's other knowledge: they are added to each node and required
         of each node that is found, listed or deleted. `options` apply to every search. Adding waits up to `wait`
-        seconds for the service to embed; 0 does not wait.
+        seconds for the service to embed; 0 does not wait. `readers` and `writers` are those of each node that is added;
+        without them, a new one is for all readers of the tenant.
         """
         super().__init__(stores_text=True, is_embedding_query=False)
         self._client = client
         self._async_client = async_client
         self._tags = tuple(tags)
+        self._access = access
         self._options = {"similarity_threshold": 0.0, **(options or {})}
         if tags:
             self._options = {**self._options, "tags": self._tags, "tags_match": "all"}
@@ -81,13 +86,14 @@ class KnowledgeVectorStore(BasePydanticVectorStore):
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Store nodes; a node with an existing id replaces it. Return their ids.
 
+        `readers` and `writers` replace those of the store; an index passes them on from `insert_nodes`.
         Raises ValueError for metadata with the key `_node`, DocumentsRefused, and IndexingUnfinished.
         """
-        return run(self._client, stored.add(nodes, self._tags, self._wait))
+        return run(self._client, stored.add(nodes, self._fields(kwargs), self._wait))
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """As `add`."""
-        return await self._run(stored.add(nodes, self._tags, self._wait))
+        return await self._run(stored.add(nodes, self._fields(kwargs), self._wait))
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """The most similar nodes; `kwargs` are `SearchOptions`, and `mmr_threshold`.
@@ -156,6 +162,9 @@ class KnowledgeVectorStore(BasePydanticVectorStore):
     async def aclear(self) -> None:
         """As `clear`."""
         await self._run(stored.clear(self._tags))
+
+    def _fields(self, given: Mapping[str, Any]) -> EntryFields:
+        return shared_fields(self._tags, {**self._access, **lists_of(given)})
 
     async def _run(self, exchange: Exchange[T]) -> T:
         return await run_async(self._async_client, self._client, exchange)
