@@ -11,15 +11,15 @@ from pathlib import Path
 
 import httpx
 
+from app.auth.principal import Role
+from tests.fixtures.http.callers import make_token
 from tests.fixtures.http.running_service import RunningService
 from tests.fixtures.node import NPM, expect_success, install_packages
 
 CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
 
 
-def test_the_typescript_client_works_and_is_packed(
-    tmp_path: Path, service: RunningService, token: str
-) -> None:
+def test_the_typescript_client_works_and_is_packed(tmp_path: Path, service: RunningService) -> None:
     tracked = subprocess.check_output(["git", "ls-files", "."], cwd=CLIENT, text=True).splitlines()
     for name in tracked:
         target = tmp_path / name
@@ -31,7 +31,13 @@ def test_the_typescript_client_works_and_is_packed(
     for name, place in (("readme.ts", "../src/index.js"), ("readme.mjs", "../dist/index.js")):
         (tmp_path / "test" / name).write_text(quick_start.replace("knowledge-client", place))
     install_packages(tmp_path)
-    surroundings = {"KB_URL": service.url, "KB_TOKEN": token, "NO_PROXY": "127.0.0.1"}
+    tenant_id = service.new_tenant()
+    surroundings = {
+        "KB_URL": service.url,
+        "KB_TOKEN": make_token(tenant_id, Role.TENANT_ADMIN),
+        "READER_TOKEN": make_token(tenant_id, Role.READER, subject="joe", groups=["sales"]),
+        "NO_PROXY": "127.0.0.1",
+    }
     for script in ("generate", "build", "test"):
         expect_success((*NPM, "run", script), tmp_path, **surroundings)
     shown = expect_success(("node", "test/readme.mjs"), tmp_path, **surroundings).stdout

@@ -18,6 +18,12 @@ export type SearchRequest = Schemas["SearchRequest"];
 export type SearchResponse = Schemas["SearchResponse"];
 export type Hit = Schemas["Hit"];
 export type Tag = Schemas["Tag"];
+/** A change of who may read and change entries and assets. */
+export type AccessChange = Omit<Schemas["AccessPatch"], "cursor">;
+/** The answer of one request of such a change. */
+export type ChangedAccess = Schemas["ChangedAccess"];
+export type ItemReaders = Schemas["ItemReaders"];
+export type SubjectAccess = Schemas["SubjectAccess"];
 
 export interface Changing {
   /** Change the item only if it still has this version. */
@@ -219,6 +225,41 @@ export class KnowledgeClient {
   /** Delete a source; its assets stay, or are deleted with it. */
   async deleteSource(name: string, assets: "keep" | "delete" = "keep"): Promise<void> {
     await this.#exchange.send("DELETE", sourcePath(name), { query: { assets } });
+  }
+
+  /** Change who may read and change all entries and assets that pass `where`; the sums of all requests, of 200 items each. */
+  async changeAccess(change: AccessChange): Promise<Omit<ChangedAccess, "next_cursor">> {
+    const sums = { matched: 0, changed: 0, refused: [] as ChangedAccess["refused"] };
+    for await (const page of this.accessChanges(change)) {
+      sums.matched += page.matched;
+      sums.changed += page.changed;
+      sums.refused.push(...page.refused);
+    }
+    return sums;
+  }
+
+  /** The same change, with the answer of each request. */
+  accessChanges(change: AccessChange): AsyncGenerator<ChangedAccess, void, undefined> {
+    return paginate(async (cursor) => {
+      const json = { ...change, cursor: cursor ?? null };
+      const page = await this.#exchange.read<ChangedAccess>("PATCH", "/knowledge/access", { json });
+      return { items: [page], next_cursor: page.next_cursor };
+    });
+  }
+
+  /** Who may read and change an entry, an asset or a source, which its name identifies; for admins of the tenant. */
+  readersOf(kind: "entries" | "assets" | "sources", key: string): Promise<ItemReaders> {
+    return this.#exchange.read("GET", `/admin/access/${kind}/${encodeURIComponent(key)}`);
+  }
+
+  /** What a person may read, with a page of the items that not all readers may read; for admins of the tenant. */
+  subjectAccess(query: Query<"/admin/access/subject">): Promise<SubjectAccess> {
+    return this.#exchange.read("GET", "/admin/access/subject", { query });
+  }
+
+  /** All items that a person may read and not all readers may, page by page. */
+  subjectItems(query: Listing<"/admin/access/subject">): AsyncGenerator<Schemas["ItemAccess"], void, undefined> {
+    return paginate((cursor) => this.subjectAccess(cursor === undefined ? query : { ...query, cursor }));
   }
 
   /** Any other operation: the answer as JSON, with the same token, retries and errors. */

@@ -9,6 +9,8 @@ export interface Options {
   url?: string;
   /** Default: the environment variable KB_TOKEN. */
   token?: TokenSource;
+  /** Lets an admin of a tenant see and change all of it, which the audit trail records. Default: the variable KB_ACCESS. */
+  access?: "all";
   /** Attempts of a request that may be repeated. Default: 4. */
   attempts?: number;
   /** Milliseconds before the second attempt, unless Retry-After says otherwise; then twice as many. Default: 500. */
@@ -37,7 +39,8 @@ const PASSING = [502, 503, 504];
 export class Exchange {
   readonly #url: string;
   readonly #token: TokenSource;
-  readonly #options: Required<Omit<Options, "url" | "token" | "fetch">>;
+  readonly #access: string | undefined;
+  readonly #options: Required<Omit<Options, "url" | "token" | "access" | "fetch">>;
   readonly #fetch: typeof fetch;
   #current: Promise<string> | undefined;
 
@@ -48,6 +51,10 @@ export class Exchange {
     if (!token) throw new KnowledgeError("token: is required, unless KB_TOKEN is set");
     this.#url = url.replace(/\/+$/, "");
     this.#token = token;
+    this.#access = options.access ?? variable("KB_ACCESS");
+    if (this.#access !== undefined && this.#access !== "all") {
+      throw new KnowledgeError("access: must be all, and KB_ACCESS all or not set");
+    }
     const { attempts = 4, pause = 500, longestPause = 60_000, timeout = 30_000 } = options;
     this.#options = { attempts, pause, longestPause, timeout };
     const given = options.fetch ?? fetch;
@@ -96,6 +103,7 @@ export class Exchange {
   async #attempt(method: string, path: string, call: Call): Promise<Response | ServiceUnreachable> {
     this.#current ??= Promise.resolve(typeof this.#token === "string" ? this.#token : this.#token());
     const headers: Record<string, string> = { Authorization: `Bearer ${await this.#current}` };
+    if (this.#access !== undefined) headers["X-KB-Access"] = this.#access;
     if (call.json !== undefined) headers["Content-Type"] = "application/json";
     if (call.ifVersion !== undefined) headers["If-Match"] = `"${call.ifVersion}"`;
     const late = AbortSignal.timeout(this.#options.timeout);
@@ -117,7 +125,9 @@ export class Exchange {
 function search(query: Call["query"]): string {
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
-    if (value !== undefined && value !== null) given.append(name, String(value));
+    for (const each of Array.isArray(value) ? value : [value]) {
+      if (each !== undefined && each !== null) given.append(name, String(each));
+    }
   }
   const text = given.toString();
   return text === "" ? "" : `?${text}`;

@@ -80,3 +80,27 @@ test("a refusal has its fields, and a wrong token is refused", async () => {
   await assert.rejects(new KnowledgeClient({ token: "none" }).search({ query: "x" }), { status: 401 });
   assert.equal((await client.call("GET", "/admin/stats")).entries >= 0, true);
 });
+
+test("readers of many items are changed and shown", async () => {
+  const joe = new KnowledgeClient({ token: process.env.READER_TOKEN });
+  const readers = ["group:sales", "user:ada"];
+  const [entry, other] = await Promise.all(
+    ["Payroll of May", "Payroll of June"].map((content) => client.createEntry({ content, tags: ["payroll"], readers })),
+  );
+  assert.deepEqual((await joe.getEntry(entry.id)).readers, readers);
+  const change = { where: { tags: ["payroll"] }, readers: { remove: ["group:sales"] } };
+  assert.deepEqual(await client.changeAccess({ ...change, dry_run: true }), { matched: 2, changed: 2, refused: [] });
+  const pages = await collect(client.accessChanges(change));
+  assert.equal(pages.reduce((sum, page) => sum + page.changed, 0), 2);
+  await assert.rejects(joe.getEntry(other.id), { status: 404 });
+  await assert.rejects(client.readersOf("entries", entry.id), { status: 403 });
+  const admin = new KnowledgeClient({ access: "all" });
+  assert.deepEqual((await admin.readersOf("entries", entry.id)).readers, ["user:ada"]);
+  const found = await admin.subjectAccess({ subject: "joe", group: ["sales", "staff"] });
+  assert.deepEqual([found.groups, found.items, found.readable.entries < found.total.entries], [["sales", "staff"], [], true]);
+  const items = await collect(admin.subjectItems({ subject: "ada", limit: 1 }));
+  assert.deepEqual(items.map((item) => item.id).sort(), [entry.id, other.id].sort());
+  const refused = await client.changeAccess({ where: { ids: [entry.id] }, readers: { remove: ["user:ada"] } });
+  assert.match(refused.refused[0].reason, /would be empty/);
+  await Promise.all([entry, other].map((each) => client.deleteEntry(each.id)));
+});

@@ -96,3 +96,14 @@ test("Retry-After is read as seconds and as a date", () => {
 test("an address and a token are required", () => {
   assert.throws(() => new KnowledgeClient({ url: "", token: "t" }), /url: is required/);
 });
+
+test("a list in a query is repeated, and the access is a header", async () => {
+  const { client, sent } = scripted([found], { access: "all" });
+  await client.subjectAccess({ subject: "jane", group: ["a", "b c"] });
+  assert.equal(sent[0].url, "http://kb.example/admin/access/subject?subject=jane&group=a&group=b+c");
+  assert.equal(sent[0].headers["X-KB-Access"], "all");
+  const { client: plain, sent: others } = scripted([found]);
+  await plain.getEntry("a");
+  assert.equal(others[0].headers["X-KB-Access"], undefined);
+  assert.throws(() => scripted([], { access: "some" }), /access: must be all/);
+});

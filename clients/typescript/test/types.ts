@@ -8,5 +8,9 @@ void client.createEntry({ contents: "no" });
 void client.search({ query: "x", mode: "fast" });
 // @ts-expect-error: the client follows the cursor itself
 void client.entries({ cursor: "x" });
+// @ts-expect-error: all, or what the caller may read
+void new KnowledgeClient({ access: "some" });
+// @ts-expect-error: the client follows the cursor itself
+void client.changeAccess({ where: { tags: ["a"] }, readers: { set: null }, cursor: "x" });
 const entry: Promise<Entry> = client.getEntry("id");
 void entry.then((found) => found.version.toFixed());
