@@ -56,6 +56,9 @@ Store knowledge and search it in plain language. Each search has a semantic leg 
 fuses both, and explains each hit.
 
 Authorise with a token (`knowledge token --tenant demo --role tenant_admin`), then try **POST /knowledge/search**.
+
+A caller sees what it may read. With the header `X-KB-Access: all`, which every path of a tenant takes, its admin sees
+and changes the whole tenant.
 """
 
 

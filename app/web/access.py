@@ -28,7 +28,7 @@ from app.web.bodies.json_body import (
 )
 from app.web.caller import Caller
 from app.web.login import RemoteLogin
-from app.web.oversight import asks_for_all, refuse_overview
+from app.web.oversight import asks_for_all, describe_access, refuse_overview
 from app.web.problems import problems, tenant_gone
 from app.web.query_names import query_names, refuse_unknown
 
@@ -236,11 +236,12 @@ class SecuredRoute(NamedRoute):
 
 def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:
     """A router whose paths require `role`."""
+    described = [Depends(describe_access)] if role is Role.TENANT_ADMIN else []
     return APIRouter(
         prefix=prefix,
         tags=[tag],
         route_class=type("SecuredRoute", (SecuredRoute,), {"role": role}),
-        dependencies=[Security(bearer_scheme)],
+        dependencies=[Security(bearer_scheme), *described],
         responses=problems(401, 403, 422, 429, 503),
     )
 

@@ -5,15 +5,30 @@ An admin may see all of it, but not silently: the request says so, and the audit
 
 from __future__ import annotations
 
-from fastapi import Request
+from typing import Annotated
+
+from fastapi import Header, Request
+from pydantic import WithJsonSchema
 
 from app.auth.principal import Principal, Role
 from app.errors import Forbidden, InvalidInput
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.web.headers import ACCESS
 
+Access = Annotated[
+    str | None,
+    WithJsonSchema({"type": "string", "enum": ["all"]}),
+    Header(
+        alias=ACCESS,
+        description="`all`: see and change the whole tenant. The audit trail records it.",
+    ),
+]
 NARROW = ("/admin/settings", "/admin/revoked-tokens")
 """Paths of the administration that show nothing of entries."""
+
+
+async def describe_access(_access: Access = None) -> None:
+    """Describe the header in the OpenAPI document; `asks_for_all` reads it before the handler runs."""
 
 
 def asks_for_all(request: Request, principal: Principal) -> bool:

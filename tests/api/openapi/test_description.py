@@ -143,3 +143,11 @@ def test_every_value_that_a_request_needs_has_an_example(document: dict[str, Any
             if parameter["required"]:
                 jsonschema_rs.validate(parameter["schema"], parameter["example"])
                 assert re.fullmatch(r"[0-9a-f-]{36}|handbook|jane", parameter["example"]), name
+
+
+def test_the_paths_of_a_tenants_admin_describe_the_header_to_see_all(document: dict[str, Any]) -> None:
+    platform = ("/admin/tenants", "/admin/platform")
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            described = "X-KB-Access" in [each["name"] for each in operation.get("parameters", ())]
+            assert described == (path.startswith("/admin/") and not path.startswith(platform)), path
