@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -17,6 +18,8 @@ from app.auth.principal import Principal, Role
 from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
 from app.cli.options import TenantOption, examples, named_env_file
 from app.cli.output.text import print_json
+from app.cli.target import asks_for_all
+from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -57,14 +60,18 @@ def serve(
 ) -> None:
     """Offer a tenant's knowledge as tools of the Model Context Protocol over standard input and output.
 
-    A running service offers the same tools over HTTP at /mcp.
+    The client reads what --subject and --group may read; with KB_ACCESS=all, a tenant_admin sees all of the tenant. A
+    running service offers the same tools over HTTP at /mcp.
     """
     named = check_groups(groups or (), "--group")
+    sees_all = asks_for_all()
+    if sees_all and role != "tenant_admin":
+        raise ConfigurationError("KB_ACCESS", f"cannot be all for the role {role}", "use --role tenant_admin")
     settings = read_settings()
     if config:
         print_json(_describe_program(settings, tenant, role, subject, named))
         return
-    run_async(_serve(settings, tenant, Role(role), subject, named))
+    run_async(_serve(settings, tenant, Role(role), subject, named, sees_all))
 
 
 def _describe_program(
@@ -84,6 +91,8 @@ def _describe_program(
     given: dict[str, str] = {"EMBEDDING_PROVIDER": settings.embedding.provider}
     if settings.database.embedded:
         given = {"KB_DATA_DIR": str(settings.database.data_dir.absolute()), **given}
+    if access := os.environ.get("KB_ACCESS", "").strip():
+        given["KB_ACCESS"] = access
     secret = []
     for name, value in _used_settings(settings):
         if not os.environ.get(name, "").strip():
@@ -119,15 +128,15 @@ def _find_program() -> str:
     return str(Path(sys.executable).parent / "knowledge")
 
 
-async def _serve(settings: Settings, slug: str, role: Role, subject: str, groups: tuple[str, ...]) -> None:
+async def _serve(
+    settings: Settings, slug: str, role: Role, subject: str, groups: tuple[str, ...], sees_all: bool
+) -> None:
     from app.mcp.links import Links
     from app.mcp.stdio import serve_stdio
 
     links = Links(settings.server.public_url)
     async with open_tenant(settings, slug) as (services, tenant):
         principal = Principal(subject, tenant.id, frozenset({role}), groups=groups)
-        if role is Role.READER or not settings.ingestion.worker:
-            await serve_stdio(services, principal, links)
-            return
-        async with working(services):
-            await serve_stdio(services, principal, links)
+        works = role is not Role.READER and settings.ingestion.worker
+        async with working(services) if works else contextlib.nullcontext():
+            await serve_stdio(services, principal, links, sees_all=sees_all)

@@ -86,9 +86,19 @@ def find_remote() -> Remote | None:
         raise ConfigurationError("KB_URL", "must be an address such as https://knowledge.example.com")
     if not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigurationError("KB_TOKEN", "must be one line without spaces, as knowledge token prints it")
+    return Remote(url.rstrip("/"), token, sees_all=_asks_for_all(values))
+
+
+def asks_for_all() -> bool:
+    """Whether KB_ACCESS asks to see all of the tenant. Raises ConfigurationError."""
+    environment, file = _read_variables()
+    return _asks_for_all({**file, **environment})
+
+
+def _asks_for_all(values: Mapping[str, str]) -> bool:
     if (access := values.get("KB_ACCESS")) not in (None, "all"):
         raise ConfigurationError("KB_ACCESS", "must be all, or not set")
-    return Remote(url.rstrip("/"), token, sees_all=access is not None)
+    return access is not None
 
 
 def refuse_remote() -> None:

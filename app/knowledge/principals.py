@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.db.database import Database
-from app.db.principals import SERVICE, current_principals
+from app.db.principals import EVERYONE, SERVICE, current_principals
 from app.errors import InvalidInput
 
 MAX_PRINCIPALS = 64
@@ -16,6 +16,8 @@ PRINCIPAL = re.compile(r"(group|user):\S(.{0,256}\S)?")
 """A group or a user, by a name of 1 to 258 characters without outer blanks."""
 PRINCIPAL_RULE = "must be group:NAME or user:SUB, printable and without outer blanks"
 RULE = f"must be null, or a list of 1 to {MAX_PRINCIPALS} of group:NAME and user:SUB"
+MOST_SHOWN = 10
+"""Most principals of a caller that a refusal names."""
 
 _OUTSIDE = {
     "readers": "must contain you or one of your groups, who would not see it again",
@@ -41,8 +43,15 @@ def own_list(field: str, principals: Sequence[str]) -> list[str]:
     """The list in the order of the database. Raises InvalidInput unless the caller is one of its principals itself."""
     current = set(current_principals())
     if current != set(SERVICE) and current.isdisjoint(principals):
-        raise InvalidInput.of(field, _OUTSIDE[field])
+        raise InvalidInput.of(field, _describe_refusal(field, sorted(current - {EVERYONE}, reverse=True)))
     return sorted(set(principals))
+
+
+def _describe_refusal(field: str, own: Sequence[str]) -> str:
+    if not own:
+        return "must be null where the work names no principal with acting_as"
+    more = f" and {len(own) - MOST_SHOWN} more" if len(own) > MOST_SHOWN else ""
+    return f"{_OUTSIDE[field]}; you are {', '.join(own[:MOST_SHOWN])}{more}"
 
 
 def require_one_server(database: Database, **lists: object) -> None:

@@ -22,14 +22,22 @@ MAX_LINE = 32 * 1024 * 1024
 """Maximum size of a message in bytes, as over HTTP."""
 
 
-async def serve_stdio(services: Services, principal: Principal, links: Links | None = None) -> None:
-    """Serve one client, which acts as the principal in its tenant, until it closes standard input."""
+async def serve_stdio(
+    services: Services, principal: Principal, links: Links | None = None, *, sees_all: bool = False
+) -> None:
+    """Serve one client, which acts as the principal in its tenant, until it closes standard input.
+
+    `sees_all`: it is an admin who asks to see all of the tenant, which the audit trail records.
+    """
     tenant_id = principal.require_tenant(Role.READER)
 
     async def find_caller(_context: Context) -> Caller:
         request_id.set(secrets.token_hex(8))
         try:
-            return Caller(principal, await services.tenants.context(tenant_id))
+            caller = Caller(principal, await services.tenants.context(tenant_id), sees_all)
+            if sees_all:
+                await services.trail.note_access(tenant_id, principal.subject)
+            return caller
         except TenantNotFound:
             raise Unauthenticated("the tenant does not exist") from None
 

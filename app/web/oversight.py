@@ -62,4 +62,6 @@ async def require_overview(tenant: TenantContext, tenants: TenantDirectory, *, s
         tenants.forget(tenant.tenant_id)
         tenant = await tenants.context(tenant.tenant_id)
     if tenant.restricted:
-        raise Forbidden(f"not all readers of this tenant may read everything: send {ACCESS}: all")
+        raise Forbidden(
+            f"not all readers of this tenant may read everything: send {ACCESS}: all (KB_ACCESS=all for commands)"
+        )

@@ -121,6 +121,37 @@ def test_a_client_reads_what_its_groups_may_read(
     assert asyncio.run(use("--group", "guests")) == []
 
 
+@pytest.mark.slow
+def test_an_admin_sees_all_of_a_tenant_with_permissions_only_when_it_asks(
+    knowledge: CommandLine, tenant: str, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    knowledge.succeed("add", "The harbour opens at six", "--reader", "group:crew", "--tenant", tenant)
+
+    async def use(surroundings: Mapping[str, str]) -> int:
+        server = program(surroundings, tmp_path, "--tenant", tenant, "--role", "tenant_admin")
+        async with Client(stdio_client(server)) as client:
+            found, _ = await succeed(client, "kb_search", query="harbour")
+            if "KB_ACCESS" in surroundings:
+                await succeed(client, "kb_stats")
+            else:
+                await fail(client, "kb_stats", 403)
+        return len(found["results"])
+
+    assert asyncio.run(use(environment)) == 0
+    assert asyncio.run(use({**environment, "KB_ACCESS": "all"})) == 1
+
+
+def test_the_access_to_all_is_for_admins_and_part_of_the_configuration(
+    knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KB_ACCESS", "all")
+    refused = knowledge("mcp", "--tenant", "acme", "--role", "creator", "--config")
+    assert (refused.status, refused.out) == (1, "")
+    assert refused.err.startswith("error: KB_ACCESS: cannot be all for the role creator")
+    printed = knowledge.succeed("mcp", "--tenant", "acme", "--role", "tenant_admin", "--config").json
+    assert printed["mcpServers"]["knowledge-acme"]["env"]["KB_ACCESS"] == "all"
+
+
 def test_a_startup_error_is_one_line(knowledge: CommandLine, tenant: str) -> None:
     unknown = knowledge("mcp", "--tenant", "unknown-tenant")
     assert (unknown.status, unknown.out) == (1, "")

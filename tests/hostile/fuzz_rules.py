@@ -19,7 +19,7 @@ from schemathesis.openapi.checks import EnsureResourceAvailability, RejectedPosi
 LAWFUL_REFUSALS = (
     r"there is no entry with this id",
     r"there is no asset with this id",
-    r"^must contain you or one of your groups, who would not see it again$",
+    r"^must contain you or one of your groups, who (would not see|could not change) it again; you are user:",
     r"^must be group:NAME or user:SUB, printable and without outer blanks$",
     r"^must be null, or a list of 1 to 64 of group:NAME and user:SUB$",
     r"^must be empty in a search with as_of$",

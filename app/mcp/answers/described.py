@@ -42,7 +42,14 @@ def write_lines(entry: Stored) -> list[str]:
         ("tags", ", ".join(entry.tags)),
         ("external id", entry.external_id),
     )
-    return [f"{name}: {value}" for name, value in named if value]
+    lines = [f"{name}: {value}" for name, value in named if value]
+    return [*lines, *_write_lists(entry)] if isinstance(entry, Entry) else lines
+
+
+def _write_lists(entry: Entry) -> list[str]:
+    """Who may read and change the entry, where not all may."""
+    lists = (("readers", entry.readers), ("writers", entry.writers))
+    return [f"{name}: {', '.join(principals)}" for name, principals in lists if principals is not None]
 
 
 def texts_of(entry: Stored) -> Sequence[str]:

@@ -52,9 +52,10 @@ def show_written(entry: Entry) -> dict[str, Any]:
 
 
 def describe_state(entry: Entry) -> str:
-    """In sentences: whether searches find the entry, and who can release it."""
+    """In sentences: whether searches find the entry, whether only its readers find it, and who can release it."""
     if not entry.quarantined:
-        return f"Keyword search: ready; semantic search: {entry.embedding_status}."
+        found = f"Keyword search: ready; semantic search: {entry.embedding_status}."
+        return found if entry.readers is None else f"{found} Only its readers find it."
     return (
         f"It is in quarantine (SUSPICIOUS: {', '.join(flags_of(entry.metadata))}): searches do not find it, and tools"
         " do not return its text. An admin can release it in the console or over HTTP."

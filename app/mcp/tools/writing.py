@@ -54,7 +54,9 @@ TOOLS = (
         "Add an entry",
         "Store one piece of knowledge for later: a fact, a decision with its reason, a lesson. Write one"
         " self-contained entry per subject. If an entry with the same external_id, or without one the same"
-        " content, exists, it is updated and no second entry is created.",
+        " content, exists, it is updated and no second entry is created. All readers of the tenant may read a new"
+        " entry, unless `readers` names groups and users. If it repeats what you read in an entry with `readers`, give"
+        " it the same.",
         Role.CREATOR,
         NewEntry,
         _add,
@@ -77,7 +79,8 @@ TOOLS = (
         "Change an entry",
         "Change the given fields of an entry; omitted fields are unchanged. To replace outdated knowledge and keep its"
         " history, add a new entry and set `superseded_by_id` of the old one instead. Read the entry with kb_get"
-        " first, and send its `version`, so that you do not overwrite a change of someone else.",
+        " first, and send its `version`, so that you do not overwrite a change of someone else. An entry with"
+        " `writers` is changed and deleted only by them.",
         Role.CREATOR,
         UpdateArguments,
         _update,
