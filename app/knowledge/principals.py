@@ -14,6 +14,7 @@ MAX_PRINCIPALS = 64
 """Most principals in a list."""
 PRINCIPAL = re.compile(r"(group|user):\S(.{0,256}\S)?")
 """A group or a user, by a name of 1 to 258 characters without outer blanks."""
+NAME_RULE = "must be 1 to 258 printable characters without outer blanks"
 PRINCIPAL_RULE = "must be group:NAME or user:SUB, printable and without outer blanks"
 RULE = f"must be null, or a list of 1 to {MAX_PRINCIPALS} of group:NAME and user:SUB"
 MOST_SHOWN = 10

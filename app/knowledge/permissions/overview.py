@@ -9,7 +9,7 @@ from typing import Literal
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.principals import principals_of
+from app.db.principals import name_group, name_user, principals_of
 from app.db.queries.knowledge import access as db
 from app.db.queries.knowledge import sources
 from app.db.queries.knowledge.access import Counts, ItemAccess
@@ -20,6 +20,7 @@ from app.errors import AssetNotFound, EntryNotFound, InvalidInput, SourceNotFoun
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.permissions.places import read_place, write_place
+from app.knowledge.principals import NAME_RULE, is_principal
 
 ItemKind = Literal["entry", "asset", "source"]
 MOST_CALLERS = 100
@@ -123,6 +124,10 @@ class AccessOverview:
         """
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidInput.of("limit", f"must be between 1 and {MAX_PAGE}")
+        if not is_principal(name_user(subject)):
+            raise InvalidInput.of("subject", NAME_RULE)
+        if not all(is_principal(name_group(name)) for name in groups or ()):
+            raise InvalidInput.of("group", NAME_RULE)
         _, after = read_place(cursor)
         origin: Literal["request", "token", "none"] = "request"
         async with self._database.tenant_session(tenant_id) as session:

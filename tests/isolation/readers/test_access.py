@@ -178,6 +178,23 @@ async def test_an_admin_sees_what_a_person_may_read(
     assert {row["actor"] for row in trail} == {"ada"}
 
 
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"subject": "a\x00b"}, "subject"),
+        ({"subject": " jane"}, "subject"),
+        ({"subject": "jane", "group": ["hr", "a\x00b"]}, "group"),
+        ({"subject": "jane", "group": "a\nb"}, "group"),
+    ],
+)
+async def test_a_person_that_no_token_can_name_is_refused(
+    admin: Caller, params: dict[str, Any], field: str
+) -> None:
+    refused = await admin.get("/admin/access/subject", params=params, headers=ALL)
+    assert refused.status_code == 422, refused.text
+    assert refused.json()["errors"][0]["field"] == field
+
+
 async def test_a_caller_is_known_by_its_last_token(join: Join, admin: Caller, api_services: Services) -> None:
     await join("ann", "finance").get("/knowledge/entries")
     await api_services.subscriptions.close()
