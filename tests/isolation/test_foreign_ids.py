@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
-from typing import Any
 from uuid import uuid4
 
-import httpx
 import pytest
 from fastapi import FastAPI
 
@@ -15,34 +12,11 @@ from app.composition.services import Services
 from app.mcp.tools import TOOLS
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.callers import Caller
-from tests.isolation.holdings import Holdings, fill, replace_cursor_id, snapshot
-from tests.isolation.places import Place, list_places, list_tool_places
+from tests.isolation.answers import call, normalise
+from tests.isolation.holdings import fill, replace_cursor_id, snapshot
+from tests.isolation.places import list_places, list_tool_places
 
 Work = Callable[[], Awaitable[None]]
-
-CHANGING = re.compile(
-    rb'"(request_id|search_id|next_cursor|id|at|created_at|updated_at|\w+_ms)\\?": ?(\\?"[^"]*"|[0-9.]+)'
-)
-"""Response fields that differ in every call: ids that are generated for the response, cursors with them, and times."""
-
-CHANGING_HEADERS = {"x-request-id", "date", "location", "content-length"}
-
-
-def normalise(answer: httpx.Response, given: str) -> tuple[Any, ...]:
-    """The whole response, without the requested id and the fields that differ in every call."""
-    body = CHANGING.sub(rb'"\1":0', answer.content.replace(given.encode(), b"<id>"))
-    headers = sorted((k, v) for k, v in answer.headers.items() if k not in CHANGING_HEADERS)
-    return answer.status_code, headers, body
-
-
-async def call(caller: Caller, place: Place, value: str, own: Holdings) -> tuple[Any, ...]:
-    """Call with a value at a place; whatever the call creates is removed again."""
-    path, options = place.fill(value, own.ids)
-    answer = await caller.request(place.method, path, **options)
-    if answer.status_code == 201 and "id" in answer.json():
-        removed = await caller.delete(f"{path}/{answer.json()['id']}")
-        assert removed.status_code == 204, f"{place} made something that cannot be removed"
-    return normalise(answer, value)
 
 
 async def test_another_tenants_ids_get_the_response_of_unknown_ones(

@@ -14,10 +14,10 @@ from app.composition.services import Services
 from app.mcp.tools import TOOLS
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.callers import Caller
+from tests.isolation.answers import call, normalise
 from tests.isolation.holdings import fill, snapshot
 from tests.isolation.places import Place, list_places, list_tool_places
 from tests.isolation.readers.conftest import Join
-from tests.isolation.test_foreign_ids import call, normalise
 
 Work = Callable[[], Awaitable[None]]
 
