@@ -4,7 +4,7 @@
 
 builds everything from the settings (`.env.example`); the defaults are an embedded Postgres under `.data/` and the
 local model. A workflow engine with its own event loop, database engine and provider passes them in: see
-`work_on_own_engine`.
+`work_on_own_engine`. The workflow acts as a user of its own, which may read and write what all creators may.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.composition.database import check_database
 from app.composition.services import Services, build_services, open_services
 from app.db.database import Database
+from app.db.principals import Rights, acting_as, principals_of
 from app.db.queries.knowledge.entries import Entry
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import TenantNotFound
@@ -29,6 +30,9 @@ from app.settings import Settings, load_settings
 
 Learn = Callable[[str, Sequence[Hit]], Awaitable[str]]
 """Derives new knowledge from a question and the known hits; in a real workflow, a person or a model."""
+
+SUBJECT = "workflow"
+"""The user that the workflow is, in permissions and in the audit trail."""
 
 QUESTIONS = {
     "harbour-north": "When may ships enter the harbour at night?",
@@ -48,7 +52,7 @@ class Lesson:
 async def learn_lesson(services: Services, tenant_id: UUID, question: str, learn: Learn) -> Lesson:
     """Run the three steps in one tenant."""
     query = SearchQuery(query=question, limit=3)
-    found = await services.search.search(tenant_id, query, subject="workflow")
+    found = await services.search.search(tenant_id, query, subject=SUBJECT)
     # A step that is repeated after a crash may find its own lesson, which must not be its own source.
     before = [hit for hit in found if hit.title != question]
 
@@ -63,10 +67,10 @@ async def learn_lesson(services: Services, tenant_id: UUID, question: str, learn
             source_ids=[hit.id for hit in before],
             external_id=f"workflow:{question}",
         ),
-        actor="workflow",
+        actor=SUBJECT,
     )
 
-    after = await services.search.search(tenant_id, query, subject="workflow")
+    after = await services.search.search(tenant_id, query, subject=SUBJECT)
     return Lesson(before, learnt, after.results)
 
 
@@ -79,10 +83,11 @@ async def work_for_tenants(
         try:
             tenant = await services.tenants.find(slug)
         except TenantNotFound:
-            tenant = await services.tenants.create(slug, actor="workflow")
+            tenant = await services.tenants.create(slug, actor=SUBJECT)
         return await learn_lesson(services, tenant.id, question, learn)
 
-    lessons = await asyncio.gather(*(work(slug, question) for slug, question in questions.items()))
+    with acting_as(principals_of(SUBJECT, groups=()), Rights.WRITE):
+        lessons = await asyncio.gather(*(work(slug, question) for slug, question in questions.items()))
     return dict(zip(questions, lessons, strict=True))
 
 

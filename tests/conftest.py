@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from app.db.principals import warn_of_unnamed_work
+
+# Tests of services name no principal, and others read the log: the one warning of it comes before all tests.
+warn_of_unnamed_work()
+
 pytest.register_assert_rewrite("tests.fixtures")
 pytest_plugins = (
     "tests.fixtures.database.cluster",

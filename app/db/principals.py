@@ -1,14 +1,18 @@
 """The principals and the rights of the running work, which each transaction of a tenant tells the database.
 
-A transaction without principals sees only what all readers of the tenant may read.
+Work that names no principal sees only what all readers of the tenant may read, and the log warns of it once.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
+
+log = logging.getLogger(__name__)
 
 EVERYONE = "everyone"
 SERVICE = ("*", EVERYONE)
@@ -28,7 +32,10 @@ class Rights(Enum):
     """Those of the login role: the service's own work, and programs that do not name their rights."""
 
 
-_current: ContextVar[tuple[tuple[str, ...], Rights]] = ContextVar("principals", default=((), Rights.ALL))
+Actor = tuple[tuple[str, ...], Rights]
+
+_UNNAMED: Actor = ((), Rights.ALL)
+_current: ContextVar[Actor] = ContextVar("principals", default=_UNNAMED)
 
 
 def current_principals() -> tuple[str, ...]:
@@ -67,6 +74,13 @@ def acting_as(principals: tuple[str, ...], rights: Rights = Rights.ALL) -> Itera
 
 
 @contextmanager
+def acting_for_everyone(rights: Rights = Rights.READ) -> Iterator[None]:
+    """Transactions that are opened in the block see what all readers of the tenant may read: work for no one person."""
+    with acting_as((EVERYONE,), rights):
+        yield
+
+
+@contextmanager
 def acting_for_service() -> Iterator[None]:
     """Transactions that are opened in the block see all rows of their tenant: the service's own work."""
     with acting_as(SERVICE):
@@ -75,8 +89,20 @@ def acting_for_service() -> Iterator[None]:
 
 def set_actor() -> str:
     """The SQL text that sets the principals and the rights of the running work in a transaction."""
-    principals, rights = _current.get()
+    actor = _current.get()
+    if actor is _UNNAMED:
+        warn_of_unnamed_work()
+    principals, rights = actor
     return set_principals(principals) + set_rights(rights)
+
+
+@functools.cache
+def warn_of_unnamed_work() -> None:
+    """Log once that work in a tenant names no principal."""
+    log.warning(
+        "work in a tenant names no principal: it sees what all readers of the tenant may read; name one with acting_as,"
+        " or choose acting_for_everyone or acting_for_service"
+    )
 
 
 def set_rights(rights: Rights) -> str:
