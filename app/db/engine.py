@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import PoolProxiedConnection
+from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
 from app.db.codecs import DriverConnection
+
+ROLE = "role of the last transaction"
+"""The key of a connection's `info` under which its last role is."""
 
 RECYCLE_SECONDS = 1_800
 """Age at which the pool itself replaces a connection when a caller takes it: none lives for ever."""
@@ -57,11 +60,40 @@ def driver_address(dsn: str) -> str:
     return dsn.replace("postgresql+asyncpg://", "postgresql://", 1)
 
 
-async def take_connection(engine: AsyncEngine) -> PoolProxiedConnection:
+async def take_connection(engine: AsyncEngine, role: str | None = None) -> PoolProxiedConnection:
     """A connection of the engine's pool, without SQLAlchemy's other layers: they double the cost of a transaction.
 
-    Raises the driver's own errors, OSError, and SQLAlchemy's TimeoutError of the pool.
+    With `role`, it is the last one of those that were used with this role: a connection makes all its plans again when
+    its role changes, which takes as long as a search. Without such a connection it is a new one, or if the pool has no
+    room, the one that has been idle for the longest time. Raises the driver's own errors, OSError, and SQLAlchemy's
+    TimeoutError of the pool.
     """
+    taken = await _take(engine)
+    if role is None:
+        return taken
+    others: list[PoolProxiedConnection] = []
+    pool = engine.sync_engine.pool
+    try:
+        while taken.info.get(ROLE, role) != role and isinstance(pool, QueuePool) and _has_more(pool):
+            others.append(taken)
+            try:
+                taken = await _take(engine)
+            except Exception:  # the server may have no room for another one
+                taken = others.pop()
+                break
+    finally:
+        for other in reversed(others):
+            other.close()
+    taken.info[ROLE] = role
+    return taken
+
+
+def _has_more(pool: QueuePool) -> bool:
+    """Whether a caller gets a connection without waiting for another one."""
+    return pool.checkedin() > 0 or pool.overflow() < 0
+
+
+async def _take(engine: AsyncEngine) -> PoolProxiedConnection:
     try:
         return await engine.raw_connection()
     except engine.dialect.loaded_dbapi.Error as error:  # only those layers would make a DBAPIError of it

@@ -43,6 +43,11 @@ def current_principals() -> tuple[str, ...]:
     return _current.get()[0]
 
 
+def current_rights() -> Rights:
+    """The rights of the running work."""
+    return _current.get()[1]
+
+
 def name_user(subject: str) -> str:
     """The principal of a user, by the `sub` of its tokens."""
     return f"user:{subject}"

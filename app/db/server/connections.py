@@ -60,8 +60,10 @@ class Connections:
         self.in_use: set[asyncpg.Connection[asyncpg.Record]] = set()
         self.outage = Outage(self._ask, self._cut)
 
-    async def begin(self, statement: str) -> tuple[PoolProxiedConnection, asyncpg.Connection[asyncpg.Record]]:
-        """Run the statement that opens a transaction. A pooled connection that died while idle is replaced.
+    async def begin(
+        self, statement: str, role: str | None = None
+    ) -> tuple[PoolProxiedConnection, asyncpg.Connection[asyncpg.Record]]:
+        """Run the statement that opens a transaction, which sets `role`. A pooled connection that died is replaced.
 
         Raises DatabaseUnavailable for every failure to connect, since callers cannot fix any of them.
         """
@@ -72,7 +74,7 @@ class Connections:
             driver: Any = None
             try:
                 async with self.outage.limit(deadline):
-                    pooled = await take_connection(self._engine)
+                    pooled = await take_connection(self._engine, None if self._lent else role)
                     driver = pooled.driver_connection
                     self._watch(driver)
                     asked = time.monotonic()

@@ -18,7 +18,7 @@ from app.concurrency.processes.part import Part
 from app.concurrency.turns import PLATFORM, Turns
 from app.db.codecs import register_types
 from app.db.engine import driver_address, make_engine, make_pool
-from app.db.principals import Rights, set_actor, set_rights
+from app.db.principals import Rights, current_rights, set_actor
 from app.db.server.connections import Connections, PoolUse
 from app.db.server.transactions import Transactions, set_tenant
 from app.db.server.warmth import NO_TENANT, Rehearsal, Rehearse, Warmth
@@ -133,14 +133,15 @@ class Server:
         # The tenant's callers must not wait for its background work.
         turn = tenant_id if background is None else PLATFORM
         patience = self._patience if background is None else None
+        rights = current_rights()
         try:
-            async with self._transactions.open(begin, turn, background) as driver:
+            async with self._transactions.open(begin, turn, background, rights) as driver:
                 yield TenantSession(driver, OPENED, self._outage, patience, tenant_id, write)
         except asyncpg.ForeignKeyViolationError as error:
             # Every table and partition has its own foreign key to tenants; a list of their names would become outdated.
             remains = True
             with contextlib.suppress(asyncpg.PostgresError):  # a cluster has just moved the tenant: it exists
-                async with self._transactions.open(begin, turn, background) as driver:
+                async with self._transactions.open(begin, turn, background, rights) as driver:
                     session = TenantSession(driver, OPENED, self._outage, patience, tenant_id, write)
                     remains = await session.fetch_value(TENANT_EXISTS)
             if remains:
@@ -174,8 +175,8 @@ class Server:
             return
         async with contextlib.AsyncExitStack() as stack:
             # Plans belong to a role: those of another would be made again.
-            begin = f"{set_tenant(NO_TENANT)}{set_rights(Rights.READ)}{setup}"
-            await stack.enter_async_context(self._rehearsal.held(rehearse, begin))
+            begin = f"{set_tenant(NO_TENANT)}{setup}"
+            await stack.enter_async_context(self._rehearsal.held(rehearse, begin, Rights.READ))
             await stack.enter_async_context(self._warmth.keep())
             yield
 

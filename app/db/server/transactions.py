@@ -14,6 +14,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from app.concurrency.turns import Turns
 from app.db.outage import AWAY, BUSY
+from app.db.principals import Rights
 from app.db.server.connections import Connections
 from app.errors import DatabaseUnavailable
 
@@ -40,11 +41,12 @@ class Transactions:
 
     @asynccontextmanager
     async def open(
-        self, begin: str, turn: Hashable, time_limit: timedelta | None
+        self, begin: str, turn: Hashable, time_limit: timedelta | None, rights: Rights = Rights.ALL
     ) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
         """A transaction that begins with the SQL text `begin`; commits on leaving, rolls back on error.
 
-        `turn` identifies who takes the turn. `time_limit` applies to each statement; None: the usual limit.
+        `rights` are those that `begin` sets: the connection should have plans for them. `turn` identifies who takes the
+        turn. `time_limit` applies to each statement; None: the usual limit.
         Raises DatabaseUnavailable.
         """
         await self._outage.settle()
@@ -53,7 +55,8 @@ class Transactions:
         try:
             seconds = self._statement_timeout if time_limit is None else time_limit.total_seconds()
             pooled, driver = await self._connections.begin(
-                f"begin;set local statement_timeout='{int(seconds * 1000)}ms';set local jit=off;{begin}"
+                f"begin;set local statement_timeout='{int(seconds * 1000)}ms';set local jit=off;{begin}",
+                rights.value,
             )
             self._connections.in_use.add(driver)
             try:

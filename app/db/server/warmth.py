@@ -19,8 +19,9 @@ from sqlalchemy.util import greenlet_spawn
 
 from app.concurrency.background import start_background
 from app.concurrency.turns import PLATFORM, Turns
-from app.db.engine import take_connection
+from app.db.engine import ROLE, take_connection
 from app.db.outage import AWAY, PATIENCE, Outage
+from app.db.principals import Rights, set_rights
 from app.db.session import OPENED, TenantSession
 from app.errors import DatabaseUnavailable
 
@@ -155,20 +156,23 @@ class Rehearsal:
         self._patience = patience
         self._rehearse: Rehearse | None = None
         self._begin = ""
+        self._rights = Rights.ALL
 
     @asynccontextmanager
-    async def held(self, rehearse: Rehearse, begin: str) -> AsyncIterator[None]:
-        """While the block runs, new connections rehearse, in a transaction that begins with the SQL text `begin`."""
-        self._rehearse, self._begin = rehearse, begin
+    async def held(self, rehearse: Rehearse, begin: str, rights: Rights) -> AsyncIterator[None]:
+        """While the block runs, new connections rehearse in a transaction with these rights, after the text `begin`."""
+        self._rehearse, self._rights = rehearse, rights
+        self._begin = f"{begin}{set_rights(rights)}"
         try:
             yield
         finally:
             self._rehearse = None
 
-    def prepare(self, dbapi_connection: Any, _record: Any) -> None:
+    def prepare(self, dbapi_connection: Any, record: Any) -> None:
         """Prepare a new connection; a listener for SQLAlchemy's event `connect`."""
         if self._rehearse is not None:
             dbapi_connection.run_async(self._run)
+            record.info[ROLE] = self._rights.value
 
     async def _run(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
         try:
