@@ -83,12 +83,13 @@ class AssetService:
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
             for _ in range(5):
-                same_id = await db.find_same_id(session, new)
-                if same_id is not None:
+                same = None
+                if (same_id := await db.find_same_id(session, new)) is not None:
                     await queue.hold_subject(session, "ingest_asset", str(same_id))
-                same = await db.find_same_asset(session, new)
-                if same is None and same_id is not None:
-                    await refuse_reader(session, same_id)
+                    if (same := await db.lock_asset(session, same_id)) is None:
+                        await refuse_reader(session, same_id)
+                    if await db.find_same_id(session, new) != same_id:
+                        continue  # another request has just changed or deleted it
                 asset_id, work = await self.store(session, new, draft, same, room, actor)
                 if asset_id is not None:
                     break

@@ -141,21 +141,16 @@ class NewAsset:
         }
 
 
-async def find_same_asset(session: TenantSession, new: NewAsset) -> LockedAsset | None:
-    """The asset with the external_id or, without one, with the same bytes; locked. Those of sources do not count."""
-    return await session.fetch_one_as(LockedAsset, SQL["find_same"], **_identity_of(new))
-
-
 async def find_same_id(session: TenantSession, new: NewAsset) -> UUID | None:
-    """The id of that asset, which is not locked."""
-    found: UUID | None = await session.fetch_value(SQL["find_same_id"], **_identity_of(new))
+    """The asset with the external_id or, without one, with the same bytes. Those of sources do not count."""
+    found: UUID | None = await session.fetch_value(
+        SQL["find_same_id"],
+        external_id=new.external_id,
+        sha256=new.sha256,
+        readers=None if new.readers is None else list(new.readers),
+        given=new.readers_given,
+    )
     return found
-
-
-def _identity_of(new: NewAsset) -> dict[str, Any]:
-    readers = None if new.readers is None else list(new.readers)
-    given = {"readers": readers, "given": new.readers_given}
-    return {"external_id": new.external_id, "sha256": new.sha256, **given}
 
 
 async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:

@@ -1,17 +1,8 @@
 -- Assets.
 
--- name: find_same
--- Of several with the external_id the one with the same readers is first; the same bytes with other readers, if they are :given,
--- are another asset.
-select id, sha256, byte_size, name, given_title as title, title as own_title, tags, roles, metadata,
-       readers, writers, source, version
-  from assets
- where tenant_id = :tenant_id and source is null
-   and case when :external_id::text is null then sha256 = :sha256 and (not :given or readers is not distinct from :readers::text[])
-            else external_id = :external_id end
- order by (external_id is null) desc, (readers is not distinct from :readers::text[]) desc, created_at limit 1 for update;
-
 -- name: find_same_id
+-- Of several with the external_id the one with the same readers is first; the same bytes with other readers, if they are :given,
+-- are another asset. It is not locked: a lock would skip those that the caller may read and not change.
 select id from assets
  where tenant_id = :tenant_id and source is null
    and case when :external_id::text is null then sha256 = :sha256 and (not :given or readers is not distinct from :readers::text[])
