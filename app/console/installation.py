@@ -21,7 +21,19 @@ from app.console.pages import (
     single_sign_on,
     versions,
 )
-from app.console.pages.admin import audit, feedback, health, model, receipts, settings, sources, usage
+from app.console.pages.admin import (
+    access,
+    access_change,
+    audit,
+    everything,
+    feedback,
+    health,
+    model,
+    receipts,
+    settings,
+    sources,
+    usage,
+)
 from app.console.rendering import FOLDER, render_problem
 from app.console.session import HOME
 from app.web.static_files import ReleasedFiles
@@ -49,6 +61,9 @@ def install_console(app: FastAPI) -> None:
         settings.router,
         model.router,
         sources.router,
+        access_change.router,
+        access.router,
+        everything.router,
         receipts.router,
         audit.router,
         platform.router,

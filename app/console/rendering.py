@@ -12,11 +12,13 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from app.console.everything import PAGE_STATE
 from app.console.parts.admin.audit_words import name_action
 from app.console.parts.entry_types import TYPES, name_type
 from app.console.parts.excerpt import excerpt_of
 from app.console.parts.flags import name_flag
 from app.console.parts.moments import picker_of
+from app.console.parts.principals import LISTS, name_principal
 from app.console.parts.search.words import LABELS, describe_search
 from app.console.sections import ADMINS, READERS, section_of
 from app.console.visitor import visitor_of
@@ -86,12 +88,15 @@ templates = Environment(
 templates.globals["version"] = version("knowledge-search")
 templates.globals["ENTRY_TYPES"] = TYPES
 templates.globals["SEARCH_LABELS"] = LABELS
+templates.globals["PAGE_STATE"] = PAGE_STATE
+templates.globals["LISTS"] = LISTS
 templates.globals["SECTIONS"] = READERS
 templates.globals["ADMIN_SECTIONS"] = ADMINS
 
 templates.filters["pretty_json"] = pretty_json
 templates.filters["plain"] = plain_value
 templates.filters["action"] = name_action
+templates.filters["principal"] = name_principal
 templates.filters["kind"] = name_type
 templates.filters["excerpt"] = excerpt_of
 templates.filters["described"] = describe_search

@@ -18,6 +18,7 @@ ADMINS = (
     ("/console/compare", "Compare"),
     ("/console/model", "Model"),
     ("/console/sources", "Sources"),
+    ("/console/access", "Access"),
     ("/console/receipts", "Searches"),
     ("/console/audit", "Audit trail"),
 )

@@ -15,11 +15,15 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from app.auth.principal import Role
+from app.console.everything import asks_for_everything, is_outdated
 from app.console.rendering import place_above, render, render_problem
+from app.console.sections import section_of
 from app.console.visitor import visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
 from app.web.access import Parts, answer, authenticate, authenticate_platform
 from app.web.bodies.intake import end_intake
+from app.web.caller import Caller
+from app.web.oversight import OverviewRefused
 from app.web.problems import (
     refusal_of,
     respond_to,
@@ -65,6 +69,8 @@ def console_router(role: Role | None) -> APIRouter:
                         await _admit(request, role)
                     except Unauthenticated:
                         return await ask_to_sign_in(request)
+                    if _shows_another_state(request):
+                        return Response(status_code=200, headers={"HX-Refresh": "true"})
                     return await answer(request, handle)
                 except KnowledgeError as raised:
                     error = refusal_of(request, raised)
@@ -72,6 +78,8 @@ def console_router(role: Role | None) -> APIRouter:
                         return await ask_to_sign_in(request)
                     if isinstance(error, Forbidden) and _begins_elsewhere(request):
                         return RedirectResponse(PLATFORM, 303)
+                    if isinstance(error, OverviewRefused):
+                        return _offer_everything(request)
                     return render_problem(request, respond_to(error))
                 except RequestValidationError as error:
                     return render_problem(request, respond_to_invalid(error))
@@ -102,7 +110,25 @@ async def authenticate_visitor(request: Request, role: Role, token: str) -> None
     if role is Role.PLATFORM_ADMIN:
         await authenticate_platform(request, token, verifier)
     else:
-        await authenticate(request, role, token, verifier)
+        await authenticate(request, role, token, verifier, asks_all=asks_for_everything(request, token))
+
+
+def _shows_another_state(request: Request) -> bool:
+    caller: Caller | None = getattr(request.state, "caller", None)
+    return caller is not None and is_outdated(request, sees_all=caller.sees_all)
+
+
+def _offer_everything(request: Request) -> Response:
+    """Explain that the page shows everything in the tenant, and offer to see that."""
+    is_read = request.method in ("GET", "HEAD")
+    wanted = _address_of(request) if is_read else section_of(request.url.path)
+    return render(
+        request,
+        "pages/admin/everything.html",
+        status=403,
+        wanted=local_page(wanted),
+        is_read=is_read,
+    )
 
 
 def _begins_elsewhere(request: Request) -> bool:
@@ -145,6 +171,13 @@ async def ask_to_sign_in(request: Request) -> Response:
 def keep_session(response: Response, token: str, *, secure: bool) -> None:
     """Keep the token in the cookie until the browser closes."""
     response.set_cookie(COOKIE, token, path=HOME, httponly=True, samesite="strict", secure=secure)
+
+
+def is_https(request: Request) -> bool:
+    """Whether the browser shows the console over https: a proxy that terminates TLS is not visible here, but the
+    header of a form names the scheme of its page.
+    """
+    return "https" in (request.url.scheme, request.headers.get("origin", "").partition("://")[0])
 
 
 def local_page(address: str) -> str:

@@ -88,11 +88,17 @@ async def _is_revoked(services: Services, token_id: str | None) -> bool:
 
 
 async def authenticate(
-    request: Request, role: Role, token: str | None = None, verifier: TokenVerifier | None = None
+    request: Request,
+    role: Role,
+    token: str | None = None,
+    verifier: TokenVerifier | None = None,
+    *,
+    asks_all: bool | None = None,
 ) -> Caller:
     """The caller with `role`, one of the tenant roles; also sets `request.state.caller`, and
     `request.state.tenant` even if it is refused; `token` and `verifier` as for `identify`. Callers whose token was
     revoked or whose tenant was deleted are strangers, as those without a token (`request.state.is_stranger`).
+    `asks_all`: an admin of the tenant asks to see all of it; None: if the request has the header.
 
     Each way into a tenant over HTTP comes through here, and counts as one request of the tenant, whether its role is
     enough or not, but for its administration: a limit set too low can be taken back. Raises
@@ -128,16 +134,20 @@ async def authenticate(
     parts.services.subscriptions.note_caller(
         tenant_id, principal.subject, principal.groups, [role.value for role in principal.roles], reads=True
     )
-    caller = Caller(principal, tenant, await _oversee(request, role, tenant))
+    caller = Caller(principal, tenant, await _oversee(request, role, tenant, asks_all))
     caller.act(role)
     request.state.caller = caller
     return caller
 
 
-async def _oversee(request: Request, role: Role, tenant: TenantContext) -> bool:
+async def _oversee(request: Request, role: Role, tenant: TenantContext, asks_all: bool | None) -> bool:
     parts: Parts = request.app.state.parts
+    principal: Principal = request.state.principal
     try:
-        sees_all = asks_for_all(request, request.state.principal)
+        if asks_all is None:
+            sees_all = asks_for_all(request, principal)
+        else:
+            sees_all = asks_all and principal.has(Role.TENANT_ADMIN)
         await refuse_overview(request, role, tenant, parts.services.tenants, sees_all=sees_all)
     except TenantNotFound:
         request.state.is_stranger = True
@@ -146,7 +156,7 @@ async def _oversee(request: Request, role: Role, tenant: TenantContext) -> bool:
         await _note_denial(request, error)
         raise
     if sees_all:
-        await parts.services.trail.note_access(tenant.tenant_id, request.state.principal.subject)
+        await parts.services.trail.note_access(tenant.tenant_id, principal.subject)
     return sees_all
 
 

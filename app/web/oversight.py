@@ -23,8 +23,19 @@ Access = Annotated[
         description="`all`: see and change the whole tenant. The audit trail records it.",
     ),
 ]
-NARROW = ("/admin/settings", "/admin/revoked-tokens")
-"""Paths of the administration that show nothing of entries."""
+NARROW = (
+    "/admin/settings",
+    "/admin/revoked-tokens",
+    "/console/settings",
+    "/console/access/change",
+    "/console/everything",
+)
+"""Paths of the administration that show nothing of entries that the admin may not read, and the one of the console at
+which it begins to see all."""
+
+
+class OverviewRefused(Forbidden):
+    """Not all readers of the tenant may read everything, and its admin did not ask to see all."""
 
 
 async def describe_access(_access: Access = None) -> None:
@@ -45,7 +56,7 @@ def asks_for_all(request: Request, principal: Principal) -> bool:
 async def refuse_overview(
     request: Request, role: Role, tenant: TenantContext, tenants: TenantDirectory, *, sees_all: bool
 ) -> None:
-    """Raise Forbidden for a path of the administration that shows the whole of a tenant with permissions.
+    """Raise OverviewRefused for a path of the administration that shows the whole of a tenant with permissions.
 
     Its numbers and ids would tell of entries that the admin may not read.
     """
@@ -54,7 +65,7 @@ async def refuse_overview(
 
 
 async def require_overview(tenant: TenantContext, tenants: TenantDirectory, *, sees_all: bool) -> None:
-    """Raise Forbidden unless the caller sees all, or all its readers do."""
+    """Raise OverviewRefused unless the caller sees all, or all its readers do."""
     if sees_all:
         return
     if not tenant.restricted:
@@ -62,6 +73,6 @@ async def require_overview(tenant: TenantContext, tenants: TenantDirectory, *, s
         tenants.forget(tenant.tenant_id)
         tenant = await tenants.context(tenant.tenant_id)
     if tenant.restricted:
-        raise Forbidden(
+        raise OverviewRefused(
             f"not all readers of this tenant may read everything: send {ACCESS}: all (KB_ACCESS=all for commands)"
         )

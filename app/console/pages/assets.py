@@ -171,7 +171,7 @@ async def show_chunks(
 async def edit_asset(
     request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """Show the form for a document's title, tags, audience and metadata."""
+    """Show the form for a document's title, tags, audience, metadata and permissions."""
     asset = await services.assets.get(caller.tenant_id, asset_id)
     return render_asset_form(request, AssetForm.of_asset(asset), asset, {})
 
@@ -181,8 +181,8 @@ async def change_asset(
     request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """Store the changes, unless the document has changed since the form was shown."""
-    form = AssetForm.read(await read_texts(request))
     stored = await services.assets.get(caller.tenant_id, asset_id)
+    form = AssetForm.read(await read_texts(request), stored)
     try:
         await services.assets.change(
             caller.tenant_id, asset_id, form.changes(stored), if_version=[form.version], actor=caller.subject

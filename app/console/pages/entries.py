@@ -126,9 +126,9 @@ async def change_entry(
 ) -> Response:
     """Store the changes, unless the entry has changed since the form was shown."""
     sent = await read_texts(request)
-    form = EntryForm.read(sent)
     version = read_version(sent.get("version"), PAGE)
     stored = await services.entries.get(caller.tenant_id, entry_id)
+    form = EntryForm.read(sent, stored)
     try:
         await services.entries.change(
             caller.tenant_id,

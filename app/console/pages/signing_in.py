@@ -16,6 +16,7 @@ from app.console.session import (
     PLATFORM,
     authenticate_visitor,
     console_router,
+    is_https,
     keep_session,
     local_page,
 )
@@ -87,7 +88,5 @@ async def sign_in_once(request: Request, key: str = "") -> Response:
 def _admit(request: Request, token: str, page: str) -> Response:
     """Redirect to the page, with the token in the cookie."""
     response = RedirectResponse(page, 303)
-    # A proxy that terminates TLS is not visible here; the browser's header names the scheme of its page.
-    origin = request.headers.get("origin", "").partition("://")[0]
-    keep_session(response, token, secure="https" in (request.url.scheme, origin))
+    keep_session(response, token, secure=is_https(request))
     return response

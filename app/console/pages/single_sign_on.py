@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from app.auth.openid.failures import AccessMissing, ProviderUnreachable, SignInFailed
 from app.auth.principal import Role
+from app.console.everything import end_everything
 from app.console.parts.sign_in_page import sign_in_page
 from app.console.rendering import render
 from app.console.session import (
@@ -104,6 +105,7 @@ async def sign_out(request: Request) -> Response:
         # A page, not a redirect: the policy lets no form lead to another site.
         response = render(request, "pages/onward.html", heading="You are signed out", address=address)
     response.delete_cookie(COOKIE, path="/console")
+    end_everything(response)
     response.delete_cookie(HINT, path=SIGN_OUT)
     return response
 

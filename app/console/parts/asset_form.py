@@ -1,4 +1,4 @@
-"""The form of a document: its title, tags, audience and metadata."""
+"""The form of a document: its title, tags, audience, metadata, and who may read and change it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from fastapi import Request, Response
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from app.console.parts.entry_form import read_fields, read_roles, read_tags, read_version
+from app.console.parts.entry_form import keep_lists, read_fields, read_roles, read_tags, read_version
+from app.console.parts.principals import LISTS, read_lists, write_principals
 from app.console.parts.search.form import write_list
 from app.console.rendering import pretty_json, render
 from app.db.queries.knowledge.assets import Asset
@@ -20,7 +21,7 @@ from app.web.bodies.json_body import read_metadata
 from app.web.models.assets import AssetPatch
 from app.web.problems import invalid_input
 
-TEXTS = ("title", "tags", "metadata")
+TEXTS = ("title", "tags", "metadata", *LISTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,18 @@ class AssetForm:
             "title": asset.title or "",
             "tags": write_list(asset.tags),
             "metadata": pretty_json(asset.metadata) if asset.metadata else "",
+            **{name: write_principals(getattr(asset, name)) for name in LISTS},
         }
         return cls(texts, asset.roles, asset.version)
 
     @classmethod
-    def read(cls, form: FormData) -> AssetForm:
-        """The submitted form; missing fields are empty. Raises InvalidInput if it has no version."""
+    def read(cls, form: FormData, stored: Asset) -> AssetForm:
+        """The submitted form; missing fields are empty, but for the lists, which are those of the stored document.
+
+        Raises InvalidInput if it has no version.
+        """
         version = read_version(form.get("version"), "the page of the document")
-        return cls(read_fields(form, TEXTS), read_roles(form), version)
+        return cls(read_fields(form, TEXTS) | keep_lists(form, stored), read_roles(form), version)
 
     def changes(self, stored: Asset) -> AssetDraft:
         """The fields that differ from the form as it was shown; an empty title restores the file's. Raises
@@ -55,6 +60,7 @@ class AssetForm:
             "title": self.texts["title"].strip() or None,
             "tags": read_tags(self.texts["tags"]),
             "metadata": read_metadata(self.texts["metadata"].strip()),
+            **read_lists(self.texts),
         }
         given = {name: value for name, value in values.items() if self.texts[name] != shown.texts[name]}
         if set(self.roles) != set(shown.roles):

@@ -14,8 +14,10 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData
 
 from app.console.parts.moments import read_moment, write_moment
+from app.console.parts.principals import LISTS, read_lists, write_principals
 from app.console.parts.search.form import read_list, read_number, write_list
 from app.console.rendering import pretty_json
+from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.drafts import DEFAULTS, EntryDraft
@@ -27,15 +29,15 @@ from app.web.problems import invalid_input
 
 TEXTS = (
     *("content", "title", "entry_type", "tags", "confidence", "scope", "parent_id", "source_ids"),
-    *("superseded_by_id", "metadata", "language", "expires_at", "external_id"),
+    *("superseded_by_id", "metadata", "language", "expires_at", "external_id", *LISTS),
 )
 
 _ADDRESS = re.compile(r"(?:https?://[^/\s]*)?/console/entries/(?P<id>[0-9a-fA-F-]{36})(?:[/?#]\S*)?")
 
-AREAS = frozenset({"content", "source_ids", "metadata"})
+AREAS = frozenset({"content", "source_ids", "metadata", *LISTS})
 """Multi-line fields."""
 
-OF_ASSETS = frozenset({"content", "title", "entry_type", "external_id"})
+OF_ASSETS = frozenset({"content", "title", "entry_type", "external_id", *LISTS})
 """Fields that a chunk gets from its asset."""
 
 
@@ -57,6 +59,7 @@ class EntryForm:
     def of_entry(cls, entry: Entry) -> EntryForm:
         """The form of a stored entry."""
         texts = {name: _write(getattr(entry, name)) for name in TEXTS}
+        texts |= {name: write_principals(getattr(entry, name)) for name in LISTS}
         texts["tags"] = write_list(entry.tags)
         texts["source_ids"] = "\n".join(map(str, entry.source_ids))
         place = _place(entry)
@@ -65,9 +68,12 @@ class EntryForm:
         return cls(texts, entry.roles, entry.is_verified)
 
     @classmethod
-    def read(cls, form: FormData) -> EntryForm:
-        """The submitted form; missing fields are empty."""
-        return cls(read_fields(form, TEXTS), read_roles(form), form.get("is_verified") is not None)
+    def read(cls, form: FormData, stored: Entry | None = None) -> EntryForm:
+        """The submitted form; missing fields are empty, but for the lists, which are those of the stored entry."""
+        texts = read_fields(form, TEXTS)
+        if stored is not None:
+            texts |= keep_lists(form, stored)
+        return cls(texts, read_roles(form), form.get("is_verified") is not None)
 
     def new_draft(self) -> EntryDraft:
         """The fields of a new entry, without those that have their default. Raises InvalidInput.
@@ -120,6 +126,7 @@ class EntryForm:
             "source_ids": [read_id(text) for text in texts["source_ids"].replace(",", " ").split()],
             "metadata": read_metadata(texts["metadata"].strip()),
             "is_verified": self.is_verified,
+            **read_lists(texts),
         }
 
 
@@ -132,6 +139,11 @@ async def read_texts(request: Request) -> FormData:
 def read_fields(form: FormData, names: Iterable[str]) -> dict[str, str]:
     """The texts of these fields, empty if missing. Browsers send each line break as two characters."""
     return {n: v.replace("\r\n", "\n") if isinstance(v := form.get(n), str) else "" for n in names}
+
+
+def keep_lists(form: FormData, stored: Entry | Asset) -> dict[str, str]:
+    """The texts of the lists that a form does not have: it changes no permissions that it did not show."""
+    return {name: write_principals(getattr(stored, name)) for name in LISTS if name not in form}
 
 
 def read_id(text: str) -> str:

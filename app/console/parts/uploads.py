@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.datastructures import FormData, UploadFile
 
 from app.console.parts.entry_form import read_fields, read_roles, read_tags
+from app.console.parts.principals import LISTS, name_reason, read_lists
 from app.db.queries.knowledge.assets import Asset
 from app.errors import InvalidInput, KnowledgeError
 from app.knowledge.entries.drafts import UNSET
@@ -16,7 +17,7 @@ from app.web.bodies.json_body import read_metadata
 from app.web.caller import Caller
 
 DEFAULT_ROLES = ("all",)
-TEXTS = ("external_id", "tags", "metadata")
+TEXTS = ("external_id", "tags", "metadata", *LISTS)
 """Texts of the upload form."""
 
 MOST_FILES = 50
@@ -48,16 +49,17 @@ async def store_files(form: FormData, assets: AssetService, caller: Caller) -> l
     texts = read_fields(form, TEXTS)
     if len(files) > 1 and texts["external_id"].strip():
         raise InvalidInput.of("external_id", "belongs to one file: choose one, or leave it empty")
+    lists = read_lists(texts)
     outcomes: list[Outcome] = []
     for file in files:
         try:
             assets.check_size(file.size or 0)
-            upload = await _read_upload(file, form)
+            upload = await _read_upload(file, form, lists)
             asset, work = await assets.upload(caller.tenant_id, upload, actor=caller.subject)
         except KnowledgeError as error:
             if len(files) == 1:
                 raise
-            outcomes.append(Outcome(file.filename or "", None, refusal=str(error)))
+            outcomes.append(Outcome(file.filename or "", None, refusal=name_reason(str(error))))
         else:
             outcomes.append(Outcome(asset.name, asset, is_new=work))
     return outcomes
@@ -72,7 +74,7 @@ def _read_files(form: FormData) -> Sequence[UploadFile]:
     return files
 
 
-async def _read_upload(file: UploadFile, form: FormData) -> Upload:
+async def _read_upload(file: UploadFile, form: FormData, lists: Mapping[str, Sequence[str] | None]) -> Upload:
     texts = read_fields(form, TEXTS)
     roles = read_roles(form)
     return Upload(
@@ -84,4 +86,6 @@ async def _read_upload(file: UploadFile, form: FormData) -> Upload:
         # The form as shown has the default audience: it keeps the one of an existing document.
         roles=UNSET if roles in ([], list(DEFAULT_ROLES)) else roles,
         metadata=read_metadata(texts["metadata"].strip()) or UNSET,
+        # Empty lists keep those of an existing document.
+        **{name: given for name, given in lists.items() if given is not None},
     )
