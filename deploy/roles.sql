@@ -16,9 +16,12 @@
 --   DATABASE_URL=postgresql://kb_service:…@host/knowledge         knowledge serve
 --
 -- Roles
---   kb_migrator  logs in for migrations only; owns schemas, tables and most functions, and creates these three,
+--   kb_migrator  logs in for migrations only; owns schemas, tables and most functions, and creates these six,
 --                none of which can log in:
---     kb_app       the application's rights; every tenant policy names it
+--     kb_reader    what callers of paths for readers may do; every tenant policy names it
+--     kb_creator   the same for paths that write knowledge; a member of kb_reader
+--     kb_admin     the same for the administration of a tenant; a member of kb_creator
+--     kb_app       the rights of the service's own work, also across tenants; a member of kb_admin
 --     kb_keyword   owns the keyword functions, which filter by tenant themselves
 --     kb_queue     owns claim_job, which hands out jobs of all tenants
 --   kb_service   the service's login: owns nothing, and has only the rights that it inherits from kb_app once

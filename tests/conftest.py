@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from app.db.principals import warn_of_unnamed_work
 
-# Tests of services name no principal, and others read the log: the one warning of it comes before all tests.
+# Tests of services name no principal, and others read the log: the one warning of it comes before them, unseen.
+logging.disable()
 warn_of_unnamed_work()
+logging.disable(logging.NOTSET)
 
 pytest.register_assert_rewrite("tests.fixtures")
 pytest_plugins = (

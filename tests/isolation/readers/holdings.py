@@ -176,6 +176,13 @@ CLOSED_ROWS = {
 }
 """Tables with policies on writers, and which of their rows all may read, and only the group may change."""
 
+OPEN = {
+    *("lexeme_statistics", "tag_statistics", "vector_statistics", "asset_statistics", "embedding_usage"),
+    *("saved_searches", "subscriptions", "jobs", "model_changes", "kept_versions", "released_texts"),
+    *("permissions", "revoked_tokens"),
+}
+"""Tables without such a policy; the page Permissions says why."""
+
 OF_THE_SERVICE = {"erasures", "erasure_items", "audit"}
 """Tables that show even a reader only what it did itself: their rows are about everything."""
 

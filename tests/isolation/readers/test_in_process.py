@@ -32,7 +32,9 @@ def told() -> Iterator[None]:
     """The log has not warned yet, and warns of no later test."""
     warn_of_unnamed_work.cache_clear()
     yield
+    logging.disable()
     warn_of_unnamed_work()
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import asyncpg
 import pytest
 
 from app.db.schema.isolation import find_faults
 from tests.fixtures.database.cluster import Connection
-from tests.isolation.readers.holdings import CLOSED_ROWS, HIDDEN, OF_THE_SERVICE, Held, as_service_role
+from tests.fixtures.database.seeded import Seeded
+from tests.isolation.readers.holdings import (
+    CLOSED_ROWS,
+    HIDDEN,
+    OF_THE_SERVICE,
+    OPEN,
+    Held,
+    as_service_role,
+)
 from tests.isolation.readers.probing import probe_functions, probe_tables, probe_writers
 
 CHANGES = {"insert": ("with check",), "update": ("using", "with check"), "delete": ("using",)}
@@ -39,6 +48,13 @@ async def test_the_gate_knows_every_policy(breaking: tuple[Connection, Held]) ->
             "select polrelid::regclass::text from pg_policy where polname = $1", name
         )
         assert {row[0] for row in found} == set(tables)
+
+
+def test_every_table_of_a_tenant_is_hidden_or_open_and_on_the_page(seeded: Seeded) -> None:
+    assert HIDDEN.keys() | OPEN == set(seeded.tables)
+    page = (Path(__file__).parents[3] / "docs" / "permissions.md").read_text("utf-8")
+    places = re.findall(r"^\| (`.*`) \|", page.partition("| table | who sees a row |")[2], re.MULTILINE)
+    assert {name for place in places for name in re.findall(r"`(\w+)`", place)} >= set(seeded.tables)
 
 
 @pytest.mark.parametrize("table", sorted(HIDDEN))
