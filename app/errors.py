@@ -126,6 +126,14 @@ class EntryExists(Conflict):
         super().__init__(message)
 
 
+class AssetExists(Conflict):
+    """Another asset, `existing_id`, has the same readers, and the same external_id or bytes."""
+
+    def __init__(self, message: str, existing_id: UUID | None) -> None:
+        self.existing_id = existing_id
+        super().__init__(message)
+
+
 class PartOfAsset(Conflict):
     """The entry is a chunk, and its asset determines what the change is about."""
 

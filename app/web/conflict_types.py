@@ -14,6 +14,13 @@ CONFLICTS = (
         errors.EntryExists,
     ),
     ProblemType(
+        "asset-exists",
+        409,
+        "With these readers, the asset would have the same external_id as another one, or without one the same bytes.",
+        "Change or delete the asset that existing_id names.",
+        errors.AssetExists,
+    ),
+    ProblemType(
         "part-of-asset",
         409,
         "The entry is a chunk of an asset, which determines its text, title, type and position.",

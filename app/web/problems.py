@@ -57,7 +57,8 @@ class Problem(BaseModel):
     errors: list[FieldProblem] | None = Field(None, description="For 422: each invalid field.")
     limit: str | None = Field(None, description="For 429: the name of the limit that was reached.")
     existing_id: UUID | None = Field(
-        None, description="For /problems/entry-exists: the entry that has the external_id or the content."
+        None,
+        description="For /problems/entry-exists and /problems/asset-exists: the entry or asset with the same identity.",
     )
     deletions: int | None = Field(
         None, description="For /problems/too-many-deletions: the number of assets that would be deleted."
@@ -142,7 +143,7 @@ def respond_to(error: errors.KnowledgeError) -> Response:
 
 
 def _members_of(error: errors.KnowledgeError) -> dict[str, Any]:
-    if isinstance(error, errors.EntryExists) and error.existing_id is not None:
+    if isinstance(error, errors.EntryExists | errors.AssetExists) and error.existing_id is not None:
         return {"existing_id": error.existing_id}
     if isinstance(error, errors.TooManyDeletions):
         return {"deletions": error.deletions, "assets": error.assets}

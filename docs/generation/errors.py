@@ -16,8 +16,8 @@ INTRODUCTION = """\
 Error responses are [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problems of type `application/problem+json`.
 `type` names the kind of problem: programs should compare it rather than `title` or `detail`. It refers to a page of the
 service, such as `/problems/stale-etag`. `request_id` is also in the log of the service. 422 names the invalid fields,
-429 and 503 have `Retry-After`, 429 names the limit, and `/problems/entry-exists` has the id of the other entry in
-`existing_id`.
+429 and 503 have `Retry-After`, 429 names the limit, and `/problems/entry-exists` and `/problems/asset-exists` have the
+id of the other one in `existing_id`.
 
 <!-- schema: Problem -->
 ```json

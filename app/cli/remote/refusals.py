@@ -41,6 +41,9 @@ def _build(
     if issubclass(kind, errors.EntryExists):
         existing = problem.get("existing_id")
         return errors.EntryExists(detail, UUID(existing) if existing else None)
+    if issubclass(kind, errors.AssetExists):
+        existing = problem.get("existing_id")
+        return errors.AssetExists(detail, UUID(existing) if existing else None)
     if issubclass(kind, errors.TooManyDeletions):
         return errors.TooManyDeletions(detail, problem["deletions"], problem["assets"])
     if issubclass(kind, errors.DatabaseUnavailable):

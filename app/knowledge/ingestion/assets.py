@@ -147,8 +147,8 @@ class AssetService:
     ) -> Asset:
         """Change the given fields of an asset and, in the same transaction, those that its chunks inherit.
 
-        Raises AssetNotFound, InvalidInput, RateLimited, and PreconditionFailed when the asset's version is not in
-        `if_version`; NotAWriter.
+        Raises AssetNotFound, InvalidInput, RateLimited, PreconditionFailed when the asset's version is not in
+        `if_version`, NotAWriter, and AssetExists when another one has the same identity among those with its readers.
         """
         draft = draft.checked()
         require_one_server(self._database, readers=draft.readers, writers=draft.writers)

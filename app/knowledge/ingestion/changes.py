@@ -7,12 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+import asyncpg
+
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge.assets import LockedAsset
 from app.db.queries.knowledge.chunks import ChunkChange, change_chunks
 from app.db.session import TenantSession
-from app.errors import AssetNotFound, InvalidInput, NotAWriter, PreconditionFailed
+from app.errors import (
+    AssetExists,
+    AssetNotFound,
+    ConcurrentWrites,
+    InvalidInput,
+    NotAWriter,
+    PreconditionFailed,
+)
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
 from app.knowledge.entries.entry import PLACE, inheritable
 from app.knowledge.quarantine.flagging import flag_chunks, screen_fields
@@ -112,13 +121,18 @@ async def write_change(
     """Write the changed fields of a locked asset and of its chunks; return the names of the fields.
 
     Chunks with another title are embedded again in the background. What is suspicious in the fields flags all chunks; a
-    flag stays until the asset is ingested again. Raises RateLimited when longer titles exceed the
-    tenant's room.
+    flag stays until the asset is ingested again. Raises AssetExists, and RateLimited when longer titles
+    exceed the tenant's room.
     """
     changed = [n for n in CHANGEABLE if getattr(stored, n) != getattr(wanted, n)]
     if not changed:
         return []
-    await db.change_asset(session, wanted)
+    if "readers" in changed and (twin := await db.find_twin(session, stored.id, wanted.readers)) is not None:
+        raise AssetExists(f"another asset with these readers has the same identity: {twin}", twin)
+    try:
+        await db.change_asset(session, wanted)
+    except asyncpg.UniqueViolationError as error:
+        raise ConcurrentWrites("another request has just stored an asset with the same identity") from error
     titles = (stored.shown_title, wanted.shown_title)
     change = ChunkChange(
         tags=wanted.tags if "tags" in changed else None,

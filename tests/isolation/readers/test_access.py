@@ -10,27 +10,11 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from tests.fixtures.http.callers import Caller
+from tests.isolation.readers.changing import PATH, change
 from tests.isolation.readers.conftest import Join
 
 ALL = {"X-KB-Access": "all"}
-PATH = "/knowledge/access"
 Work = Callable[[], Awaitable[None]]
-
-
-async def change(caller: Caller, where: dict[str, Any], **given: Any) -> dict[str, Any]:
-    """Change all pages; the sums, and all that was refused."""
-    found: dict[str, Any] = {"matched": 0, "changed": 0, "refused": []}
-    headers, cursor = given.pop("headers", {}), None
-    while True:
-        body = {"where": where, "cursor": cursor, **given}
-        answer = await caller.patch(PATH, body, headers=headers)
-        assert answer.status_code == 200, answer.text
-        page = answer.json()
-        for name in found:
-            found[name] += page[name]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            return found
 
 
 async def test_readers_of_many_items_are_changed_by_a_filter(join: Join, work: Work) -> None:

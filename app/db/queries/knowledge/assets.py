@@ -153,6 +153,14 @@ async def find_same_id(session: TenantSession, new: NewAsset) -> UUID | None:
     return found
 
 
+async def find_twin(session: TenantSession, asset_id: UUID, readers: Sequence[str] | None) -> UUID | None:
+    """The other asset with the same external_id or, without one, with the same bytes among those with these readers."""
+    found: UUID | None = await session.fetch_value(
+        SQL["find_twin"], id=asset_id, readers=None if readers is None else list(readers)
+    )
+    return found
+
+
 async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:
     """Insert an asset; False when another writer has just inserted the same."""
     added = await session.execute(

@@ -9,6 +9,13 @@ select id from assets
             else external_id = :external_id end
  order by (external_id is null) desc, (readers is not distinct from :readers::text[]) desc, created_at limit 1;
 
+-- name: find_twin
+-- The asset with which this one would share its identity if it had these readers.
+select o.id from assets a join assets o on o.tenant_id = :tenant_id and o.id <> a.id
+ where a.tenant_id = :tenant_id and a.id = :id and a.source is null and o.source is null
+   and o.readers is not distinct from :readers::text[] and o.external_id is not distinct from a.external_id
+   and (a.external_id is not null or o.sha256 = a.sha256);
+
 -- name: insert
 insert into assets (tenant_id, id, source, external_id, name, media_type, byte_size, sha256, original, tags, roles, metadata,
                     readers, writers)
