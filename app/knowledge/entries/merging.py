@@ -96,10 +96,39 @@ LINK_OUTSIDE = "must be an entry that all readers of this one may read"
 
 
 def _covers(readers: Sequence[str] | None, draft: EntryDraft) -> bool:
-    """Whether a draft with readers of its own may link to an entry with these; the database checks the others."""
-    if readers is None or isinstance(draft.readers, Unset):
-        return True
-    return draft.readers is not None and set(draft.readers) <= set(readers)
+    """Whether a draft with readers of its own may link to an entry with these; `find_outside` checks the others."""
+    return isinstance(draft.readers, Unset) or _contains(readers, draft.readers)
+
+
+async def find_outside(
+    session: TenantSession, wanted: Collection[WrittenEntry], written: Mapping[UUID, WrittenEntry]
+) -> dict[UUID, FieldError]:
+    """Find entries that would link to one which not all of their readers may read, each with the first such field.
+
+    `written` are entries that the same request changes. Links to entries that do not exist are left to their keys.
+    """
+    links = {entry.id: _links_of(entry) for entry in wanted}
+    others = {target for found in links.values() for _, target in found} - written.keys()
+    readers = dict(await db.find_readers(session, sorted(others))) if others else {}
+    readers |= {entry_id: entry.readers for entry_id, entry in written.items()}
+    errors: dict[UUID, FieldError] = {}
+    for entry in wanted:
+        for name, target in links[entry.id]:
+            if target in readers and not _contains(readers[target], entry.readers):
+                errors.setdefault(entry.id, FieldError(name, LINK_OUTSIDE))
+    return errors
+
+
+def _links_of(entry: WrittenEntry) -> list[tuple[str, UUID]]:
+    """The entries to which an entry links, but itself, with the names of the fields."""
+    named = [("parent_id", entry.parent_id), ("superseded_by_id", entry.superseded_by_id)]
+    named += [("source_ids", source) for source in entry.source_ids]
+    return [(name, target) for name, target in named if target is not None and target != entry.id]
+
+
+def _contains(readers: Sequence[str] | None, others: Sequence[str] | None) -> bool:
+    """Whether all `others` are among the readers; None means all readers of the tenant."""
+    return readers is None or (others is not None and set(others) <= set(readers))
 
 
 async def check_references(session: TenantSession, draft: EntryDraft, entry_id: UUID | None = None) -> None:

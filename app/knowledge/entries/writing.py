@@ -20,6 +20,7 @@ from app.knowledge.entries.merging import (
     NOT_A_WRITER,
     differs,
     find_misreference,
+    find_outside,
     growth,
     hold_successions,
     merge,
@@ -72,8 +73,9 @@ class EntryWriter:
     ) -> list[BulkResult]:
         """Insert or update drafts, by their places in the request; the queue embeds them after `delay` seconds.
 
-        A draft with the identity of an earlier one updates it. Drafts that exceed the room, or refer to or
-        supersede themselves, fail; with `strict`, the first of them raises RateLimited or InvalidInput.
+        A draft with the identity of an earlier one updates it. Drafts that exceed the room, refer to or supersede
+        themselves, or link to an entry that not all readers of theirs may read, fail; with `strict`, the first of them
+        raises RateLimited or InvalidInput.
         """
         results: list[BulkResult] = []
 
@@ -99,7 +101,10 @@ class EntryWriter:
             new = {new_id(): index for index in firsts.values()}
             added: set[UUID] = set()
             if new:
-                entries = await flag_new([new_entry(i, remaining[n]) for i, n in new.items()], policy)
+                made = [new_entry(i, remaining[n]) for i, n in new.items()]
+                outside = await find_outside(session, made, {})
+                results += [failed_result(new[i], _raised(error, strict)) for i, error in outside.items()]
+                entries = await flag_new([e for e in made if e.id not in outside], policy)
                 added = await db.insert_entries(session, entries)
                 await apply_policy(
                     session, [e.id for e in entries if e.id in added and flags_of(e.metadata)], policy
@@ -126,6 +131,14 @@ class EntryWriter:
                     wanted = merge(entry, _brought_back(entry, draft))
                     results.append(BulkResult(index, entry_id, "updated" if wanted != entry else "unchanged"))
                     current[entry_id] = wanted
+            while outside := await find_outside(session, _changed(stored, current), current):
+                current |= {i: stored[i] for i in outside}
+                results = [
+                    failed_result(r.index, _raised(outside[r.id], strict), r.id)
+                    if r.index in found and r.id in outside
+                    else r
+                    for r in results
+                ]
             await self.save(session, stored, current, policy)
             done = {r.index for r in results}
             # Left over: drafts that repeat a new one, or whose entry another writer has just added or removed.
@@ -146,7 +159,7 @@ class EntryWriter:
         policy: SuspiciousContent,
     ) -> None:
         """Write changed fields to locked entries, with the flags of what they contain now."""
-        changed = [entry for entry in wanted.values() if entry != stored[entry.id]]
+        changed = _changed(stored, wanted)
         if changed:
             changed = await flag_changed(stored, changed, policy)
             await db.update_entries(session, changed)
@@ -158,6 +171,17 @@ class EntryWriter:
             await vectors.drop_vectors(session, new_texts)
             await vectors.mark_pending(session, new_texts)
             await self._jobs.enqueue(session, "embed_entries", "entries", delay=EMBEDDING_WAIT + 1)
+
+
+def _changed(stored: Mapping[UUID, LockedEntry], wanted: Mapping[UUID, LockedEntry]) -> list[LockedEntry]:
+    return [entry for entry in wanted.values() if entry != stored[entry.id]]
+
+
+def _raised(error: FieldError, strict: bool) -> FieldError:
+    """The error, raised as InvalidInput if `strict`."""
+    if strict:
+        raise InvalidInput([error])
+    return error
 
 
 def _may_move(stored: LockedEntry, entry: LockedEntry, policy: SuspiciousContent) -> bool:
