@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -11,11 +11,10 @@ from app.db.queries.knowledge import access as db
 from app.db.queries.knowledge.access import ItemKind
 from app.errors import KnowledgeError
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import UNSET, EntryDraft
 from app.knowledge.entries.service import EntryService
 from app.knowledge.ingestion.assets import AssetService
-from app.knowledge.ingestion.changes import AssetDraft
-from app.knowledge.permissions.changes import AccessChange, ListName, Principals
+from app.knowledge.permissions.changes import AccessChange
+from app.knowledge.permissions.items import ItemChanges
 from app.knowledge.permissions.overview import AccessOverview
 from app.knowledge.permissions.places import read_place, write_place
 from app.knowledge.permissions.selection import AccessSelection
@@ -75,35 +74,17 @@ class AccessService:
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.select_items(session, kind, wanted, after, PAGE + 1)
         page = found[:PAGE]
+        items = ItemChanges(
+            self._database, self._entries, self._assets, tenant_id, kind, wanted, change, actor
+        )
         refused: list[Refused] = []
         changed = 0
         for item in page:
             try:
-                wanted_lists = change.apply(item)
-                if not wanted_lists:
-                    continue
-                if not dry_run:
-                    await self._write(tenant_id, kind, item.id, wanted_lists, actor)
-                changed += 1
+                changed += bool(change.apply(item)) if dry_run else await items.apply(item)
             except KnowledgeError as error:
                 refused.append(Refused(kind, item.id, str(error)))
         following = write_place(kind, page[-1].id) if len(found) > PAGE else None
         if following is None and kind == "entry":
             following = write_place("asset", None)
         return ChangedAccess(len(page), changed, refused, following)
-
-    async def _write(
-        self,
-        tenant_id: UUID,
-        kind: ItemKind,
-        item_id: UUID,
-        lists: Mapping[ListName, Principals],
-        actor: str,
-    ) -> None:
-        readers, writers = lists.get("readers", UNSET), lists.get("writers", UNSET)
-        if kind == "entry":
-            draft = EntryDraft(readers=readers, writers=writers)
-            await self._entries.change(tenant_id, item_id, draft, actor=actor)
-        else:
-            asset = AssetDraft(readers=readers, writers=writers)
-            await self._assets.change(tenant_id, item_id, asset, actor=actor)

@@ -30,11 +30,12 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """The readers and writers of an item."""
+    """The readers and writers of a version of an item."""
 
     id: UUID
     readers: Sequence[str] | None
     writers: Sequence[str] | None
+    version: int
 
 
 @dataclass(frozen=True, slots=True)

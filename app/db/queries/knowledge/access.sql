@@ -3,7 +3,7 @@
 
 -- name: entries
 -- Entries that are not chunks.
-select e.id, e.readers, e.writers from entries e
+select e.id, e.readers, e.writers, e.version from entries e
  where e.tenant_id = :tenant_id and e.asset_id is null and (:after::uuid is null or e.id > :after)
    and (:ids::uuid[] is null or e.id = any (:ids::uuid[]))
    and (:tags::text[] is null or case when :all_tags then e.tags @> :tags::text[] else e.tags && :tags::text[] end)
@@ -14,7 +14,7 @@ select e.id, e.readers, e.writers from entries e
 
 -- name: assets
 -- An asset fulfils the condition if one of its chunks does.
-select a.id, a.readers, a.writers from assets a
+select a.id, a.readers, a.writers, a.version from assets a
  where a.tenant_id = :tenant_id and (:after::uuid is null or a.id > :after)
    and (:ids::uuid[] is null or a.id = any (:ids::uuid[]))
    and (:tags::text[] is null or case when :all_tags then a.tags @> :tags::text[] else a.tags && :tags::text[] end)

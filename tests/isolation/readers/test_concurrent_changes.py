@@ -1,0 +1,56 @@
+"""Permissions that other requests change between the look at an item and its change."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from app.composition.services import Services
+from app.db.principals import Rights, acting_as, principals_of
+from app.db.queries.knowledge import access
+from app.db.queries.knowledge.access import ItemKind
+from app.knowledge.permissions.changes import AccessChange, ListChange
+from app.knowledge.permissions.items import ItemChanges
+from app.knowledge.permissions.selection import AccessSelection
+from tests.fixtures.http.callers import Caller
+from tests.isolation.readers.conftest import Join
+
+ANN = principals_of("ann", ["finance"])
+BOTH = ["group:finance", "group:hr"]
+
+
+async def test_a_grant_does_not_bring_a_removed_reader_back(
+    join: Join, admin: Caller, api_services: Services
+) -> None:
+    ann = join("ann", "finance")
+    entry = await ann.add("The payroll", readers=BOTH)
+    asset = (await ann.upload("a.md", b"The payroll of May", "text/markdown", readers=BOTH)).json()
+    tenant_id = admin.tenant_id
+    assert tenant_id is not None
+    grant = AccessChange(readers=ListChange(add=["user:zoe"]))
+    kinds: list[tuple[ItemKind, str, str]] = [
+        ("entry", "entries", entry["id"]),
+        ("asset", "assets", asset["id"]),
+    ]
+    for kind, path, item_id in kinds:
+        wanted = AccessSelection(ids=[UUID(item_id)]).read()
+        hr = AccessSelection(ids=[UUID(item_id)], principal="group:hr").read()
+        with acting_as(ANN, Rights.WRITE):
+            async with api_services.database.tenant_session(tenant_id) as session:
+                (before,) = await access.select_items(session, kind, wanted, None, 1)
+        removed = await ann.patch(f"/knowledge/{path}/{item_id}", {"readers": ["group:finance"]})
+        assert removed.status_code == 200
+        for selection, changes in ((hr, False), (wanted, True)):
+            items = ItemChanges(
+                database=api_services.database,
+                entries=api_services.entries,
+                assets=api_services.assets,
+                tenant_id=tenant_id,
+                kind=kind,
+                selection=selection,
+                change=grant,
+                actor="ann",
+            )
+            with acting_as(ANN, Rights.WRITE):
+                assert await items.apply(before) is changes
+        now = (await ann.get(f"/knowledge/{path}/{item_id}")).json()
+        assert now["readers"] == ["group:finance", "user:zoe"]
