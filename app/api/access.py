@@ -29,8 +29,9 @@ async def change_access(body: AccessPatch, caller: CurrentCaller, services: Curr
 
     A request looks at the next 200 items that the caller sees and that pass `where`; send it again with `next_cursor`
     until that is null. Each item is changed by itself, and `refused` lists those that cannot be changed: the caller is
-    not one of the writers, it would not see the item again, or the asset has the readers of its source. Sending the
-    same requests again changes nothing more.
+    not one of the writers, it would not see the item again, or the asset has the readers of its source. Of linked
+    entries, also of a later page, the one whose change would break the link is changed last. Sending the same requests
+    again changes nothing more.
     """
     return json_response(
         await services.access.change(

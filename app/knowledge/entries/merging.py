@@ -97,7 +97,7 @@ LINK_OUTSIDE = "must be an entry that all readers of this one may read"
 
 def _covers(readers: Sequence[str] | None, draft: EntryDraft) -> bool:
     """Whether a draft with readers of its own may link to an entry with these; `find_outside` checks the others."""
-    return isinstance(draft.readers, Unset) or _contains(readers, draft.readers)
+    return isinstance(draft.readers, Unset) or contains(readers, draft.readers)
 
 
 async def find_outside(
@@ -114,7 +114,7 @@ async def find_outside(
     errors: dict[UUID, FieldError] = {}
     for entry in wanted:
         for name, target in links[entry.id]:
-            if target in readers and not _contains(readers[target], entry.readers):
+            if target in readers and not contains(readers[target], entry.readers):
                 errors.setdefault(entry.id, FieldError(name, LINK_OUTSIDE))
     return errors
 
@@ -126,7 +126,7 @@ def _links_of(entry: WrittenEntry) -> list[tuple[str, UUID]]:
     return [(name, target) for name, target in named if target is not None and target != entry.id]
 
 
-def _contains(readers: Sequence[str] | None, others: Sequence[str] | None) -> bool:
+def contains(readers: Sequence[str] | None, others: Sequence[str] | None) -> bool:
     """Whether all `others` are among the readers; None means all readers of the tenant."""
     return readers is None or (others is not None and set(others) <= set(readers))
 

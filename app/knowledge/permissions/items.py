@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.knowledge import access as db
-from app.db.queries.knowledge.access import ItemKind, Lists, Selection
-from app.errors import ConcurrentWrites, PreconditionFailed
+from app.db.queries.knowledge.access import ItemKind, LinkedLists, Lists, Selection
+from app.errors import ConcurrentWrites, KnowledgeError, PreconditionFailed
 from app.knowledge.entries.drafts import UNSET, EntryDraft
+from app.knowledge.entries.merging import contains
 from app.knowledge.entries.service import EntryService
 from app.knowledge.ingestion.assets import AssetService
 from app.knowledge.ingestion.changes import AssetDraft
@@ -19,13 +20,24 @@ from app.knowledge.permissions.changes import AccessChange, ListName, Principals
 ATTEMPTS = 5
 """Times that an item is read again because another request has just changed it."""
 
+MOST_LINKED = 1_000
+"""Entries linked to one that are looked at."""
+LONGEST_CHAIN = 100
+"""Entries linked in a row that are changed in the order of their links."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class ItemChanges:
     """Applies a change to selected items, each in a transaction of its own.
 
     A list is only replaced if it is still the one to which the change was applied: otherwise a principal that another
-    request has removed in the meantime would be back.
+    request has removed in the meantime would be back. Of two linked entries, the one that would end the link or be
+    refused because of it is changed after the other.
+
+    Attributes:
+        dry_run: whether items are not changed, and only counted.
+        changed: how many items were changed.
+        failures: why items could not be changed, by id.
     """
 
     database: Database
@@ -36,9 +48,47 @@ class ItemChanges:
     selection: Selection
     change: AccessChange
     actor: str
+    dry_run: bool = False
+    changed: int = 0
+    failures: dict[UUID, KnowledgeError] = field(default_factory=dict)
+    _seen: set[UUID] = field(default_factory=set)
 
-    async def apply(self, item: Lists) -> bool:
-        """Change an item; whether its lists differ now. Raises as a change of the item does."""
+    async def apply(self, item: Lists, chain: int = 0) -> None:
+        """Change an item, and before it those linked entries that have to be changed first."""
+        if item.id in self._seen:
+            return
+        self._seen.add(item.id)
+        try:
+            lists = self.change.apply(item)
+            if self.dry_run:
+                self.changed += bool(lists)
+                return
+            if "readers" in lists and self.kind == "entry" and chain < LONGEST_CHAIN:
+                for other in await self._find_first(item, lists["readers"]):
+                    await self.apply(other, chain + 1)
+            self.changed += await self._replace(item)
+        except KnowledgeError as error:
+            self.failures[item.id] = error
+
+    async def _find_first(self, item: Lists, readers: Principals) -> list[LinkedLists]:
+        """Entries that have to be changed before one that gets these readers."""
+        async with self.database.tenant_session(self.tenant_id) as session:
+            linked = await db.select_linked(session, item.id, self.selection, MOST_LINKED)
+        return [
+            other for other in linked if other.id not in self._seen and self._goes_first(other, item, readers)
+        ]
+
+    def _goes_first(self, other: LinkedLists, item: Lists, readers: Principals) -> bool:
+        """Whether the link of both would not hold between the changes of `item` and `other`, and would otherwise."""
+        try:
+            after = self.change.apply(other).get("readers", other.readers)
+        except KnowledgeError:
+            return False
+        if other.is_target:
+            return contains(after, item.readers) and not contains(other.readers, readers)
+        return contains(item.readers, after) and not contains(readers, other.readers)
+
+    async def _replace(self, item: Lists) -> bool:
         stored: Lists | None = item
         for _ in range(ATTEMPTS):
             if stored is None or not (lists := self.change.apply(stored)):

@@ -9,7 +9,6 @@ from uuid import UUID
 from app.db.database import Database
 from app.db.queries.knowledge import access as db
 from app.db.queries.knowledge.access import ItemKind
-from app.errors import KnowledgeError
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.service import EntryService
 from app.knowledge.ingestion.assets import AssetService
@@ -75,16 +74,13 @@ class AccessService:
             found = await db.select_items(session, kind, wanted, after, PAGE + 1)
         page = found[:PAGE]
         items = ItemChanges(
-            self._database, self._entries, self._assets, tenant_id, kind, wanted, change, actor
+            self._database, self._entries, self._assets, tenant_id, kind, wanted, change, actor, dry_run
         )
-        refused: list[Refused] = []
-        changed = 0
         for item in page:
-            try:
-                changed += bool(change.apply(item)) if dry_run else await items.apply(item)
-            except KnowledgeError as error:
-                refused.append(Refused(kind, item.id, str(error)))
+            await items.apply(item)
+        failures = items.failures
+        refused = [Refused(kind, item.id, str(failures[item.id])) for item in page if item.id in failures]
         following = write_place(kind, page[-1].id) if len(found) > PAGE else None
         if following is None and kind == "entry":
             following = write_place("asset", None)
-        return ChangedAccess(len(page), changed, refused, following)
+        return ChangedAccess(len(page), items.changed, refused, following)

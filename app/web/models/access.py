@@ -98,7 +98,9 @@ class ChangedAccessModel(BaseModel):
     """The items of this request, at most 200; another request with `next_cursor` continues."""
 
     matched: int
-    changed: int = Field(description="The others have the lists already, or were refused.")
+    changed: int = Field(
+        description="The others have the lists already, or were refused. A linked entry of a later page may count."
+    )
     refused: list[RefusedModel]
     next_cursor: str | None
 

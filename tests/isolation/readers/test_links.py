@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.fixtures.http.callers import Caller
+from tests.isolation.readers.changing import change
 from tests.isolation.readers.conftest import Join
 
 FINANCE = ["group:finance"]
@@ -37,3 +38,32 @@ async def test_a_link_to_a_hidden_entry_fails_alone_among_many_entries(join: Joi
     ):
         refused = await ann.post("/knowledge/entries", body)
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "parent_id")
+
+
+async def test_a_change_of_linked_entries_keeps_their_links(join: Join) -> None:
+    """In whatever order they are listed: a child is newer than its parent, and a successor than what it supersedes."""
+    ann = join("ann", "finance")
+    parent = await ann.add("The payroll", tags=["pay"])
+    child = await ann.add("Wages", tags=["pay"], parent_id=parent["id"])
+    grandchild = await ann.add("Overtime", tags=["pay"], parent_id=child["id"], source_ids=[parent["id"]])
+    successor = await ann.add("The payroll of May", tags=["pay"])
+    path = f"/knowledge/entries/{parent['id']}"
+    assert (await ann.patch(path, {"superseded_by_id": successor["id"]})).status_code == 200
+    for readers in (FINANCE, ["group:finance", "user:ann"], ["user:ann"], None):
+        done = await change(ann, {"tags": ["pay"]}, readers={"set": readers})
+        assert done == {"matched": 4, "changed": 4, "refused": []}
+        seen = [
+            (await ann.get(f"/knowledge/entries/{entry['id']}")).json()
+            for entry in (parent, child, grandchild)
+        ]
+        assert [entry["readers"] for entry in seen] == [readers] * 3
+        assert [entry["parent_id"] for entry in seen] == [None, parent["id"], child["id"]]
+        assert (seen[0]["superseded_by_id"], seen[2]["source_ids"]) == (successor["id"], [parent["id"]])
+    # A link to an entry that is not selected ends, or is in the way.
+    where = {"ids": [parent["id"]]}
+    assert (await change(ann, where, readers={"set": FINANCE}))["refused"] == []
+    assert (await ann.get(f"/knowledge/entries/{child['id']}")).json()["parent_id"] is None
+    below = {"ids": [child["id"], grandchild["id"]]}
+    assert (await change(ann, below, readers={"set": FINANCE}))["refused"] == []
+    (refused,) = (await change(ann, {"ids": [grandchild["id"]]}, readers={"set": None}))["refused"]
+    assert "all readers of this one may read" in refused["reason"]

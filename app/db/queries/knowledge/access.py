@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from app.db.queries.search.search import EntryFilter
@@ -39,6 +39,13 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkedLists(Lists):
+    """Those of an entry that is linked to another one, which links to it if it `is_target`."""
+
+    is_target: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ItemAccess:
     """The readers and writers of an item. A chunk has those of its asset, and an asset with a source those of the
     source.
@@ -65,18 +72,28 @@ async def select_items(
     session: TenantSession, kind: ItemKind, selection: Selection, after: UUID | None, limit: int
 ) -> list[Lists]:
     """Selected entries that are not chunks, or assets, by id."""
+    statement = SQL["entries" if kind == "entry" else "assets"]
+    return await session.fetch_as(Lists, statement, after=after, limit=limit, **_conditions(selection))
+
+
+async def select_linked(
+    session: TenantSession, entry_id: UUID, selection: Selection, limit: int
+) -> list[LinkedLists]:
+    """Selected entries that are linked to an entry, by a link of either."""
     return await session.fetch_as(
-        Lists,
-        SQL["entries" if kind == "entry" else "assets"],
-        after=after,
-        limit=limit,
-        ids=None if selection.ids is None else list(selection.ids),
-        tags=None if selection.tags is None else list(selection.tags),
-        all_tags=selection.all_tags,
-        entry_types=None if selection.entry_types is None else list(selection.entry_types),
-        principal=selection.principal,
-        filter=selection.entry_filter.as_row(),
+        LinkedLists, SQL["linked"], id=entry_id, limit=limit, **_conditions(selection)
     )
+
+
+def _conditions(selection: Selection) -> dict[str, Any]:
+    return {
+        "ids": None if selection.ids is None else list(selection.ids),
+        "tags": None if selection.tags is None else list(selection.tags),
+        "all_tags": selection.all_tags,
+        "entry_types": None if selection.entry_types is None else list(selection.entry_types),
+        "principal": selection.principal,
+        "filter": selection.entry_filter.as_row(),
+    }
 
 
 async def fetch_access(session: TenantSession, kind: ItemKind, item_id: UUID) -> ItemAccess | None:

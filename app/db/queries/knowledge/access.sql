@@ -12,6 +12,21 @@ select e.id, e.readers, e.writers, e.version from entries e
    and entry_fulfils(e, :filter)
  order by e.id limit :limit;
 
+-- name: linked
+-- Selected entries that link to the entry :id, and those to which it links.
+select e.id, e.readers, e.writers, e.version, e.id = any (o.source_ids || o.parent_id || o.superseded_by_id) as is_target
+  from entries o
+  join entries e on e.tenant_id = :tenant_id and e.id <> o.id and e.asset_id is null
+   and (e.id = any (o.source_ids || o.parent_id || o.superseded_by_id)
+        or e.parent_id = o.id or e.superseded_by_id = o.id or e.source_ids @> array[o.id])
+ where o.tenant_id = :tenant_id and o.id = :id
+   and (:ids::uuid[] is null or e.id = any (:ids::uuid[]))
+   and (:tags::text[] is null or case when :all_tags then e.tags @> :tags::text[] else e.tags && :tags::text[] end)
+   and (:entry_types::text[] is null or e.entry_type = any (:entry_types::text[]))
+   and (:principal::text is null or :principal = any (e.readers) or :principal = any (e.writers))
+   and entry_fulfils(e, :filter)
+ limit :limit;
+
 -- name: assets
 -- An asset fulfils the condition if one of its chunks does.
 select a.id, a.readers, a.writers, a.version from assets a
