@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test coverage test-slow test-citus check setup bench bench-peers eval eval-documents soak flood lock docs test-browser test-ocr test-helm test-llamaindex typescript test-typescript audit sbom
+.PHONY: run test coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock docs test-browser test-ocr test-helm test-llamaindex typescript test-typescript audit sbom
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
@@ -132,6 +132,10 @@ eval-documents: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks.speed
+
+# What permissions cost in a tenant of 100,000 entries, and whether its callers find all that they may read.
+bench-permissions: setup
+	@$(BIN)/python -m benchmarks.permissions
 
 # Ten minutes of load: memory, connections and file handles must not grow.
 soak: setup

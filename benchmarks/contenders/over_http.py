@@ -19,6 +19,8 @@ import psutil
 
 from app.auth.issuing import issue_token
 from app.auth.principal import Role
+from app.composition.database import DatabaseAddresses
+from app.settings import Settings
 from benchmarks.contender import SERVICE, BenchmarkFailed, Contender, Question, Race
 from benchmarks.corpus.population import entry_number
 from benchmarks.corpus.stock import RARE
@@ -35,7 +37,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     token = issue_token(
         secret, tenant_id=race.dataset.tenant_id, roles={Role.READER}, subject="benchmark", ttl=7200
     )
-    async with _serve(race, port, secret) as process:
+    async with serve(race.settings, race.addresses, port, secret) as process:
         client = Client(f"http://127.0.0.1:{port}/knowledge/search", token)
 
         async def search(question: Question) -> int:
@@ -103,16 +105,18 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def _serve(race: Race, port: int, secret: str) -> AsyncIterator[Process]:
+async def serve(
+    settings: Settings, addresses: DatabaseAddresses, port: int, secret: str
+) -> AsyncIterator[Process]:
     """Start the service as a user would with a Postgres of their own: its other settings are the defaults."""
-    embedding = race.settings.embedding
+    embedding = settings.embedding
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("KB_", "DATABASE_", "EMBEDDING_", "JWT_"))
     }
     environment |= {
-        "DATABASE_URL": race.addresses.service,
+        "DATABASE_URL": addresses.service,
         "EMBEDDING_PROVIDER": embedding.provider,
         "EMBEDDING_DIMENSIONS": str(embedding.dimensions or ""),
         "JWT_SECRET": secret,

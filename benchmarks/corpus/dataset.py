@@ -105,20 +105,25 @@ async def _prepare(stack: contextlib.AsyncExitStack, progress: ShowProgress) -> 
     # Another exact limit or a new migration may require upkeep again.
     state = f"exact limit {EXACT_LIMIT}, migration {latest_revision()}"
     if mark.get("settled_for") != state:
-        await _settle(services, addresses.admin, progress)
+        await settle(services, addresses.admin, plan_tenants(), progress)
         await analyze(addresses.admin)
         mark["settled_for"] = state
         _write_mark(mark)
     return Dataset(settings, addresses, address, services, stock)
 
 
-async def _settle(services: Services, admin_dsn: str, progress: ShowProgress) -> None:
+async def settle(
+    services: Services,
+    admin_dsn: str,
+    tenants: Sequence[Population],
+    progress: ShowProgress,
+    exact_limit: int = EXACT_LIMIT,
+) -> None:
     """Do the upkeep that is due: missing indexes in bulk, and the rest as the service's worker would."""
-    upkeep = Upkeep(services.database, services.tenants, services.jobs)
-    tenants = plan_tenants()
+    upkeep = Upkeep(services.database, services.tenants, services.jobs, exact_limit=exact_limit)
     with progress("upkeep", len(tenants)) as report:
         for number, tenant in enumerate(tenants):
-            if tenant.size > EXACT_LIMIT:
+            if tenant.size > exact_limit:
                 await build_index(services, admin_dsn, tenant)
             await upkeep.check(tenant.tenant_id)
             await finish_upkeep(services, tenant.tenant_id, patience=PATIENCE)

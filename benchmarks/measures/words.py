@@ -81,6 +81,7 @@ class ExactWords:
     ) -> None:
         self._asked = asked
         self._postings = postings
+        self._lengths = lengths
         self._norms = K1 * (1 - B + B * lengths / lengths.mean())
 
     def score(self, question: int) -> NDArray[np.float64]:
@@ -93,6 +94,19 @@ class ExactWords:
             weight = math.log(1 + (count - frequency + 0.5) / (frequency + 0.5))
             scores[entries] += weight * (K1 + 1) * occurrences / (occurrences + self._norms[entries])
         return scores
+
+    def among(self, numbers: NDArray[np.int64]) -> ExactWords:
+        """The same about a part of the entries, given in order; an entry's number is then its place among them."""
+        postings = {}
+        for lexeme, (entries, occurrences) in self._postings.items():
+            belongs = np.isin(entries, numbers)
+            if belongs.any():
+                postings[lexeme] = (np.searchsorted(numbers, entries[belongs]), occurrences[belongs])
+        return ExactWords(self._asked, postings, self._lengths[numbers])
+
+    def count_matches(self, question: int) -> int:
+        """The number of entries with one of the words."""
+        return int(np.count_nonzero(self.score(question)))
 
     def count_found(self, question: int, found: Sequence[int]) -> tuple[int, int]:
         """How many of the ten best entries are among the first ten found, and how many there are.
