@@ -32,6 +32,7 @@ from app.knowledge.tenants.stored_settings import (
     require_version,
     store_settings,
 )
+from app.knowledge.tenants.wide_callers import WideCallers
 from app.knowledge.text import STORABLE, is_storable
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -70,6 +71,7 @@ class TenantContext:
         tokens_today: embedding tokens used today (UTC) when this was read.
         restricted: whether it has or had entries or assets that not all its callers may read.
         open_entries: number of entries that all its callers may read.
+        wide_callers: the principals of callers that were found to read more entries than are compared exactly.
     """
 
     tenant_id: UUID
@@ -85,6 +87,7 @@ class TenantContext:
     tokens_today: int = 0
     restricted: bool = False
     open_entries: int = 0
+    wide_callers: WideCallers = field(default_factory=WideCallers, compare=False)
 
 
 class TenantDirectory:
@@ -146,6 +149,7 @@ class TenantDirectory:
             tokens_today=row.tokens_today,
             restricted=row.restricted,
             open_entries=row.open_entries,
+            wide_callers=WideCallers(clock=self._clock) if known is None else known[2].wide_callers,
         )
         if len(self._known) >= 10_000:
             self._known.clear()

@@ -118,6 +118,11 @@ def _indexed_values(vector: Any, entry_filter: EntryFilter) -> dict[str, Any]:
     return {"vector": vector, "filter": entry_filter.as_row(), "most_pending": MOST_PENDING}
 
 
+async def widen_search(session: TenantSession, breadth: int) -> None:
+    """Let the index keep so many candidates during the searches of this transaction."""
+    await session.execute(SQL["widen_search"], breadth=breadth)
+
+
 async def indexed(
     session: TenantSession,
     space: VectorSpace,
