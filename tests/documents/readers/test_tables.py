@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
 from app.documents.parsed import ParseLimits
@@ -121,3 +123,9 @@ def test_xlsx_numbers_read_as_in_excel_and_errors_are_omitted() -> None:
 def test_unreadable_xlsx_is_reported_with_its_reason(data: bytes, reason: str) -> None:
     with pytest.raises(UnreadableDocument, match=reason):
         xlsx.parse(data, ParseLimits(max_decompressed_bytes=2_000 if "too large" in reason else 1 << 20))
+
+
+def test_a_parsed_table_leaves_the_process_wide_limit_as_it_was() -> None:
+    before = csv.field_size_limit()
+    delimited.parse(b"a,b\n1,2\n", LIMITS)
+    assert csv.field_size_limit() == before

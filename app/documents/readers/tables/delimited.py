@@ -23,13 +23,15 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     text = decode_text(data).replace("\0", "")
     named = _NAMED.match(text)
     delimiter = named.group(1) if named else find_delimiter(text[:_SAMPLE])[0]
-    csv.field_size_limit(limits.max_characters)
+    limit = csv.field_size_limit(limits.max_characters)
     builder = TextBuilder(limits)
     lines = io.StringIO(text[named.end() :] if named else text, newline="")
     try:
         write_table(builder, csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
     except csv.Error as error:
         raise UnreadableDocument("the CSV file is damaged: it cannot be read as a table") from error
+    finally:
+        csv.field_size_limit(limit)
     return builder.finish("csv")
 
 
