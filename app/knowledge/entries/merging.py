@@ -101,16 +101,18 @@ def _covers(readers: Sequence[str] | None, draft: EntryDraft) -> bool:
 
 
 async def find_outside(
-    session: TenantSession, wanted: Collection[WrittenEntry], written: Mapping[UUID, WrittenEntry]
+    session: TenantSession,
+    wanted: Collection[WrittenEntry],
+    changing: Mapping[UUID, Sequence[str] | None],
 ) -> dict[UUID, FieldError]:
     """Find entries that would link to one which not all of their readers may read, each with the first such field.
 
-    `written` are entries that the same request changes. Links to entries that do not exist are left to their keys.
+    `changing` has the readers that entries get by the same request. Links to entries that do not exist are left to
+    their keys.
     """
     links = {entry.id: _links_of(entry) for entry in wanted}
-    others = {target for found in links.values() for _, target in found} - written.keys()
-    readers = dict(await db.find_readers(session, sorted(others))) if others else {}
-    readers |= {entry_id: entry.readers for entry_id, entry in written.items()}
+    others = {target for found in links.values() for _, target in found} - changing.keys()
+    readers = {**(await db.find_readers(session, sorted(others)) if others else {}), **changing}
     errors: dict[UUID, FieldError] = {}
     for entry in wanted:
         for name, target in links[entry.id]:

@@ -131,7 +131,9 @@ class EntryWriter:
                     wanted = merge(entry, _brought_back(entry, draft))
                     results.append(BulkResult(index, entry_id, "updated" if wanted != entry else "unchanged"))
                     current[entry_id] = wanted
-            while outside := await find_outside(session, _changed(stored, current), current):
+            while outside := await find_outside(
+                session, _changed(stored, current), {i: entry.readers for i, entry in current.items()}
+            ):
                 current |= {i: stored[i] for i in outside}
                 results = [
                     failed_result(r.index, _raised(outside[r.id], strict), r.id)

@@ -14,8 +14,9 @@ from app.knowledge.entries.drafts import UNSET, EntryDraft
 from app.knowledge.entries.merging import contains
 from app.knowledge.entries.service import EntryService
 from app.knowledge.ingestion.assets import AssetService
-from app.knowledge.ingestion.changes import AssetDraft
+from app.knowledge.ingestion.changes import draft_of
 from app.knowledge.permissions.changes import AccessChange, ListName, Principals
+from app.knowledge.permissions.rehearsal import check_asset, check_entry
 
 ATTEMPTS = 5
 """Times that an item is read again because another request has just changed it."""
@@ -61,7 +62,9 @@ class ItemChanges:
         try:
             lists = self.change.apply(item)
             if self.dry_run:
-                self.changed += bool(lists)
+                if lists:
+                    await self._rehearse(item, lists)
+                    self.changed += 1
                 return
             if "readers" in lists and self.kind == "entry" and chain < LONGEST_CHAIN:
                 for other in await self._find_first(item, lists["readers"]):
@@ -80,10 +83,7 @@ class ItemChanges:
 
     def _goes_first(self, other: LinkedLists, item: Lists, readers: Principals) -> bool:
         """Whether the link of both would not hold between the changes of `item` and `other`, and would otherwise."""
-        try:
-            after = self.change.apply(other).get("readers", other.readers)
-        except KnowledgeError:
-            return False
+        after = self._readers_after(other)
         if other.is_target:
             return contains(after, item.readers) and not contains(other.readers, readers)
         return contains(item.readers, after) and not contains(readers, other.readers)
@@ -108,15 +108,32 @@ class ItemChanges:
             found = await db.select_items(session, self.kind, alone, None, 1)
         return found[0] if found else None
 
+    async def _rehearse(self, item: Lists, lists: Mapping[ListName, Principals]) -> None:
+        draft = _draft(lists)
+        async with self.database.tenant_session(self.tenant_id) as session:
+            if self.kind == "asset":
+                await check_asset(session, item.id, draft_of(draft))
+                return
+            linked = await db.select_linked(session, item.id, self.selection, MOST_LINKED)
+            changing = {other.id: self._readers_after(other) for other in linked}
+            await check_entry(session, item.id, draft, changing)
+
+    def _readers_after(self, item: Lists) -> Principals:
+        """The readers after the change; those of now if it is refused."""
+        try:
+            return self.change.apply(item).get("readers", item.readers)
+        except KnowledgeError:
+            return item.readers
+
     async def _write(self, stored: Lists, lists: Mapping[ListName, Principals]) -> None:
-        readers, writers = lists.get("readers", UNSET), lists.get("writers", UNSET)
+        draft, version = _draft(lists), stored.version
         if self.kind == "entry":
-            draft = EntryDraft(readers=readers, writers=writers)
-            await self.entries.change(
-                self.tenant_id, stored.id, draft, if_version=stored.version, actor=self.actor
-            )
+            await self.entries.change(self.tenant_id, stored.id, draft, if_version=version, actor=self.actor)
         else:
-            asset = AssetDraft(readers=readers, writers=writers)
             await self.assets.change(
-                self.tenant_id, stored.id, asset, if_version=(stored.version,), actor=self.actor
+                self.tenant_id, stored.id, draft_of(draft), if_version=(version,), actor=self.actor
             )
+
+
+def _draft(lists: Mapping[ListName, Principals]) -> EntryDraft:
+    return EntryDraft(readers=lists.get("readers", UNSET), writers=lists.get("writers", UNSET))

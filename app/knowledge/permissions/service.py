@@ -65,7 +65,8 @@ class AccessService:
         """Change the lists of the next PAGE selected items that the caller sees: entries first, then assets.
 
         Chunks have the lists of their assets. Each item is changed by itself, and items that cannot be changed are
-        `refused`. With `dry_run` nothing is changed, and some refusals are not found. Raises InvalidInput.
+        `refused`. With `dry_run` nothing is changed, and of two items that the change would make the same
+        none is refused. Raises InvalidInput.
         """
         change.check()
         wanted = selection.read()

@@ -56,11 +56,18 @@ async def test_items_that_cannot_be_changed_are_named(join: Join, admin: Caller,
     file = (await ann.upload("a.md", b"From a source", "text/markdown", **place)).json()
     await work()
     lost = await change(ann, {"tags": tags}, readers={"remove": ["user:ann"]})
+    assert await change(ann, {"tags": tags}, readers={"remove": ["user:ann"]}, dry_run=True) == lost
     reasons = {each["id"]: each["reason"] for each in lost["refused"]}
     assert reasons.keys() == {open_entry["id"], mine["id"], closed["id"], file["id"]}
     assert "set a list first" in reasons[open_entry["id"]]
     assert "would be empty" in reasons[mine["id"]]
+    left = {"set": ["group:board"]}
+    tried = await change(ann, {"tags": tags}, readers=left, dry_run=True)
+    assert tried == await change(ann, {"tags": tags}, readers=left)
+    assert (tried["changed"], len(tried["refused"])) == (0, 4)
+    tried = await change(ann, {"tags": tags}, readers={"set": ["user:ann"]}, dry_run=True)
     kept = await change(ann, {"tags": tags}, readers={"set": ["user:ann"]})
+    assert tried == kept
     assert kept["changed"] == 1
     reasons = {each["id"]: each["reason"] for each in kept["refused"]}
     assert "not one of them" in reasons[closed["id"]]

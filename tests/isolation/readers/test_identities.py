@@ -35,10 +35,24 @@ async def test_readers_that_make_two_files_the_same_are_refused(join: Join) -> N
         assert (refused.status_code, refused.json()["type"]) == (409, "/problems/asset-exists")
         assert refused.json()["existing_id"] == first["id"]
         where = {"ids": [first["id"], second["id"]]}
+        tried = await change(bo, where, readers={"set": ["group:finance"]}, dry_run=True)
         done = await change(bo, where, readers={"set": ["group:finance"]})
+        assert tried == done
         assert (done["matched"], done["changed"], [r["id"] for r in done["refused"]]) == (
             2,
             0,
             [second["id"]],
         )
         assert (await bo.patch(path, {"readers": ["group:hr", "user:bo"]})).status_code == 200
+
+
+async def test_readers_that_make_two_entries_the_same_are_refused(join: Join) -> None:
+    ann, ben, bo = join("ann", "finance"), join("ben", "hr"), join("bo", "finance", "hr")
+    for given, text in ((PAY, "The payroll"), ({}, "The pier opens")):
+        first = await ann.add(text, **given, readers=["group:finance"])
+        second = await ben.add(text, **given, readers=["group:hr"])
+        for dry_run in (True, False):
+            where = {"ids": [first["id"], second["id"]]}
+            done = await change(bo, where, readers={"set": ["group:finance"]}, dry_run=dry_run)
+            assert (done["changed"], [each["id"] for each in done["refused"]]) == (0, [second["id"]])
+            assert first["id"] in done["refused"][0]["reason"]

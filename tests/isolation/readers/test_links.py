@@ -50,8 +50,9 @@ async def test_a_change_of_linked_entries_keeps_their_links(join: Join) -> None:
     path = f"/knowledge/entries/{parent['id']}"
     assert (await ann.patch(path, {"superseded_by_id": successor["id"]})).status_code == 200
     for readers in (FINANCE, ["group:finance", "user:ann"], ["user:ann"], None):
+        tried = await change(ann, {"tags": ["pay"]}, readers={"set": readers}, dry_run=True)
         done = await change(ann, {"tags": ["pay"]}, readers={"set": readers})
-        assert done == {"matched": 4, "changed": 4, "refused": []}
+        assert tried == done == {"matched": 4, "changed": 4, "refused": []}
         seen = [
             (await ann.get(f"/knowledge/entries/{entry['id']}")).json()
             for entry in (parent, child, grandchild)
@@ -65,5 +66,7 @@ async def test_a_change_of_linked_entries_keeps_their_links(join: Join) -> None:
     assert (await ann.get(f"/knowledge/entries/{child['id']}")).json()["parent_id"] is None
     below = {"ids": [child["id"], grandchild["id"]]}
     assert (await change(ann, below, readers={"set": FINANCE}))["refused"] == []
-    (refused,) = (await change(ann, {"ids": [grandchild["id"]]}, readers={"set": None}))["refused"]
-    assert "all readers of this one may read" in refused["reason"]
+    for dry_run in (True, False):
+        last = {"ids": [grandchild["id"]]}
+        (refused,) = (await change(ann, last, readers={"set": None}, dry_run=dry_run))["refused"]
+        assert "all readers of this one may read" in refused["reason"]

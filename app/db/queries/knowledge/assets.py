@@ -154,7 +154,7 @@ async def find_same_id(session: TenantSession, new: NewAsset) -> UUID | None:
 
 
 async def find_twin(session: TenantSession, asset_id: UUID, readers: Sequence[str] | None) -> UUID | None:
-    """The other asset with the same external_id or, without one, with the same bytes among those with these readers."""
+    """The other asset with these readers and the same external_id or, without one, the same bytes."""
     found: UUID | None = await session.fetch_value(
         SQL["find_twin"], id=asset_id, readers=None if readers is None else list(readers)
     )

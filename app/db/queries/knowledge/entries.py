@@ -158,6 +158,14 @@ async def find_same(session: TenantSession, keys: Sequence[EntryKey]) -> dict[in
     return {row["place"] - 1: row["id"] for row in rows}
 
 
+async def find_twin(session: TenantSession, entry_id: UUID, readers: Sequence[str] | None) -> UUID | None:
+    """The other entry with these readers and the same external_id or, without one, the same content."""
+    found: UUID | None = await session.fetch_value(
+        SQL["find_twin"], id=entry_id, readers=None if readers is None else list(readers)
+    )
+    return found
+
+
 async def find_readers(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Sequence[str] | None]:
     """The readers of those of the entries that exist for the caller."""
     rows = await session.fetch(SQL["readers"], ids=list(ids))

@@ -65,6 +65,16 @@ select d.place, same.id
      order by e.readers is not null, e.created_at, e.id)
    limit 1) same;
 
+-- name: find_twin
+-- The entry with which the entry :id would share its identity if it had these readers.
+select o.id from entries e join entries o on o.tenant_id = :tenant_id and o.external_id = e.external_id and o.id <> e.id
+ where e.tenant_id = :tenant_id and e.id = :id and o.readers is not distinct from :readers::text[]
+union all
+select o.id from entries e join entries o on o.tenant_id = :tenant_id and o.content_hash = e.content_hash and o.id <> e.id
+ where e.tenant_id = :tenant_id and e.id = :id and o.readers is not distinct from :readers::text[]
+   and e.external_id is null and o.external_id is null and o.asset_id is null
+limit 1;
+
 -- name: readers
 select e.id, e.readers from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
 
