@@ -198,7 +198,8 @@ class EntryService:
             )
             page = wanted.cut_places(places)
             found = await db.fetch_entries(session, [place.id for place in page.items])
-        return Page([found[place.id] for place in page.items], page.next_cursor)
+        # Another request can delete or hide an item between the two statements.
+        return Page([found[place.id] for place in page.items if place.id in found], page.next_cursor)
 
     async def change(
         self,

@@ -203,7 +203,8 @@ class AssetService:
                 )
             )
             found = await db.fetch_assets(session, [place.id for place in page.items])
-        return Page([found[place.id] for place in page.items], page.next_cursor)
+        # Another request can delete or hide an item between the two statements.
+        return Page([found[place.id] for place in page.items if place.id in found], page.next_cursor)
 
     async def text(self, tenant_id: UUID, asset_id: UUID, *, include_quarantined: bool = False) -> str:
         """The extracted text; `char_start` and `char_end` of chunks are offsets in it.

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
+
+import pytest
 
 from app.composition.services import Services
 from app.db.principals import Rights, acting_as, principals_of
-from app.db.queries.knowledge import access
+from app.db.queries.knowledge import access, assets, entries
 from app.db.queries.knowledge.access import ItemKind
+from app.db.session import TenantSession
 from app.knowledge.permissions.changes import AccessChange, ListChange
 from app.knowledge.permissions.items import ItemChanges
 from app.knowledge.permissions.selection import AccessSelection
@@ -55,3 +60,31 @@ async def test_a_grant_does_not_bring_a_removed_reader_back(
             assert (items.changed, items.failures) == (changes, {})
         now = (await ann.get(f"/knowledge/{path}/{item_id}")).json()
         assert now["readers"] == ["group:finance", "user:zoe"]
+
+
+async def test_a_list_leaves_out_what_is_hidden_while_it_is_read(
+    join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, cleo = join("ann", "finance"), join("cleo", "board")
+    ids = {
+        "entries": [(await ann.add(text))["id"] for text in ("The pier opens", "The payroll")],
+        "assets": [
+            (await ann.upload("a.md", text, "text/markdown")).json()["id"] for text in (b"The quay", b"Wages")
+        ],
+    }
+    for name, module, fetch in (
+        ("entries", entries, entries.fetch_entries),
+        ("assets", assets, assets.fetch_assets),
+    ):
+        seen, hidden = ids[name]
+
+        async def hide_first(
+            session: TenantSession, wanted: Sequence[UUID], fetch: Any = fetch, path: str = f"{name}/{hidden}"
+        ) -> Any:
+            monkeypatch.undo()
+            await ann.patch(f"/knowledge/{path}", {"readers": ["group:finance"]})
+            return await fetch(session, wanted)
+
+        monkeypatch.setattr(module, fetch.__name__, hide_first)
+        listed = await cleo.get(f"/knowledge/{name}?limit=2")
+        assert [item["id"] for item in listed.json()["items"]] == [seen]
