@@ -260,7 +260,7 @@ class KnowledgeSearchService:
         result = SearchResult(
             hits,
             metadata,
-            explain(plan, legs, page[: found.taken], reranking) if plan.query.explain else None,
+            explain(plan, legs, page[: found.taken], found.ids, reranking) if plan.query.explain else None,
             facets,
         )
         for part, spent in times.known:
@@ -288,7 +288,8 @@ class KnowledgeSearchService:
         found = await self._database.reading(tenant.tenant_id, fetch)
         hits = await make_hits(found)
         metadata = make_metadata(start, found.taken, ranking, current_stopwatch(), Times())
-        debug = explain_page(kept.receipt, page[: found.taken], start.offset) if query.explain else None
+        shown = page[: found.taken]
+        debug = explain_page(kept.receipt, shown, found.ids, start.offset) if query.explain else None
         return SearchResult(hits, metadata, debug)
 
 

@@ -162,3 +162,17 @@ async def test_an_admin_sees_all_only_by_asking(admin: Caller, join: Join, path:
     trail = (await admin.get("/admin/audit", headers=ALL)).json()["items"]
     assert "access.all" in {row["action"] for row in trail}
     assert (await join("root", role=Role.READER).get(place)).status_code == 404
+
+
+async def test_the_explanation_of_a_later_page_has_no_entry_that_was_hidden_since(join: Join) -> None:
+    ann, cleo = join("ann", "finance"), join("cleo", "board")
+    ids = [(await ann.add(f"The payroll of month {n}"))["id"] for n in range(4)]
+    first = await cleo.search("payroll", mode="keyword", limit=1)
+    _, second, third, _ = sorted(ids, reverse=True)
+    assert (
+        await ann.patch(f"/knowledge/entries/{second}", {"readers": ["group:finance"]})
+    ).status_code == 200
+    page = await cleo.search("payroll", limit=2, explain=True, cursor=first["metadata"]["next_cursor"])
+    assert [hit["id"] for hit in page["results"]] == [third]
+    assert [(hit["id"], hit["rank"]) for hit in page["debug_info"]["hits"]] == [(third, 3)]
+    assert second not in str(page)

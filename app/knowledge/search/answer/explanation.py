@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from uuid import UUID
 
 from app.db.queries.search.receipts import ModelName, Receipt
 from app.knowledge.search.legs.findings import Legs
@@ -24,9 +25,13 @@ from app.knowledge.vocabulary import Weights
 
 
 def explain(
-    plan: Plan, legs: Legs, page: Sequence[Candidate], reranking: Reranking | None = None
+    plan: Plan,
+    legs: Legs,
+    page: Sequence[Candidate],
+    shown: Collection[UUID],
+    reranking: Reranking | None = None,
 ) -> Explanation:
-    """Explain the first page of a search."""
+    """Explain the first page of a search, on which the entries `shown` are hits."""
     query, model, failure = plan.query, plan.tenant.model, legs.failure
     semantic = keyword = scale = None
     if legs.semantic is not None and legs.semantic.compared:
@@ -61,12 +66,17 @@ def explain(
         legs=LegExplanations(semantic, keyword),
         embedding_failure=None if failure is None else EmbeddingFailure(failure.attempts),
         reranker=None if reranking is None else _explain_reranker(reranking),
-        hits=[_explain_hit(c, rank) for rank, c in enumerate(page, 1)],
+        hits=[_explain_hit(c, rank) for rank, c in enumerate(page, 1) if c.entry_id in shown],
     )
 
 
-def explain_page(receipt: Receipt, page: Sequence[Candidate], offset: int) -> Explanation:
-    """Explain a later page from the receipt of its search; values that the receipt lacks are None."""
+def explain_page(
+    receipt: Receipt, page: Sequence[Candidate], shown: Collection[UUID], offset: int
+) -> Explanation:
+    """Explain a later page from the receipt of its search; values that the receipt lacks are None.
+
+    What was deleted or hidden since is not among the entries `shown`, and not explained.
+    """
     semantic, keyword = (
         PinnedLeg() if leg in receipt.search_modes_used else None for leg in ("semantic", "keyword")
     )
@@ -84,7 +94,11 @@ def explain_page(receipt: Receipt, page: Sequence[Candidate], offset: int) -> Ex
         legs=LegExplanations(semantic, keyword),
         embedding_failure=None,
         reranker=None,
-        hits=[_explain_hit(c, rank, is_pinned=True) for rank, c in enumerate(page, offset + 1)],
+        hits=[
+            _explain_hit(c, rank, is_pinned=True)
+            for rank, c in enumerate(page, offset + 1)
+            if c.entry_id in shown
+        ],
     )
 
 

@@ -51,6 +51,11 @@ class Page:
     further: Mapping[UUID, HydratedEntry] = field(default_factory=dict)
     validity: Mapping[UUID, Validity] = field(default_factory=dict)
 
+    @property
+    def ids(self) -> frozenset[UUID]:
+        """The candidates that are hits."""
+        return frozenset(entry.id for entry in self.entries)
+
 
 async def fetch_page(
     session: TenantSession,
