@@ -38,6 +38,7 @@ def describe_search(kept: KeptSearch) -> dict[str, Any]:
     """A search for its tenant's admin: the record and its receipt."""
     receipt = {f.name: getattr(kept.receipt, f.name) for f in fields(kept.receipt)}
     del receipt["asked"]  # together with its salt, the hash would confirm a guess of the query
+    del receipt["principals"]
     if kept.receipt.query is None:
         del receipt["query"]
     receipt["weights"] = dict(zip(("semantic", "keyword"), kept.receipt.weights, strict=True))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
 from app.db.database import Database
+from app.db.principals import Rights, acting_as
 from app.db.queries.search import replays as db
 from app.db.queries.search.receipts import KeptSearch, ModelName, RankedEntry
 from app.db.queries.search.replays import Trace
@@ -103,7 +105,7 @@ class ReplayService:
         query_embedding: Sequence[float] | None = None,
         reader: str | None = None,
     ) -> Replay:
-        """Run a search again as of its time, with its settings, and compare the rankings.
+        """Run a search again as of its time, with its settings and for its caller, and compare the rankings.
 
         `query` is needed if the tenant does not keep query texts, and `query_embedding` if the search had one. Raises
         SearchNotFound, InvalidInput (the query is missing, or another one), and as a search does.
@@ -118,7 +120,9 @@ class ReplayService:
             if wanted.as_of is not None:
                 raise
             as_of = None
-        plan, ranking = await self._search.rank(tenant_id, replace(wanted, as_of=as_of))
+        principals = kept.receipt.principals
+        with nullcontext() if principals is None else acting_as(tuple(principals), Rights.READ):
+            plan, ranking = await self._search.rank(tenant_id, replace(wanted, as_of=as_of))
         now = rank_entries(ranking, wanted)
         then = kept.receipt.ranking
         async with self._database.tenant_session(tenant_id) as session:

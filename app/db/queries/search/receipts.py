@@ -63,6 +63,7 @@ class Receipt:
         ranking: all candidates, best first.
         weights: of the semantic and the keyword leg.
         asked: the fingerprints by which the next pages are recognised.
+        principals: of the caller at that time; None in a receipt of a version of the service that did not note them.
     """
 
     mode: str
@@ -83,6 +84,7 @@ class Receipt:
     search_modes_used: Sequence[str]
     similarity_threshold: float
     asked: Marks
+    principals: Sequence[str] | None = None
 
     @property
     def boost(self) -> Sequence[str]:
@@ -211,6 +213,7 @@ def encode_receipt(receipt: Receipt) -> str:
         "similarity_threshold": receipt.similarity_threshold,
         "options": receipt.options,
         "asked": receipt.asked,
+        "principals": receipt.principals,
         "model": (model.provider, model.name, model.dimensions),
         "fallback": receipt.fallback,
         "degraded": receipt.degraded,
@@ -254,4 +257,5 @@ def decode_receipt(stored: Mapping[str, Any]) -> Receipt:
         search_modes_used=stored["search_modes_used"],
         similarity_threshold=stored["similarity_threshold"],
         asked=Marks(**stored["asked"]),
+        principals=stored.get("principals"),
     )

@@ -37,7 +37,7 @@ def service_version() -> str:
     return version("knowledge-search")
 
 
-def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking) -> Receipt:
+def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking, principals: Sequence[str]) -> Receipt:
     """Make the receipt of a search; it has the query's text only if the tenant's settings say so."""
     query, model = plan.query, plan.tenant.model
     chosen = {name: value for name, default in OPTIONS if (value := getattr(query, name)) != default}
@@ -60,6 +60,7 @@ def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking) -> Receipt:
         search_modes_used=ranking.search_modes_used,
         similarity_threshold=plan.threshold,
         asked=mark_search(search_id, query),
+        principals=principals,
     )
 
 

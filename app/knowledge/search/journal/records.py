@@ -18,7 +18,7 @@ from uuid import UUID
 from app.concurrency.background import start_background
 from app.concurrency.processes.part import Part
 from app.db.database import Database
-from app.db.principals import SERVICE, act_as
+from app.db.principals import SERVICE, act_as, current_principals
 from app.db.queries.search import receipts
 from app.db.queries.search.receipts import KeptSearch
 from app.db.queries.tenants import records, usage
@@ -80,6 +80,7 @@ class SearchJournal:
     def record(self, plan: Plan, result: SearchResult, ranking: Ranking, subject: str) -> None:
         """Queue the record of one search; returns at once."""
         plan = without_vector(plan)
+        principals = current_principals()
         answered = Answered(
             plan,
             result.metadata.search_id,
@@ -88,7 +89,8 @@ class SearchJournal:
             ranking,
             subject,
             datetime.now(UTC),
-            estimate_size(plan, ranking, subject),
+            estimate_size(plan, ranking, subject, principals),
+            principals,
         )
         if not self._queue.add(answered):
             self._drop(1)

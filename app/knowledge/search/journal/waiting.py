@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from sys import getsizeof
@@ -50,6 +50,7 @@ class Answered:
     subject: str
     at: datetime
     size: int
+    principals: Sequence[str] = ()
 
     @property
     def tenant_id(self) -> UUID:
@@ -64,7 +65,7 @@ class Answered:
             at=self.at,
             result_count=self.result_count,
             query_time_ms=self.query_time_ms,
-            receipt=make_receipt(self.plan, self.search_id, self.ranking),
+            receipt=make_receipt(self.plan, self.search_id, self.ranking, self.principals),
         )
 
 
@@ -75,12 +76,18 @@ def without_vector(plan: Plan) -> Plan:
     return replace(plan, query=replace(plan.query, query_embedding=None))
 
 
-def estimate_size(plan: Plan, ranking: Ranking, subject: str) -> int:
+def estimate_size(plan: Plan, ranking: Ranking, subject: str, principals: Sequence[str] = ()) -> int:
     """The approximate bytes of a search that waits."""
     query = plan.query
     candidate = CANDIDATE_BYTES + (BOOSTS_BYTES if query.boost else 0)
     ranked = ranking.candidates if query.group_by is None else ungroup(ranking.candidates)
-    size = SEARCH_BYTES + getsizeof(query.query) + getsizeof(subject) + candidate * len(ranked)
+    size = (
+        SEARCH_BYTES
+        + getsizeof(query.query)
+        + getsizeof(subject)
+        + sum(map(getsizeof, principals))
+        + candidate * len(ranked)
+    )
     if query.tags or query.asset_id or query.metadata or query.cursor or query.boost or query.entry_type:
         size += _size_of_filters(query, plan.entry_filter.metadata_json)
     if (condition := plan.entry_filter.condition) is not None:
