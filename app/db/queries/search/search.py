@@ -298,17 +298,3 @@ async def filtered_ids(session: TenantSession, entry_filter: EntryFilter, limit:
         SQL["filtered_ids"], filter=entry_filter.as_row(), limit=limit
     )
     return ids
-
-
-class Readable(NamedTuple):
-    """Bounds of the number of entries that a caller may read."""
-
-    least: int
-    most: int
-
-
-async def count_readable(session: TenantSession) -> Readable:
-    """How many entries the caller may read, without looking at them."""
-    row = await session.fetch_row(SQL["count_readable"])
-    assert row is not None
-    return Readable(row["least"], row["most"])

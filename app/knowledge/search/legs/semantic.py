@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from app.db.principals import current_principals
 from app.db.queries.search import search as words
 from app.db.queries.search import vectors as db
+from app.db.queries.search.readable import count_readable
 from app.db.queries.search.search import LegHit
 from app.db.queries.search.vectors import VectorMatches
 from app.db.session import TenantSession
@@ -171,7 +172,7 @@ async def _estimate_readable(session: TenantSession, plan: Plan) -> _Readable:
     tenant = plan.tenant
     if not plan.hides_some:
         return _Readable()
-    least, most = await words.count_readable(session)
+    least, most = await count_readable(session)
     are_many = least > plan.exact_limit
     # Groups of one caller are often parts of its largest one, unless that is small.
     share = (least if are_many else most) / tenant.passages

@@ -6,7 +6,7 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.db.principals import SERVICE, acting_as, principals_of
-from app.db.queries.search.search import Readable, count_readable
+from app.db.queries.search.readable import Readable, count_readable
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.legs.semantic import usual_breadth, widened_breadth
 from app.knowledge.search.plan import SearchDefaults
