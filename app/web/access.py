@@ -15,7 +15,7 @@ from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
 from app.errors import Forbidden, TenantNotFound, Unauthenticated
-from app.knowledge.tenants.directory import TenantContext
+from app.knowledge.tenants.context import TenantContext
 from app.web.bodies.intake import end_intake, holding_intake
 from app.web.bodies.json_body import (
     Handler,

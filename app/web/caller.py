@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.auth.principal import Principal, Role
 from app.db.principals import SERVICE, Rights, act_as, principals_of
-from app.knowledge.tenants.directory import TenantContext
+from app.knowledge.tenants.context import TenantContext
 
 RIGHTS = {Role.READER: Rights.READ, Role.CREATOR: Rights.WRITE, Role.TENANT_ADMIN: Rights.ADMINISTER}
 """The rights of a path in the database, by the role that it requires: a path for readers cannot write knowledge."""

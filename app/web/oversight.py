@@ -12,7 +12,8 @@ from pydantic import WithJsonSchema
 
 from app.auth.principal import Principal, Role
 from app.errors import Forbidden, InvalidInput
-from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantDirectory
 from app.web.headers import ACCESS
 
 Access = Annotated[

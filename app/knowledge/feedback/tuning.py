@@ -18,7 +18,8 @@ from app.knowledge.search.plan import SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.ranking.fusion import fuse, lift_identified, rank
-from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.settings import TunedWeights
 from app.knowledge.tenants.stored_settings import store_tuned
 from app.knowledge.vocabulary import Weights

@@ -45,7 +45,8 @@ from app.knowledge.languages import detect
 from app.knowledge.quarantine.flagging import add_inherited, judge_chunks
 from app.knowledge.queue.lease import ClaimLost, Lease
 from app.knowledge.queue.pause import choose_pause
-from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.providers import find_provider
 from app.knowledge.tenants.quotas import find_room, require_within, tokens_left
 from app.telemetry.tracing import span

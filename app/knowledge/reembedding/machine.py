@@ -59,7 +59,8 @@ from app.errors import ModelChangeConflict, ModelChangeNotFound, TenantNotFound
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.reembedding.gate import DEFAULT_OVERLAP
 from app.knowledge.reembedding.target import WantedModel, choose_model
-from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantDirectory
 
 VISIT = 500
 """Entries to mark as pending in one statement."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -24,6 +24,7 @@ from app.db.queries.tenants import tenants as db
 from app.embeddings.provider import EmbeddingModel
 from app.errors import DatabaseUnavailable, InvalidInput, TenantExists, TenantNotFound
 from app.knowledge.audit import AuditTrail
+from app.knowledge.tenants.context import TenantContext
 from app.knowledge.tenants.limits import Limits, check_limits
 from app.knowledge.tenants.settings import TenantSettings
 from app.knowledge.tenants.stored_settings import (
@@ -55,39 +56,6 @@ class Tenant:
     def of(cls, stored: db.StoredTenant) -> Tenant:
         """Convert a stored tenant; the id of its model is omitted."""
         return cls(stored.id, stored.slug, stored.name, stored.created_at)
-
-
-@dataclass(frozen=True, slots=True)
-class TenantContext:
-    """The facts about a tenant that a search or a write needs.
-
-    Attributes:
-        space: the model's id and dimensions, for SQL literals.
-        passages: number of vectors stored for the model.
-        indexed: whether the tenant's HNSW index contains all of them.
-        limits: the limits in force.
-        allowed: the platform's limits for the tenant, without the tenant's own settings.
-        revoked_tokens: ids of tokens that are refused.
-        tokens_today: embedding tokens used today (UTC) when this was read.
-        restricted: whether it has or had entries or assets that not all its callers may read.
-        open_entries: number of entries that all its callers may read.
-        wide_callers: the principals of callers that were found to read more entries than are compared exactly.
-    """
-
-    tenant_id: UUID
-    slug: str
-    settings: TenantSettings
-    model: EmbeddingModel
-    space: VectorSpace
-    passages: int
-    indexed: bool
-    limits: Limits = field(default_factory=Limits)
-    allowed: Limits = field(default_factory=Limits)
-    revoked_tokens: frozenset[str] = frozenset()
-    tokens_today: int = 0
-    restricted: bool = False
-    open_entries: int = 0
-    wide_callers: WideCallers = field(default_factory=WideCallers, compare=False)
 
 
 class TenantDirectory:

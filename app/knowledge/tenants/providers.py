@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from app.embeddings.provider import EmbeddingProvider
 from app.embeddings.resilience.cache import asking_tenant
 from app.errors import EmbeddingUnavailable
-from app.knowledge.tenants.directory import TenantContext
+from app.knowledge.tenants.context import TenantContext
 
 
 class NoProvider(EmbeddingUnavailable):

@@ -26,7 +26,8 @@ from app.errors import InvalidInput
 from app.knowledge.entries.entry import text_hash
 from app.knowledge.quarantine.flagging import apply_policy
 from app.knowledge.queue.jobs import JobQueue
-from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.transfer.assets import AssetRestoration
 from app.knowledge.transfer.export import FORMAT
 from app.knowledge.transfer.exported import (

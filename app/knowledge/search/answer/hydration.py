@@ -18,7 +18,7 @@ from app.knowledge.search.answer.snippet import Snippet, SnippetMaker
 from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.search.ranking.grouping import FURTHER
 from app.knowledge.search.results import Hit, Passage, PassageGroup
-from app.knowledge.tenants.directory import TenantContext
+from app.knowledge.tenants.context import TenantContext
 
 CHARACTERS_AT_A_TIME = 10_000
 """Characters of entries that are made hits before other tasks get a turn: one to two milliseconds."""

@@ -10,7 +10,7 @@ from uuid import UUID
 from app.db.queries.search import hits as db
 from app.db.session import TenantSession
 from app.knowledge.search.ranking.fusion import Candidate, apply_boosts
-from app.knowledge.tenants.directory import TenantContext
+from app.knowledge.tenants.context import TenantContext
 from app.knowledge.vocabulary import Boost
 
 
