@@ -16,7 +16,7 @@ from app.cli.options import TenantOption, command_group, examples, json_option
 from app.cli.output.access import print_item, print_subject
 from app.cli.output.text import flatten, print_json, remark
 from app.cli.target import Target, choose_target
-from app.errors import AssetNotFound, EntryNotFound, InvalidInput
+from app.errors import AssetNotFound, EntryNotFound
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
@@ -111,7 +111,7 @@ def show(
     as the database would answer it. At a remote service in a tenant with permissions, set KB_ACCESS=all.
     """
     if sum(given is not None for given in (item, source, subject)) != 1:
-        raise InvalidInput.of("ID", "one of ID, --source and --subject is required")
+        raise typer.BadParameter("give either an ID, --source or --subject", param_hint="ID")
     target = choose_target(tenant)
     if subject is not None:
         found = run_async(_what(target, subject, groups, limit), doing="reading permissions")
@@ -145,6 +145,7 @@ def grant(
     """
     from app.knowledge.permissions.changes import ListChange
 
+    _require_principals(principals)
     where = _selection(ids, tags, all_tags, entry_types, condition, principal)
     _change(tenant, where, _side(ListChange(add=principals), write), dry_run, as_json)
 
@@ -167,6 +168,7 @@ def revoke(
     """
     from app.knowledge.permissions.changes import ListChange
 
+    _require_principals(principals)
     where = _selection(ids, tags, all_tags, entry_types, condition, principal)
     _change(tenant, where, _side(ListChange(remove=principals), write), dry_run, as_json)
 
@@ -189,9 +191,18 @@ def set_lists(
     """
     from app.knowledge.permissions.changes import ListChange
 
-    where = _selection(ids, tags, all_tags, entry_types, condition, principal)
     given = None if principals == ["all"] else principals
+    _require_principals(given or (), more=" (or all, and no other)")
+    where = _selection(ids, tags, all_tags, entry_types, condition, principal)
     _change(tenant, where, _side(ListChange(set=given), write), dry_run, as_json)
+
+
+def _require_principals(given: Sequence[str], more: str = "") -> None:
+    """Raise BadParameter for a name that is not a principal."""
+    from app.knowledge.principals import PRINCIPAL_RULE, is_principal
+
+    if not all(map(is_principal, given)):
+        raise typer.BadParameter(f"each {PRINCIPAL_RULE}{more}", param_hint="PRINCIPAL")
 
 
 def _selection(
@@ -204,6 +215,10 @@ def _selection(
 ) -> AccessSelection:
     from app.knowledge.permissions.selection import AccessSelection
 
+    if not (ids or tags or entry_types or condition is not None or principal is not None):
+        raise typer.BadParameter(
+            "one of --id, --tag, --type, --filter and --principal is required", param_hint="--id"
+        )
     return AccessSelection(
         ids=ids or None,
         tags=tags or None,

@@ -33,13 +33,16 @@ def test_permissions_are_changed_and_shown(knowledge: CommandLine, tenant: str) 
 
 
 def test_wrong_changes_are_refused(knowledge: CommandLine, tenant: str) -> None:
-    for arguments, reason in (
-        (("grant", "group:a"), "where"),
-        (("grant", "jane", "--tag", "a"), "group:NAME"),
-        (("show",), "--subject"),
-        (("show", "01890000-0000-7000-8000-000000000000"), "there is no entry or asset"),
-        (("show", "--source", "none"), "there is no source"),
+    for arguments, status, reason in (
+        (("grant", "group:a"), 2, "one of --id, --tag, --type, --filter and --principal is required"),
+        (("grant", "jane", "--tag", "a"), 2, "PRINCIPAL: each must be group:NAME or user:SUB"),
+        (("set", "all", "group:a", "--tag", "a"), 2, "(or all, and no other)"),
+        (("grant", "all", "--tag", "a"), 2, "group:NAME"),
+        (("show",), 2, "give either an ID, --source or --subject"),
+        (("show", "--subject", "jane", "--source", "a"), 2, "give either an ID, --source or --subject"),
+        (("show", "01890000-0000-7000-8000-000000000000"), 1, "there is no entry or asset"),
+        (("show", "--source", "none"), 1, "there is no source"),
     ):
         failed = knowledge("access", *arguments, "-t", tenant)
-        assert (failed.status, failed.out) == (1, "")
+        assert (failed.status, failed.out) == (status, "")
         assert reason in failed.err

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from app import errors
+from app.web.headers import ACCESS
 from app.web.problem_types import TYPES
 
 BY_URI = {kind.uri: kind.error for kind in TYPES.values() if kind.error is not None}
@@ -22,6 +23,8 @@ def read_refusal(status: int, body: bytes, retry_after: float | None) -> errors.
         return errors.KnowledgeError(
             f"KB_URL: the answer has the status {status} and is not one of the service; check the address"
         )
+    # A header is an option of programs; people set the variable.
+    detail = detail.replace(f"send {ACCESS}: all", "set KB_ACCESS=all")
     return _build(BY_URI.get(str(problem.get("type"))), problem, detail, retry_after)
 
 

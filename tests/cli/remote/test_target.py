@@ -173,6 +173,18 @@ def test_an_untrusted_certificate_and_a_timeout_are_named() -> None:
     assert exchange.explain(httpx.ConnectTimeout("late")) == "it took too long"
 
 
+def test_an_admin_is_told_which_variable_shows_all(
+    remote: CommandLine, service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = service.new_tenant()
+    monkeypatch.setenv("KB_TOKEN", make_token(tenant, Role.TENANT_ADMIN, subject="ada"))
+    remote.succeed("add", "The payroll", "--reader", "user:ada", "--external-id", "pay")
+    show = ("access", "show", "--subject", "ada")
+    assert remote(*show).err.endswith(": set KB_ACCESS=all\n")
+    monkeypatch.setenv("KB_ACCESS", "all")
+    assert "entries  1 of 1" in remote.succeed(*show).out
+
+
 async def test_a_delete_whose_answer_was_lost_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "FIRST_WAIT", 0.0)
     missing = {"type": "/problems/entry-not-found", "detail": "there is no entry with this id"}
