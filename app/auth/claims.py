@@ -20,7 +20,7 @@ GROUPS_CLAIM = "groups"
 """The claim that most identity providers use for groups."""
 
 MAX_GROUPS = 1_000
-"""Groups of one token: more than fit into its 8,192 characters as identity providers name them."""
+"""Groups of one token: more than fit into its 16,384 characters as identity providers name them."""
 
 MAX_GROUP_CHARACTERS = 258
 """Of a group's name; a longer one is ignored, since no list of readers can name it."""

@@ -34,6 +34,8 @@ from app.web.problems import (
 log = logging.getLogger("app.console")
 
 COOKIE = "kb_console"
+LONGEST = 3_900
+"""Maximum length of a token: browsers drop a cookie whose name and value exceed 4,096 characters."""
 HOME = "/console"
 SIGN_IN = "/console/sign-in"
 PLATFORM = "/console/platform"

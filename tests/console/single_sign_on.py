@@ -29,6 +29,10 @@ GENERAL = "Example ID could not sign you in. Try again, or ask your administrato
 UNREACHABLE = "Example ID does not answer at the moment. Try again in a minute."
 EXPIRED = "This sign-in has expired, or was not started in this browser. Start again."
 DENIED = "Example ID refused the sign-in."
+TOO_MANY = (
+    "Your account has more groups than a session can hold. Ask your administrator to let Example ID send only those"
+    " that this service needs."
+)
 MISSING = "Your account has no access to this service. Ask your administrator for a tenant and a role."
 UNUSABLE = "The answer of Example ID could not be verified. Try again, or ask your administrator."
 

@@ -15,6 +15,7 @@ from tests.console.browser import ADDRESS, Browser, open_browser
 from tests.console.single_sign_on import (
     MISSING,
     OTHER_KEY,
+    TOO_MANY,
     UNUSABLE,
     begin,
     come_back,
@@ -116,6 +117,15 @@ async def test_an_account_without_tenant_or_role_has_no_access(
     assert (await sign_in(visitor, openid)).status == 200
     assert (await platform.delete(f"/admin/tenants/{admin.tenant_id}")).status_code == 204
     assert (await visitor.get("/console")).status == 303
+
+
+async def test_an_account_with_more_groups_than_a_cookie_holds_is_told(
+    visitor: Browser, openid: OpenIdProvider
+) -> None:
+    openid.claims["groups"] = [str(uuid4()) for _ in range(200)]
+    await refuse(visitor, openid, TOO_MANY)
+    openid.claims["groups"] = openid.claims["groups"][:50]
+    assert (await sign_in(visitor, openid)).status == 200
 
 
 async def test_a_session_of_another_key_or_issuer_is_refused(

@@ -39,6 +39,15 @@ class AccessMissing(SignInFailed):
     advice = "Your account has no access to this service. Ask your administrator for a tenant and a role."
 
 
+class TooManyGroups(SignInFailed):
+    """The session of the person would be longer than a cookie can be."""
+
+    advice = (
+        "Your account has more groups than a session can hold. Ask your administrator to let {name} send only those"
+        " that this service needs."
+    )
+
+
 class UnusableAnswer(SignInFailed):
     """The provider's token is not acceptable."""
 

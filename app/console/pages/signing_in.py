@@ -13,6 +13,7 @@ from app.console.parts.sign_in_page import sign_in_page
 from app.console.session import (
     COOKIE,
     HOME,
+    LONGEST,
     PLATFORM,
     authenticate_visitor,
     console_router,
@@ -25,9 +26,6 @@ from app.web.access import Parts, authenticate
 from app.web.methods import is_head
 
 router = console_router(None)
-
-LONGEST = 3_900
-"""Maximum length of a token: browsers drop a cookie whose name and value exceed 4,096 characters."""
 
 USED = (
     "this link has been used or has expired; sign in with a token, or start the service again for a new link"

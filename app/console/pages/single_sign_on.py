@@ -10,13 +10,14 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 
-from app.auth.openid.failures import AccessMissing, ProviderUnreachable, SignInFailed
+from app.auth.openid.failures import AccessMissing, ProviderUnreachable, SignInFailed, TooManyGroups
 from app.auth.principal import Role
 from app.console.everything import end_everything
 from app.console.parts.sign_in_page import sign_in_page
 from app.console.rendering import render
 from app.console.session import (
     COOKIE,
+    LONGEST,
     PLATFORM,
     SIGN_IN,
     authenticate_visitor,
@@ -111,7 +112,12 @@ async def sign_out(request: Request) -> Response:
 
 
 async def _find_page(request: Request, completed: Completed) -> str:
-    """The page that the person came for. Raises AccessMissing if the tenant does not exist or the token is revoked."""
+    """The page that the person came for.
+
+    Raises AccessMissing if the tenant does not exist or the token is revoked, and TooManyGroups.
+    """
+    if len(completed.token) > LONGEST:
+        raise TooManyGroups(f"the session has {len(completed.token):,} characters")
     try:
         if completed.principal.has(Role.PLATFORM_ADMIN):
             await authenticate_visitor(request, Role.PLATFORM_ADMIN, completed.token)
