@@ -51,9 +51,76 @@ return not exists (select from entries e
 revoke all on function may_change(uuid, uuid) from public;
 grant execute on function may_change(uuid, uuid) to kb_reader;
 
--- A chunk has the readers and writers of its asset, and vectors the readers of their entry. The lock, which the foreign key
--- takes anyway, makes a change of them wait, or reveals it. What is not there, or may not be changed by the writer, is the
--- same error.
+-- A chunk has the readers and writers of its asset, and vectors the readers of their entry. The service inserts rows with
+-- these lists; rows with others get them at the end of the statement, and rows whose lists change get them at once. The
+-- lock, which the foreign key takes anyway, makes a change of the lists wait, or reveals it. What does not exist, and what
+-- the writer may not see, give the same error.
+create or replace function inherit_added() returns trigger language plpgsql
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan as $$
+declare
+  writer uuid;
+  missing boolean;
+  differs boolean;
+  place text;
+  owner text;
+begin
+  if tg_argv[0] = 'asset' then
+    for writer in select distinct a.tenant_id from added a where a.asset_id is not null order by 1 loop
+      with found as materialized (
+        select s.id, s.readers, s.writers from assets s
+         where s.tenant_id = writer and s.id = any (array(select distinct a.asset_id from added a where a.tenant_id = writer))
+         order by s.id for key share
+      )
+      select bool_or(f.id is null), bool_or((a.readers, a.writers) is distinct from (f.readers, f.writers))
+        into missing, differs
+        from added a left join found f on f.id = a.asset_id
+       where a.tenant_id = writer and a.asset_id is not null;
+      exit when missing;
+      if differs then
+        update entries e set readers = s.readers, writers = s.writers
+          from assets s
+         where e.tenant_id = writer and s.tenant_id = writer and s.id = e.asset_id
+           and e.id = any (array(select a.id from added a where a.tenant_id = writer and a.asset_id is not null))
+           and (e.readers, e.writers) is distinct from (s.readers, s.writers);
+      end if;
+    end loop;
+  else
+    for writer in select distinct a.tenant_id from added a order by 1 loop
+      with found as materialized (
+        select e.id, e.readers from entries e
+         where e.tenant_id = writer and e.id = any (array(select distinct a.entry_id from added a where a.tenant_id = writer))
+         order by e.id for key share
+      )
+      select bool_or(f.id is null), bool_or(a.readers is distinct from f.readers) into missing, differs
+        from added a left join found f on f.id = a.entry_id
+       where a.tenant_id = writer;
+      exit when missing;
+      if differs then
+        update embeddings k set readers = e.readers
+          from entries e
+         where k.tenant_id = writer and e.tenant_id = writer and e.id = k.entry_id and k.readers is distinct from e.readers
+           and k.entry_id = any (array(select a.entry_id from added a where a.tenant_id = writer));
+      end if;
+    end loop;
+  end if;
+  if missing then
+    -- As the foreign key reports what does not exist.
+    if tg_argv[0] = 'asset' then
+      select e.tableoid::regclass::text into place from entries e join added a on a.tenant_id = writer and a.id = e.id
+       where e.tenant_id = writer limit 1;
+    else
+      select k.tableoid::regclass::text into place from embeddings k join added a on a.tenant_id = writer and a.entry_id = k.entry_id
+       where k.tenant_id = writer limit 1;
+    end if;
+    owner := case tg_argv[0] when 'asset' then 'assets' else 'entries' end;
+    raise exception 'insert or update on table "%" violates foreign key constraint "%_tenant_id_%_id_fkey"', place, tg_table_name, tg_argv[0]
+      using errcode = 'foreign_key_violation', detail = format('Key is not present in table "%s".', owner), schema = 'public',
+            table = place, constraint = format('%s_tenant_id_%s_id_fkey', tg_table_name, tg_argv[0]);
+  end if;
+  return null;
+end $$;
+revoke all on function inherit_added() from public;
+
 create or replace function inherit_readers() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 begin
   if tg_argv[0] = 'asset' then
@@ -135,9 +202,14 @@ revoke all on function end_links() from public;
 
 -- Citus has none of these: its tables accept no readers.
 /* one server */
-create trigger inherit_readers before insert or update of asset_id, readers, writers on entries for each row
+create trigger inherit_added after insert on entries
+  referencing new table as added for each statement execute function inherit_added('asset');
+create trigger inherit_added after insert on embeddings
+  referencing new table as added for each statement execute function inherit_added('entry');
+create trigger inherit_readers before update of asset_id, readers, writers on entries for each row
   when (new.asset_id is not null) execute function inherit_readers('asset');
-create trigger inherit_readers before insert on embeddings for each row execute function inherit_readers('entry');
+create trigger inherit_readers before update of entry_id, readers on embeddings for each row
+  execute function inherit_readers('entry');
 create trigger pass_on_readers after update of readers on entries for each row
   when (old.readers is distinct from new.readers) execute function pass_on_readers('entry');
 create trigger pass_on_readers after update of readers, writers on assets for each row

@@ -39,11 +39,13 @@ with siblings as materialized (
   select s.id from assets a
     join assets s on s.tenant_id = :tenant_id and s.sha256 = a.sha256 and s.id <> a.id and s.status = 'indexed'
    where a.tenant_id = :tenant_id and a.id = :asset_id
+), owner as materialized (
+  select a.readers, a.writers from assets a where a.tenant_id = :tenant_id and a.id = :asset_id
 )
 insert into entries (tenant_id, id, entry_type, title, content, tags, roles, metadata, language, asset_id, chunk_index,
-                     content_hash, text_hash, repeats)
+                     content_hash, text_hash, readers, writers, repeats)
 select :tenant_id, c.id, 'chunk', c.title, c.content, :tags, :roles, c.metadata, :language, :asset_id, c.chunk_index,
-       sha256(convert_to(c.content, 'UTF8')), c.text_hash,
+       sha256(convert_to(c.content, 'UTF8')), c.text_hash, (select readers from owner), (select writers from owner),
        (select coalesce(y.repeats, y.id)
           from siblings s
           join entries y on y.tenant_id = :tenant_id and y.asset_id = s.id and y.chunk_index = c.chunk_index
@@ -58,12 +60,16 @@ with state as materialized (
   select v.index_state <> 'none' as in_index from vector_statistics v
    where v.tenant_id = :tenant_id and v.model_id = :model_id
      for no key update of v
+), owners as materialized (
+  select e.id, e.readers from entries e
+   where e.tenant_id = :tenant_id and e.id = any (:entry_ids::uuid[]) and e.readers is not null
 ), stored as (
-  insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding)
+  insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding, readers)
   select :tenant_id, u.entry_id, :model_id, u.passage, u.text_hash, u.char_start, u.char_end,
-         coalesce((select in_index from state), false), u.embedding
+         coalesce((select in_index from state), false), u.embedding, o.readers
     from unnest(:entry_ids::uuid[], :passages::integer[], :text_hashes::bytea[], :char_starts::integer[],
                 :char_ends::integer[], :vectors::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
+    left join owners o on o.id = u.entry_id
 )
 delete from pending_embeddings p
  where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = any (:entry_ids::uuid[]);

@@ -17,7 +17,7 @@ with wanted as (
    where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = any (:ids::uuid[])
    order by e.id for share of e
 ), known as (
-  select w.entry_id, source.entry_id as source_id, w.text_hash
+  select w.entry_id, source.entry_id as source_id, w.text_hash, w.readers
     from wanted w cross join lateral (
       select k.entry_id from embeddings k
        where k.tenant_id = :tenant_id and k.text_hash = w.text_hash and k.model_id = w.model_id
@@ -29,9 +29,9 @@ with wanted as (
    where v.tenant_id = :tenant_id and v.model_id = :model_id
      for no key update of v
 ), copied as (
-  insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding)
+  insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding, readers)
   select :tenant_id, n.entry_id, :model_id, k.passage, k.text_hash, k.char_start, k.char_end,
-         coalesce((select in_index from state), false), k.embedding
+         coalesce((select in_index from state), false), k.embedding, n.readers
     from known n join embeddings k on k.tenant_id = :tenant_id and k.entry_id = n.source_id and k.model_id = :model_id
   on conflict do nothing
 )
@@ -51,7 +51,7 @@ select p.entry_id, e.title, e.content, e.text_hash
 -- are locked before the counter, in the same order as by every writer; the lock on the counter keeps index_state from
 -- changing between the read and the insert.
 with current as materialized (
-  select e.id, e.text_hash from entries e
+  select e.id, e.text_hash, e.readers from entries e
    where e.tenant_id = :tenant_id and e.id = any (:entry_ids::uuid[]) order by e.id for share
 ), state as materialized (
   select v.index_state <> 'none' as in_index
@@ -59,9 +59,9 @@ with current as materialized (
    where v.tenant_id = :tenant_id and v.model_id = :model_id
      for no key update of v
 ), stored as (
-  insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding)
+  insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding, readers)
   select :tenant_id, u.entry_id, :model_id, u.passage, u.text_hash, u.char_start, u.char_end,
-         coalesce((select in_index from state), false), u.embedding
+         coalesce((select in_index from state), false), u.embedding, c.readers
     from unnest(:entry_ids::uuid[], :passages::integer[], :text_hashes::bytea[], :char_starts::integer[],
                 :char_ends::integer[], :vectors::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
     join current c on c.id = u.entry_id and c.text_hash = u.text_hash
@@ -75,7 +75,7 @@ delete from pending_embeddings p using current c, unnest(:entry_ids::uuid[], :te
 -- As `store`, but over the vectors that the entries have: a search sees the old vectors of an entry or its new ones. Equal
 -- vectors are left as they are.
 with current as materialized (
-  select e.id, e.text_hash from entries e
+  select e.id, e.text_hash, e.readers from entries e
    where e.tenant_id = :tenant_id and e.id = any (:entry_ids::uuid[]) order by e.id for share
 ), state as materialized (
   select v.index_state <> 'none' as in_index
@@ -83,7 +83,7 @@ with current as materialized (
    where v.tenant_id = :tenant_id and v.model_id = :model_id
      for no key update of v
 ), made as materialized (
-  select u.*
+  select u.*, c.readers
     from unnest(:entry_ids::uuid[], :passages::integer[], :text_hashes::bytea[], :char_starts::integer[],
                 :char_ends::integer[], :vectors::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
     join current c on c.id = u.entry_id and c.text_hash = u.text_hash
@@ -93,9 +93,9 @@ with current as materialized (
      and not exists (select from made m where m.entry_id = k.entry_id and m.passage = k.passage)
 ), stored as (
   insert into embeddings as k
-         (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding)
+         (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding, readers)
   select :tenant_id, m.entry_id, :model_id, m.passage, m.text_hash, m.char_start, m.char_end,
-         coalesce((select in_index from state), false), m.embedding
+         coalesce((select in_index from state), false), m.embedding, m.readers
     from made m
   on conflict (tenant_id, entry_id, model_id, passage) do update
      set text_hash = excluded.text_hash, char_start = excluded.char_start, char_end = excluded.char_end,

@@ -138,7 +138,8 @@ insert into entries (tenant_id, id, entry_type, title, content, tags, roles, con
                      created_at, updated_at, content_hash, text_hash, repeats)
 select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.confidence, r.scope, r.source_ids,
        r.is_verified, r.asset_id, r.chunk_index, r.metadata, r.language, r.expires_at, r.external_id,
-       coalesce(r.quarantined, false), r.readers, r.writers, r.version, r.created_at, r.updated_at, sha256(convert_to(r.content, 'UTF8')),
+       coalesce(r.quarantined, false), case when r.asset_id is null then r.readers else o.readers end,
+       case when r.asset_id is null then r.writers else o.writers end, r.version, r.created_at, r.updated_at, sha256(convert_to(r.content, 'UTF8')),
        sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')),
        coalesce((select nullif(coalesce(y.repeats, y.id), r.id)
                    from assets a
@@ -148,7 +149,8 @@ select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.co
                   where a.tenant_id = :tenant_id and a.id = r.asset_id and a.status = 'indexed'
                     and y.content_hash = sha256(convert_to(r.content, 'UTF8'))
                   order by y.repeats is not null, y.id limit 1), r.repeats)
-  from jsonb_populate_recordset(null::entries, :lines::jsonb) r;
+  from jsonb_populate_recordset(null::entries, :lines::jsonb) r
+  left join assets o on o.tenant_id = :tenant_id and o.id = r.asset_id;
 
 -- name: link_entries
 -- Parents and successors, if they exist; returns the entries that changed, and the number of broken links.
