@@ -69,8 +69,8 @@ def import_entries(
     An export restores a tenant's settings, assets and entries, including ids and times. If the file has only
     entries, each `id` is replaced by a new one, and references follow; a BEIR `_id` becomes the `external_id`.
     Fields are those of an entry; omitted ones keep their value. In CSV the first row has their names, and cells of
-    tags, roles and source_ids are separated by commas. Empty texts are skipped and counted; a record without text
-    is refused. The exit status is 1 if something was refused.
+    tags, roles, source_ids, readers and writers are separated by commas. Empty texts are skipped and
+    counted; a record without text is refused. The exit status is 1 if something was refused.
     """
     target = choose_target(tenant)
     if not file.is_file():

@@ -23,8 +23,8 @@ MOST_VALUES = 100_000
 """Values of an item of YAML: each takes half a KiB while it is read."""
 SPACE = re.compile(r"\s*")
 SUFFIXES = {".yaml": "YAML", ".yml": "YAML", ".csv": "CSV", ".tsv": "CSV"}
-LISTS = frozenset({"tags", "roles", "source_ids"})
-"""Fields whose cell in CSV has values separated by commas."""
+LISTS = frozenset({"tags", "roles", "source_ids", "readers", "writers"})
+"""Fields whose cell in CSV has values separated by commas; a group with a comma in its name needs another format."""
 
 
 @dataclass(frozen=True, slots=True)

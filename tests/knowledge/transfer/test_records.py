@@ -168,6 +168,11 @@ def test_csv_has_names_in_its_first_row(tmp_path: Path) -> None:
         (5, {"content": "", "title": "only a title"}),
         (6, "error: has 7 cells under 6 names"),
     ]
+    lists = 'content,readers,writers\nx,"group:hr, user:jane",group:hr\ny,,\n'
+    assert read(tmp_path, "a.csv", lists) == [
+        (2, {"content": "x", "readers": ["group:hr", "user:jane"], "writers": ["group:hr"]}),
+        (3, {"content": "y"}),
+    ]
     assert read(tmp_path, "a.tsv", "content\ttitle\na, b\tT\n") == [(2, {"content": "a, b", "title": "T"})]
     assert str(read(tmp_path, "a.csv", 'content,title\nx,"y\n')[-1][1]).startswith("error: is not CSV")
     assert read(tmp_path, "a.csv", "content,title, content\nx,y,z\n") == [
