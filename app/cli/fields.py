@@ -91,8 +91,13 @@ def read_principals(given: list[str] | None) -> Sequence[str] | Unset | None:
 def read_pattern(given: str) -> tuple[str, Sequence[str]]:
     """A pattern of paths and its readers. Raises InvalidInput."""
     pattern, mark, principals = given.rpartition("=")
-    if not mark or not pattern or not principals:
-        raise InvalidInput.of("--readers-of", "must have the form PATTERN=PRINCIPAL,PRINCIPAL")
+    from app.knowledge.principals import is_principal
+
+    if not mark or not pattern or not all(map(is_principal, principals.split(","))):
+        raise InvalidInput.of(
+            "--readers-of",
+            "must be PATTERN=PRINCIPAL,PRINCIPAL with principals such as group:NAME and user:SUB",
+        )
     return pattern, principals.split(",")
 
 

@@ -108,8 +108,9 @@ def sync(
     as_json: Annotated[
         bool,
         json_option(
-            "{source, added, changed, moved, removed, skipped, refused, failed}; the last three are lists of"
-            " {path, reason}, of the files of this run; source counts all that are refused or failed"
+            "{source, added, changed, moved, removed, skipped, refused, failed, unmatched}; skipped, refused and"
+            " failed are lists of {path, reason}, of the files of this run; source counts all that are refused or"
+            " failed; unmatched are patterns of --readers-of"
         ),
     ] = False,
 ) -> None:
@@ -158,6 +159,7 @@ def sync(
                     n: [{"path": path, "reason": reason} for path, reason in getattr(outcome, n)]
                     for n in ("skipped", "refused", "failed")
                 },
+                "unmatched": outcome.unmatched,
             }
         )
     else:
@@ -192,6 +194,8 @@ def _describe(outcome: RunOutcome, status: SourceStatus) -> None:
         f" {accepted.moved} moved, {accepted.removed} removed; {len(outcome.skipped)} left out,"
         f" {status.refused} refused, {status.failed} failed"
     )
+    for pattern in outcome.unmatched:
+        remark(f"--readers-of: {flatten(pattern)} matches no file")
     _list_reasons("refused", outcome.refused)
     _list_reasons("failed", outcome.failed)
     if status.agrees and status.agreed_at is not None:

@@ -56,6 +56,38 @@ def test_runs_of_a_folder_add_move_replace_and_remove_files(
     assert "docs agrees with its origin as of " in told.out
 
 
+def test_files_have_the_readers_of_the_last_pattern_that_matches(
+    knowledge: CommandLine, tenant: str, folder: Path
+) -> None:
+    (folder / "pay").mkdir()
+    for name in ("pay/wages.md", "pay/bonus.md"):
+        (folder / name).write_text(f"The payroll of {name} is due.\n")
+    given = (
+        "--writer",
+        "user:crawler",
+        "--readers-of",
+        "pay/*=group:hr",
+        "--readers-of",
+        "pay/b*=group:board",
+    )
+    synced = knowledge.succeed(
+        "sync", "docs", str(folder), "-t", tenant, *given, "--readers-of", "Pay/*=user:x"
+    )
+    assert "--readers-of: Pay/* matches no file" in synced.err
+    assets = knowledge.succeed("list", "--assets", "--limit", "20", "-t", tenant, "--json").json["items"]
+    assert {asset["external_id"]: asset["readers"] for asset in assets if asset["readers"]} == {
+        "pay/wages.md": ["group:hr", "user:crawler"],
+        "pay/bonus.md": ["group:board", "user:crawler"],
+    }
+    assert {tuple(asset["writers"]) for asset in assets} == {("user:crawler",)}
+    told = knowledge.succeed("sync", "docs", str(folder), "-t", tenant, *given, "--json").json
+    assert (told["unmatched"], told["changed"]) == ([], 0)
+    for wrong in ("pay/*", "=group:hr", "pay/*=hr", "pay/*=group:hr,"):
+        refused = knowledge("sync", "docs", str(folder), "-t", tenant, "--readers-of", wrong)
+        assert (refused.status, refused.out) == (1, "")
+        assert refused.err.startswith("error: --readers-of: must be PATTERN=PRINCIPAL,PRINCIPAL")
+
+
 def test_origin_that_cannot_be_listed_changes_nothing(
     knowledge: CommandLine, tenant: str, folder: Path
 ) -> None:

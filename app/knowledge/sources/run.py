@@ -6,7 +6,7 @@ Each step leaves a state that the next run completes: a run that ends anywhere l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -59,13 +59,21 @@ class RunOptions:
         found = [readers for pattern, readers in self.readers_of if fnmatchcase(path, pattern)]
         return found[-1] if found else None
 
+    def find_unmatched(self, paths: Collection[str]) -> Sequence[str]:
+        """The patterns of `readers_of` that no path matches: one may be a mistake, and its files open to all."""
+        return [p for p, _ in self.readers_of if not any(fnmatchcase(path, p) for path in paths)]
+
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What a run has done; `failed` are files that were not uploaded, each with its path and the reason."""
+    """What a run has done; `failed` are files that were not uploaded, each with its path and the reason.
+
+    `unmatched` are the patterns of readers that match no file.
+    """
 
     accepted: Accepted
     skipped: Sequence[tuple[str, str]]
+    unmatched: Sequence[str] = ()
     waiting: dict[UUID, str] = field(default_factory=dict)
     refused: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
@@ -148,8 +156,8 @@ class SourceRun:
                 writers=options.writers,
             )
             accepted = await self._sources.accept(tenant_id, name, manifest, actor=options.actor)
-            outcome = RunOutcome(accepted, listing.skipped)
             files = {file.path: file for file in listing.files}
+            outcome = RunOutcome(accepted, listing.skipped, options.find_unmatched(files))
             if accepted.removed:
                 await self._note_refused(tenant_id, outcome, files)
             await self._upload_missing(tenant_id, outcome, opened, files, options, report)
