@@ -12,6 +12,7 @@ from app.db.identifiers import new_id
 from app.db.principals import SERVICE, acting_as
 from app.db.schema.isolation import find_faults
 from app.db.statements import parse_statement
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import Connection, connected
@@ -156,6 +157,36 @@ async def test_a_chunk_that_meets_a_change_of_its_asset_gets_the_new_readers(
             )
             assert [tuple(row) for row in found] == [([GROUP], None, 4)]
             assert await superuser.fetchval(WRONG_VECTORS) == 0
+
+
+REFUSE = """
+create function refuse() returns trigger language plpgsql as $$ begin raise exception 'a row was written twice'; end $$;
+create trigger refuse before update of readers on entries for each row execute function refuse();
+create trigger refuse before update of readers on embeddings for each row execute function refuse();
+"""
+
+
+async def test_the_service_inserts_rows_with_their_lists(
+    services: Services, tenant: Tenant, superuser_dsn: str
+) -> None:
+    """So that none has to be written again at the end of the statement."""
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute(REFUSE)
+        with acting_as(SERVICE):
+            for name in ("first.md", "again.md"):
+                upload = Upload(
+                    name, b"The amber is here.", readers=[GROUP], writers=[GROUP], external_id=name
+                )
+                await services.assets.upload(tenant.id, upload)
+            drafts = [EntryDraft(content=f"Amber {n}", readers=[GROUP]) for n in range(3)]
+            await services.entries.create(tenant.id, EntryDraft(content="Amber", readers=[GROUP]))
+            await services.entries.create_many(tenant.id, drafts)
+            while await services.worker.run_once():
+                pass
+        for table in ("entries", "embeddings"):
+            found = await superuser.fetch(f"select readers, count(*) from {table} group by 1")
+            assert [tuple(row) for row in found] == [([GROUP], 6)]
+        assert await superuser.fetchval("select count(*) from assets where status = 'indexed'") == 2
 
 
 async def wait_for_a_lock(superuser_dsn: str) -> None:
