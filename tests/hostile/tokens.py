@@ -9,6 +9,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from app.auth.tokens import MAX_TOKEN_CHARACTERS
 from tests.fixtures.identity.forgery import encode, forge, forge_asymmetric, make_claims, to_jwk
 
 HS256 = {"alg": "HS256", "typ": "JWT"}
@@ -82,7 +83,7 @@ def forge_shared(now: float, tenant: str, key: bytes) -> Mapping[str, str]:
             base64.urlsafe_b64decode(encode(good) + "==")[:-1] + b', "roles": ["tenant_admin"]}', key=key
         ),
         "encrypted": f"{encode({'alg': 'dir', 'enc': 'A256GCM'})}..{encode(b'i' * 12)}.{encode(b'c')}.{encode(b't')}",
-        "too long": forge({**good, "padding": "x" * 9000}, key=key),
+        "too long": forge({**good, "padding": "x" * MAX_TOKEN_CHARACTERS}, key=key),
         "five megabytes": forge({**good, "padding": "x" * 5_000_000}, key=key),
         "five megabytes of no token": "a" * 5_000_000,
         **{f"kid {kid!r}": forge(good, {**HS256, "kid": kid}, key=b"") for kid in kids},

@@ -24,7 +24,7 @@ def read_refusal(status: int, body: bytes, retry_after: float | None) -> errors.
             f"KB_URL: the answer has the status {status} and is not one of the service; check the address"
         )
     # A header is an option of programs; people set the variable.
-    detail = detail.replace(f"send {ACCESS}: all", "set KB_ACCESS=all")
+    detail = detail.replace(f"send {ACCESS}: all (KB_ACCESS=all for commands)", "set KB_ACCESS=all")
     return _build(BY_URI.get(str(problem.get("type"))), problem, detail, retry_after)
 
 
