@@ -9,6 +9,8 @@ from typing import Any
 
 import orjson
 
+from app.documents.marks import MOST_MARKS, has_excess_marks
+
 MAX_JSON_BYTES = 65_536
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 LONG_INTEGER = re.compile(rb"[0-9]{19}")
@@ -16,6 +18,8 @@ NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 STORABLE = "no NUL and no lone surrogates"
 """The rule of `is_storable`, as error messages state it."""
+SEARCHABLE = f"{STORABLE}, at most {MOST_MARKS} combining marks in a row"
+"""The rule of `is_searchable`."""
 STORABLE_JSON = f"with finite numbers, integers of at most 64 bits, {STORABLE}"
 """The rule of `is_storable_json`, but for the size."""
 MOMENT = "a date and time with a time zone, between the years 1 and 9999 in UTC"
@@ -31,6 +35,11 @@ def is_storable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_searchable(text: str) -> bool:
+    """Whether Postgres can hold the text, and find its words in linear time."""
+    return is_storable(text) and not has_excess_marks(text)
 
 
 def load_json(text: bytes) -> Any:

@@ -23,6 +23,7 @@ from app.api.http.occupancy import (
 from app.api.http.rest import DROPPED_BYTES, REST_RATE
 from app.concurrency.share import FREE, LARGE, MIB_SECONDS
 from app.concurrency.share import SHARE as LOOP_SHARE
+from app.documents.marks import MOST_MARKS
 from app.documents.parsed import ParseLimits
 from app.knowledge.administration.platform import READS
 from app.knowledge.entries.sections import READ_LENGTH
@@ -106,6 +107,7 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
             "refused messages to `/mcp` that are read, in a minute": REPORTS,
             "reads of platform admins at the same time": READS,
             "invalid fields named in a problem": MOST,
+            "combining marks in a row in a title, a content or a query": MOST_MARKS,
             "characters of an asset's text": PARSING.max_characters,
             "headings of an asset": PARSING.max_headings,
             "pages of an asset": PARSING.max_pages,

@@ -6,6 +6,8 @@ import codecs
 import re
 import unicodedata
 
+from app.documents.marks import drop_excess_marks
+
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is a prefix of it
@@ -24,9 +26,6 @@ _SPACES = re.compile("[\u00a0\u2007\u202f]")
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]"
 )
-# Normalising takes time by the square of the marks on one letter; Unicode's stream-safe form allows 30.
-_MOST_MARKS = 30
-_MARKS = re.compile(rf"[^\w\s\x00-\u02ff]{{{_MOST_MARKS + 1},}}")
 _BLANK_LINES = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 
 
@@ -36,17 +35,7 @@ def clean_text(text: str) -> str:
     text = _SPACES.sub(" ", text)
     text = _INVISIBLE.sub("", text)
     text = _BLANK_LINES.sub("", text)
-    return text if text.isascii() else unicodedata.normalize("NFC", _MARKS.sub(_drop_marks, text))
-
-
-def _drop_marks(run: re.Match[str]) -> str:
-    kept: list[str] = []
-    marks = 0
-    for character in run.group():
-        marks = marks + 1 if unicodedata.combining(character) else 0
-        if marks <= _MOST_MARKS:
-            kept.append(character)
-    return "".join(kept)
+    return text if text.isascii() else unicodedata.normalize("NFC", drop_excess_marks(text))
 
 
 def collapse_spaces(text: str) -> str:

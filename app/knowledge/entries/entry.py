@@ -16,9 +16,11 @@ from app.knowledge.quarantine.flagging import FLAGS_KEY, is_allowed
 from app.knowledge.text import (
     MAX_JSON_BYTES,
     MOMENT,
+    SEARCHABLE,
     STORABLE,
     STORABLE_JSON,
     is_moment,
+    is_searchable,
     is_storable,
     is_storable_json,
 )
@@ -63,8 +65,8 @@ def embedding_text(title: str | None, content: str) -> str:
     return f"{title}\n\n{content}" if title else content
 
 
-def _text(low: int, high: int) -> Callable[[Any], bool]:
-    return lambda v: isinstance(v, str) and low <= len(v) <= high and bool(v.strip()) and is_storable(v)
+def _text(low: int, high: int, fits: Callable[[str], bool] = is_storable) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, str) and low <= len(v) <= high and bool(v.strip()) and fits(v)
 
 
 def _list(item: Callable[[Any], bool], high: int) -> Callable[[Any], bool]:
@@ -89,11 +91,14 @@ NULLABLE = frozenset(
 )
 RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "content": (
-        _text(1, MAX_CONTENT),
-        f"must be text of 1 to {MAX_CONTENT} characters, {STORABLE}",
+        _text(1, MAX_CONTENT, is_searchable),
+        f"must be text of 1 to {MAX_CONTENT} characters, {SEARCHABLE}",
     ),
     "entry_type": (lambda v: v in WRITABLE_TYPES, f"must be one of {', '.join(WRITABLE_TYPES)}"),
-    "title": (_text(1, MAX_TITLE), f"must be text of 1 to {MAX_TITLE} characters, {STORABLE}"),
+    "title": (
+        _text(1, MAX_TITLE, is_searchable),
+        f"must be text of 1 to {MAX_TITLE} characters, {SEARCHABLE}",
+    ),
     "tags": (
         _list(_text(1, MAX_TAG), MAX_TAGS),
         f"must be a list of at most {MAX_TAGS} tags of 1 to {MAX_TAG} characters, {STORABLE}",

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, get_args
 from uuid import UUID
 
+from app.documents.marks import MOST_MARKS, has_excess_marks
 from app.errors import FieldError
 from app.knowledge.text import (
     MOMENT,
@@ -160,6 +161,11 @@ VALUES: Sequence[Rule] = (
         f"must have 1 to {MAX_QUERY_LENGTH} characters after trimming",
     ),
     (("query",), is_storable, "must not contain NUL characters or lone surrogates"),
+    (
+        ("query",),
+        lambda v: not has_excess_marks(v),
+        f"must have at most {MOST_MARKS} combining marks in a row",
+    ),
     (("mode",), lambda v: v in get_args(Mode), "must be hybrid, semantic or keyword"),
     (("similarity_threshold", "min_confidence", "diversity"), is_between(0, 1), "must be between 0 and 1"),
     (("role",), _is_one_of(Audience), "must be pm, dev, qa or all"),

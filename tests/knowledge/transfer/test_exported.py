@@ -59,6 +59,14 @@ def test_entry_that_cannot_be_read_is_refused_without_its_content(change: dict[s
     assert describe_refusal(refused.value) == "has a field that cannot be read"
 
 
+@pytest.mark.parametrize("name", ["title", "content"])
+def test_entry_with_too_many_marks_in_a_row_is_refused(name: str) -> None:
+    assert read_entry({**ENTRY, name: "a" + "\u0301" * 30}, with_vectors=True).columns[name]
+    with pytest.raises(REFUSALS) as refused:
+        read_entry({**ENTRY, name: "a" + "\u0301" * 31}, with_vectors=True)
+    assert describe_refusal(refused.value) == f"{name}: must have at most 30 combining marks in a row"
+
+
 def test_assets_parts_and_records_without_a_field_are_refused() -> None:
     for read in (
         lambda: read_asset({"byte_size": 3}),
