@@ -81,7 +81,7 @@ select count(*) from keyword.search(:tenant_id, array['rehearsal'], array['engli
 -- without quarantined ones. Comparing is the
 -- main cost: only the five longest words are looked up, each among the 3,000 most used words of similar length. Neither
 -- vocabulary is complete, so the entries are checked at the end, without the search's filter: a word that one of them has
--- is spelt correctly.
+-- is spelt correctly, and one that none has corrects nothing.
 with languages as materialized (
   select language, sum(entries) as entries from corpus_statistics
    where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0 group by language
@@ -141,7 +141,9 @@ select w.lexeme, near.lexeme, null
                else c.near or c.likeness >= 0.4 and length(w.lexeme) > 3 end
     order by c.near desc, c.likeness desc, c.entries desc, c.lexeme limit 1) near
  where near.lexeme <> w.lexeme
-   and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(w.lexeme)]) = '{}';
+   and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(w.lexeme)]) = '{}'
+   -- The statistics may count entries that were deleted or hidden since.
+   and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(near.lexeme)]) <> '{}';
 
 -- name: completed_words
 -- Words of these entries that begin with the prefix, those of most entries first.
