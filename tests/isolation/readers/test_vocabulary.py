@@ -10,7 +10,7 @@ from tests.fixtures.http.callers import Caller
 from tests.isolation.readers.conftest import Join
 
 
-async def test_a_word_is_no_correction_once_its_entries_are_hidden(
+async def test_a_word_is_not_a_correction_once_its_entries_are_hidden(
     admin: Caller, join: Join, api_services: Services
 ) -> None:
     ann, cleo = join("ann", "finance"), join("cleo", "board")
