@@ -234,13 +234,14 @@ declare
   readable constant text := 'readers is null or audience(readers) && (select current_principals())';
   changeable constant text := 'writers is null or audience(writers) && (select current_principals())';
   everything constant text := '(select sees_everything())';
+  counted constant text := 'principal = any ((select current_principals())::text[]) or ''*'' = any ((select current_principals())::text[])';
   place record;
   verb text;
 begin
   for place in
     values ('entries', readable), ('assets', readable), ('embeddings', readable), ('former_entries', readable),
            ('former_embeddings', readable),
-           ('corpus_statistics', 'principal = any ((select current_principals())::text[]) or ''*'' = any ((select current_principals())::text[])'),
+           ('corpus_statistics', counted), ('lexeme_statistics', counted),
            ('searches', everything || ' or (''user:'' || subject) = any ((select current_principals())::text[])'),
            ('erasures', everything), ('erasure_items', everything), ('sources', readable),
            ('source_items', format('(%s) and source = any (array(select s.name from sources s))', readable))

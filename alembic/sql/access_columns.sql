@@ -4,6 +4,7 @@ alter table entries add column if not exists readers text[]
   check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */);
 alter table entries add column if not exists writers text[]
   check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */);
+alter table lexeme_statistics add column if not exists principal text collate "C" not null default 'everyone';
 alter table embeddings add column if not exists readers text[];
 alter table assets add column if not exists readers text[];
 alter table assets add column if not exists writers text[];

@@ -18,10 +18,11 @@ create table lexeme_statistics (
   tenant_id uuid not null references tenants on delete cascade,
   lexeme text collate "C" not null,
   entries integer not null,
-  primary key (tenant_id, lexeme)
+  principal text collate "C" not null default 'everyone',
+  primary key (tenant_id, lexeme, principal)
 );
 comment on table lexeme_statistics is
-  'Document frequency of the lexemes that are frequent in entries without readers; a search counts the others';
+  'Document frequency of frequent lexemes, for principals as in corpus_statistics; a search counts the others';
 
 create table vector_statistics (
   tenant_id uuid not null references tenants on delete cascade,

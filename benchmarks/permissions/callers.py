@@ -12,8 +12,9 @@ from app.db.principals import EVERYONE, Rights, acting_as, name_group
 from benchmarks.corpus.population import Population
 from benchmarks.permissions.tenants import WIDE, Scene, numbers_of
 
+FEWEST = "1 % readable"
 GROUPS: tuple[tuple[str, tuple[str, ...], int], ...] = (
-    ("1 % readable", ("0",), 1),
+    (FEWEST, ("0",), 1),
     ("10 % readable", ("tenth",), WIDE["tenth"]),
     ("50 % readable", ("half",), WIDE["half"]),
     ("50 %, by 50 groups", tuple(str(number) for number in range(WIDE["half"])), WIDE["half"]),

@@ -20,7 +20,7 @@ with conditions (kind, condition) as (
   select w.place, v.policy, v.command, format(c.condition, w.place) as condition
     from (values ('entries', 'readers'), ('assets', 'readers'), ('embeddings', 'readers'), ('former_entries', 'readers'),
                  ('former_embeddings', 'readers'), ('sources', 'readers'), ('source_items', 'item'),
-                 ('corpus_statistics', 'principal'), ('searches', 'subject'), ('callers', 'subject'), ('audit', 'actor'),
+                 ('corpus_statistics', 'principal'), ('lexeme_statistics', 'principal'), ('searches', 'subject'), ('callers', 'subject'), ('audit', 'actor'),
                  ('erasures', 'everything'), ('erasure_items', 'everything'), ('pending_embeddings', 'entry'),
                  ('entry_changes', 'entry'), ('access_counts', 'entry'), ('feedback', 'entry'), ('deliveries', 'entry'),
                  ('entries', 'writers'), ('assets', 'writers'), ('sources', 'writers'), ('embeddings', 'part'),

@@ -120,6 +120,9 @@ async def fill_restricted(services: Services, provider: FailingProvider, superus
             tenant.id,
         )
         await superuser.execute(
+            "insert into lexeme_statistics values ($1, 'quokka', 40, $2)", tenant.id, GROUP
+        )
+        await superuser.execute(
             "insert into erasures (tenant_id, id, kind, target, requested_by) values ($1, $2, 'entry', $3, 'root')",
             *(tenant.id, erasure := new_id(), entry.id),
         )
@@ -150,6 +153,7 @@ HIDDEN = {
     "former_entries": "readers is not null",
     "former_embeddings": "readers is not null",
     "corpus_statistics": "principal <> 'everyone'",
+    "lexeme_statistics": "principal <> 'everyone'",
     "pending_embeddings": "true",
     "entry_changes": "true",
     "access_counts": "true",

@@ -15,7 +15,7 @@ with languages as materialized (
          (coalesce(sum(characters), 0) / greatest(coalesce(sum(entries), 0), 1))::double precision as mean_length
     from languages
 ), words as (
-  select l.language, w.lexeme, w.weight, w.cut, s.entries as frequency
+  select l.language, w.lexeme, w.weight, w.cut, s.frequency
     from languages l
    cross join lateral (
      (select u.lexeme, 1.0::double precision as weight, count(*) over () > 200 as cut
@@ -23,7 +23,11 @@ with languages as materialized (
        order by u.positions[1] nulls first limit 200)
      union all
      select c, :correction_weight::double precision, false from unnest(:corrections::text[]) c) w
-    left join lexeme_statistics s on s.tenant_id = :tenant_id and s.lexeme = w.lexeme
+   cross join lateral (
+     -- Of entries with readers, only the frequencies of words that are too frequent to be counted are good enough.
+     select case when bool_and(s.principal = 'everyone') or sum(s.entries) > :budget::integer then least(sum(s.entries), 1000000000)::integer end as frequency
+       from lexeme_statistics s
+      where s.tenant_id = :tenant_id and s.lexeme = w.lexeme and s.principal = any (current_principals())) s
    where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and w.lexeme <> all (:misspelt::text[])
 ), possible as materialized (
   select l.language, row_number() over (partition by l.language) as place, p.query, p.replaced, p.asked, p.lexemes
@@ -132,7 +136,7 @@ select w.lexeme, near.lexeme, null
                      from (select lexeme, entries from vocabulary where starts_with(lexeme, w.initial)
                            union all
                            select lexeme, entries from lexeme_statistics
-                            where tenant_id = :tenant_id and lexeme >= w.initial
+                            where tenant_id = :tenant_id and principal = 'everyone' and lexeme >= w.initial
                               and lexeme < w.initial || chr(1114111)) o
                     where abs(length(o.lexeme) - length(w.lexeme)) <= 2
                     order by o.entries desc, o.lexeme limit 3000) v

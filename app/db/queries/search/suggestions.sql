@@ -46,7 +46,7 @@ with languages as materialized (
     from languages
 ), vocabulary as materialized (
   select s.word as lexeme, s.ndoc as entries
-    from ts_stat(case when exists (select from lexeme_statistics where tenant_id = :tenant_id)
+    from ts_stat(case when exists (select from lexeme_statistics where tenant_id = :tenant_id and principal = 'everyone')
       then 'select null::tsvector where false'
       else format('select lexemes from public.entries where tenant_id = %L and not quarantined
                     order by created_at desc, id desc limit 200', :tenant_id::uuid) end) s
@@ -62,7 +62,8 @@ with languages as materialized (
      select lexeme, entries from vocabulary where left(lexeme, 1) = left(w.lexeme, 1)
      union all
      (select lexeme, entries from lexeme_statistics
-       where tenant_id = :tenant_id and lexeme >= left(w.lexeme, 1) and lexeme < left(w.lexeme, 1) || chr(1114111)
+       where tenant_id = :tenant_id and principal = 'everyone' and lexeme >= left(w.lexeme, 1)
+         and lexeme < left(w.lexeme, 1) || chr(1114111)
        order by lexeme limit 3000)) v
    where abs(length(v.lexeme) - length(w.lexeme)) <= 5 and similarity(v.lexeme, w.lexeme) > :least
      and v.lexeme not in (select lexeme from words)

@@ -15,6 +15,14 @@ FREQUENT = 2
 """Minimum number of entries for a lexeme's document frequency to be stored. A word in one entry is cheap to count; the
 other words are the vocabulary for spelling corrections."""
 
+LARGE, MOST_PRINCIPALS = 1_000, 50
+"""Entries with readers that a principal may read, from which on its words are counted, and the most of them. Fewer
+entries are cheap to count in a search."""
+
+FREQUENT_FOR_SOME = 20
+"""Minimum number of such entries for a lexeme's document frequency to be stored. A search uses only the frequencies of
+words that are too frequent for it to count."""
+
 
 @dataclass(frozen=True, slots=True)
 class DueWork:
@@ -108,6 +116,9 @@ async def refresh_lexemes(session: TenantSession) -> None:
     """Recount the document frequencies of the tenant's frequent lexemes."""
     await session.execute(SQL["reset_changes"])
     await session.execute(SQL["refresh_lexemes"], least=FREQUENT)
+    await session.execute(
+        SQL["refresh_lexemes_of_readers"], least_entries=LARGE, most=MOST_PRINCIPALS, least=FREQUENT_FOR_SOME
+    )
 
 
 async def due_work(session: TenantSession, *, least_entries: int, exact_limit: int) -> DueWork:

@@ -1,19 +1,43 @@
 -- Statistics of a tenant's entries and searches, for ranking, upkeep and admins.
 
 -- name: refresh_lexemes
--- Document frequencies of lexemes in at least :least entries; ts_stat reads each tsvector of the tenant once. The words of
--- quarantined entries do not count: corrections and suggestions would show them. Nor do those of entries with readers: all
--- callers of the tenant share these numbers.
+-- Document frequencies of lexemes in at least :least entries without readers; ts_stat reads each tsvector of the tenant
+-- once. The words of quarantined entries do not count: corrections and suggestions would show them.
 with counted as (
   select word, ndoc from ts_stat(format(
     'select lexemes from public.entries where tenant_id = %L and not quarantined and readers is null', :tenant_id::uuid))
    where ndoc >= :least
 ), gone as (
-  delete from lexeme_statistics l where l.tenant_id = :tenant_id and l.lexeme not in (select word from counted)
+  delete from lexeme_statistics l
+   where l.tenant_id = :tenant_id and l.principal = 'everyone' and l.lexeme not in (select word from counted)
 )
 insert into lexeme_statistics (tenant_id, lexeme, entries)
 select :tenant_id, word, ndoc from counted
-on conflict (tenant_id, lexeme) do update set entries = excluded.entries;
+on conflict (tenant_id, lexeme, principal) do update set entries = excluded.entries;
+
+-- name: refresh_lexemes_of_readers
+-- As `refresh_lexemes`, for entries with readers, in one pass: for each of the principals that may read most of them, and
+-- for all of these entries.
+with large as materialized (
+  select principal from corpus_statistics
+   where tenant_id = :tenant_id and principal <> 'everyone'
+   group by principal having sum(entries) >= :least_entries order by sum(entries) desc, principal limit :most
+), counted as materialized (
+  select l.principal, w.lexeme, count(*)::integer as entries
+    from entries e
+   cross join lateral unnest(audience(e.readers)) r (principal)
+    join large l on l.principal = r.principal
+   cross join lateral unnest(tsvector_to_array(e.lexemes)) w (lexeme)
+   where e.tenant_id = :tenant_id and e.readers is not null and not e.quarantined
+   group by 1, 2 having count(*) >= :least
+), gone as (
+  delete from lexeme_statistics l
+   where l.tenant_id = :tenant_id and l.principal <> 'everyone'
+     and not exists (select from counted c where c.principal = l.principal and c.lexeme = l.lexeme)
+)
+insert into lexeme_statistics (tenant_id, lexeme, principal, entries)
+select :tenant_id, lexeme, principal, entries from counted
+on conflict (tenant_id, lexeme, principal) do update set entries = excluded.entries;
 
 -- name: reset_changes
 update corpus_statistics set changes = 0 where tenant_id = :tenant_id;
@@ -27,7 +51,7 @@ with indexes as (
     join pg_index i on i.indexrelid = to_regclass('public.embeddings_hnsw_' || m.id || '_' || replace(:tenant_id::uuid::text, '-', ''))
 )
 select (select coalesce(sum(changes), 0) > greatest(:least_entries, 0.1 * coalesce(sum(entries), 0))
-          from corpus_statistics where tenant_id = :tenant_id and principal = 'everyone') as lexemes,
+          from corpus_statistics where tenant_id = :tenant_id and principal in ('everyone', '*')) as lexemes,
        exists (select from tenants t
                  left join vector_statistics v on v.tenant_id = :tenant_id and v.model_id = t.model_id
                  left join indexes i on i.model_id = t.model_id
