@@ -42,12 +42,23 @@ begin
 end $$;
 revoke all on function note_permissions() from public;
 
+-- Whether the transaction may read what belongs to an entry. The plan is kept: the planner would look at all partitions.
+create or replace function may_read(p_tenant uuid, p_entry uuid) returns boolean language plpgsql stable parallel safe
+set plan_cache_mode = force_generic_plan as $$
+begin
+  return exists (select from public.entries e where e.tenant_id = p_tenant and e.id = p_entry);
+end $$;
+revoke all on function may_read(uuid, uuid) from public;
+grant execute on function may_read(uuid, uuid) to kb_reader;
+
 -- Whether the transaction may change what belongs to an entry: its vectors and former versions.
-create or replace function may_change(p_tenant uuid, p_entry uuid) returns boolean
-language sql stable parallel safe
-return not exists (select from entries e
-                    where e.tenant_id = p_tenant and e.id = p_entry and e.writers is not null
-                      and not audience(e.writers) && current_principals());
+create or replace function may_change(p_tenant uuid, p_entry uuid) returns boolean language plpgsql stable parallel safe
+set plan_cache_mode = force_generic_plan as $$
+begin
+  return not exists (select from public.entries e
+                      where e.tenant_id = p_tenant and e.id = p_entry and e.writers is not null
+                        and not public.audience(e.writers) && public.current_principals());
+end $$;
 revoke all on function may_change(uuid, uuid) from public;
 grant execute on function may_change(uuid, uuid) to kb_reader;
 
@@ -246,8 +257,7 @@ begin
            ('erasures', everything), ('erasure_items', everything), ('sources', readable),
            ('source_items', format('(%s) and source = any (array(select s.name from sources s))', readable))
     union all
-    select t.name, format('%s or exists (select from entries e where e.tenant_id = %I.tenant_id and e.id = %I.entry_id)',
-                          everything, t.name, t.name)
+    select t.name, everything || ' or may_read(tenant_id, entry_id)'
       from unnest(array['pending_embeddings', 'entry_changes', 'access_counts', 'feedback', 'deliveries']) t (name)
   loop
     execute format('create policy readers on %I as restrictive to kb_reader, current_user using (%s) with check (%2$s)',

@@ -10,14 +10,14 @@ with conditions (kind, condition) as (
          ('subject', '(( SELECT sees_everything() AS sees_everything) OR ((''user:''::text || subject) = ANY (( SELECT current_principals() AS current_principals)::text[])))'),
          ('actor', '(( SELECT sees_everything() AS sees_everything) OR ((''user:''::text || actor) = ANY (( SELECT current_principals() AS current_principals)::text[])))'),
          ('everything', '( SELECT sees_everything() AS sees_everything)'),
-         ('entry', '(( SELECT sees_everything() AS sees_everything) OR (EXISTS ( SELECT FROM entries e WHERE ((e.tenant_id = %1$s.tenant_id) AND (e.id = %1$s.entry_id)))))'),
+         ('entry', '(( SELECT sees_everything() AS sees_everything) OR may_read(tenant_id, entry_id))'),
          ('item', '(((readers IS NULL) OR (audience(readers) && ( SELECT current_principals() AS current_principals))) AND (source = ANY (ARRAY( SELECT s.name FROM sources s))))'),
          ('writers', '((writers IS NULL) OR (audience(writers) && ( SELECT current_principals() AS current_principals)))'),
          ('part', '(( SELECT sees_everything() AS sees_everything) OR may_change(tenant_id, entry_id))'),
          ('version', '(( SELECT sees_everything() AS sees_everything) OR may_change(tenant_id, id))'),
          ('source', '(source = ANY (ARRAY( SELECT sources.name FROM sources WHERE ((sources.writers IS NULL) OR (audience(sources.writers) && ( SELECT current_principals() AS current_principals))))))')
 ), wanted as (
-  select w.place, v.policy, v.command, format(c.condition, w.place) as condition
+  select w.place, v.policy, v.command, c.condition
     from (values ('entries', 'readers'), ('assets', 'readers'), ('embeddings', 'readers'), ('former_entries', 'readers'),
                  ('former_embeddings', 'readers'), ('sources', 'readers'), ('source_items', 'item'),
                  ('corpus_statistics', 'principal'), ('lexeme_statistics', 'principal'), ('searches', 'subject'), ('callers', 'subject'), ('audit', 'actor'),
