@@ -63,10 +63,9 @@ def driver_address(dsn: str) -> str:
 async def take_connection(engine: AsyncEngine, role: str | None = None) -> PoolProxiedConnection:
     """A connection of the engine's pool, without SQLAlchemy's other layers: they double the cost of a transaction.
 
-    With `role`, it is the last one of those that were used with this role: a connection makes all its plans again when
-    its role changes, which takes as long as a search. Without such a connection it is a new one, or if the pool has no
-    room, the one that has been idle for the longest time. Raises the driver's own errors, OSError, and SQLAlchemy's
-    TimeoutError of the pool.
+    With `role`, it is the last of the idle ones that were used with this role: a connection makes all its plans again
+    when its role changes, which takes as long as a search. Without such a connection, it is the one that has been idle
+    longest. Raises the driver's own errors, OSError, and SQLAlchemy's TimeoutError of the pool.
     """
     taken = await _take(engine)
     if role is None:
@@ -74,11 +73,11 @@ async def take_connection(engine: AsyncEngine, role: str | None = None) -> PoolP
     others: list[PoolProxiedConnection] = []
     pool = engine.sync_engine.pool
     try:
-        while taken.info.get(ROLE, role) != role and isinstance(pool, QueuePool) and _has_more(pool):
+        while taken.info.get(ROLE, role) != role and isinstance(pool, QueuePool) and pool.checkedin():
             others.append(taken)
             try:
                 taken = await _take(engine)
-            except Exception:  # the server may have no room for another one
+            except Exception:  # one that grew old, and could not be replaced
                 taken = others.pop()
                 break
     finally:
@@ -86,11 +85,6 @@ async def take_connection(engine: AsyncEngine, role: str | None = None) -> PoolP
             other.close()
     taken.info[ROLE] = role
     return taken
-
-
-def _has_more(pool: QueuePool) -> bool:
-    """Whether a caller gets a connection without waiting for another one."""
-    return pool.checkedin() > 0 or pool.overflow() < 0
 
 
 async def _take(engine: AsyncEngine) -> PoolProxiedConnection:
