@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -43,6 +43,16 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and onl
 AsJson = Annotated[bool, json_option("{matched, changed, refused}; refused is a list of {kind, id, reason}")]
 MOST_SHOWN = 10
 
+GRANT = """Add groups and users to the readers, or with --write to the writers, of the entries and assets that pass all
+filters. A list that is null means all, and stays null. The exit status is 1 if one was refused.
+"""
+REVOKE = """Remove groups and users from the readers, or with --write from the writers, of the entries and assets that
+pass all filters. Items without a list, or with no other principal in it, are refused. The exit status is 1 then.
+"""
+SET = """Replace the readers, or with --write the writers, of the entries and assets that pass all filters. `all` is for
+all readers, or creators, of the tenant. The exit status is 1 if an item was refused.
+"""
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands `access show`, `grant`, `revoke` and `set`."""
@@ -67,12 +77,12 @@ def register(app: typer.Typer) -> None:
             "knowledge access grant group:hr --tag payroll --tenant demo",
             "knowledge access grant user:jane --write --id 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
         ),
-    )(grant)
+    )(_changing(GRANT, _add))
     group.command(
         "revoke",
         short_help="Take that from groups and users.",
         epilog=examples("knowledge access revoke user:jane --principal user:jane --tenant demo"),
-    )(revoke)
+    )(_changing(REVOKE, _remove))
     group.command(
         "set",
         short_help="Set the lists of readers, or of writers.",
@@ -80,7 +90,7 @@ def register(app: typer.Typer) -> None:
             "knowledge access set group:finance group:hr --tag payroll --tenant demo",
             "knowledge access set all --tag announcements --tenant demo",
         ),
-    )(set_lists)
+    )(_changing(SET, _set))
     app.add_typer(group, name="access")
 
 
@@ -127,74 +137,50 @@ def show(
         print_item(readers)
 
 
-def grant(
-    principals: Principals,
-    tenant: TenantOption,
-    ids: Ids = None,
-    tags: query.Tags = None,
-    all_tags: query.AllTags = False,
-    entry_types: query.EntryTypes = None,
-    condition: query.Condition = None,
-    principal: Named = None,
-    write: OfWriters = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
-    """Add groups and users to the readers, or with --write to the writers, of the entries and assets that pass all
-    filters. A list that is null means all, and stays null. The exit status is 1 if one was refused.
-    """
+def _changing(description: str, make: Callable[[list[str]], ListChange]) -> Callable[..., None]:
+    """A command that makes of its principals a change of the lists that its filters select."""
+
+    def command(
+        principals: Principals,
+        tenant: TenantOption,
+        ids: Ids = None,
+        tags: query.Tags = None,
+        all_tags: query.AllTags = False,
+        entry_types: query.EntryTypes = None,
+        condition: query.Condition = None,
+        principal: Named = None,
+        write: OfWriters = False,
+        dry_run: DryRun = False,
+        as_json: AsJson = False,
+    ) -> None:
+        change = make(principals)
+        where = _selection(ids, tags, all_tags, entry_types, condition, principal)
+        _change(tenant, where, _side(change, write), dry_run, as_json)
+
+    command.__doc__ = description
+    return command
+
+
+def _add(principals: list[str]) -> ListChange:
     from app.knowledge.permissions.changes import ListChange
 
     _require_principals(principals)
-    where = _selection(ids, tags, all_tags, entry_types, condition, principal)
-    _change(tenant, where, _side(ListChange(add=principals), write), dry_run, as_json)
+    return ListChange(add=principals)
 
 
-def revoke(
-    principals: Principals,
-    tenant: TenantOption,
-    ids: Ids = None,
-    tags: query.Tags = None,
-    all_tags: query.AllTags = False,
-    entry_types: query.EntryTypes = None,
-    condition: query.Condition = None,
-    principal: Named = None,
-    write: OfWriters = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
-    """Remove groups and users from the readers, or with --write from the writers, of the entries and assets that pass
-    all filters. Items without a list, or with no other principal in it, are refused. The exit status is 1 then.
-    """
+def _remove(principals: list[str]) -> ListChange:
     from app.knowledge.permissions.changes import ListChange
 
     _require_principals(principals)
-    where = _selection(ids, tags, all_tags, entry_types, condition, principal)
-    _change(tenant, where, _side(ListChange(remove=principals), write), dry_run, as_json)
+    return ListChange(remove=principals)
 
 
-def set_lists(
-    principals: Principals,
-    tenant: TenantOption,
-    ids: Ids = None,
-    tags: query.Tags = None,
-    all_tags: query.AllTags = False,
-    entry_types: query.EntryTypes = None,
-    condition: query.Condition = None,
-    principal: Named = None,
-    write: OfWriters = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
-    """Replace the readers, or with --write the writers, of the entries and assets that pass all filters. `all` is for
-    all readers, or creators, of the tenant. The exit status is 1 if an item was refused.
-    """
+def _set(principals: list[str]) -> ListChange:
     from app.knowledge.permissions.changes import ListChange
 
     given = None if principals == ["all"] else principals
     _require_principals(given or (), more=" (or all, and no other)")
-    where = _selection(ids, tags, all_tags, entry_types, condition, principal)
-    _change(tenant, where, _side(ListChange(set=given), write), dry_run, as_json)
+    return ListChange(set=given)
 
 
 def _require_principals(given: Sequence[str], more: str = "") -> None:
