@@ -10,7 +10,7 @@ from fastapi import Query, Response
 from app.auth.claims import MAX_GROUP_CHARACTERS, MAX_GROUPS, MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.knowledge.permissions.overview import ItemKind
+from app.db.queries.knowledge.access import ListedKind
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.caller import Caller
 from app.web.models.access import AccessPatch, ChangedAccessModel, ItemReadersModel, SubjectAccessModel
@@ -63,7 +63,7 @@ async def show_source_readers(name: SourceName, caller: CurrentCaller, services:
     return await _show(caller, services, "source", name)
 
 
-async def _show(caller: Caller, services: Services, kind: ItemKind, key: UUID | str) -> Response:
+async def _show(caller: Caller, services: Services, kind: ListedKind, key: UUID | str) -> Response:
     return json_response(
         await services.access.overview.who(caller.tenant_id, kind, key, reader=caller.subject)
     )

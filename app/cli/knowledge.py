@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from app.db.queries.knowledge.access import ListedKind
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
 from app.db.queries.knowledge.sources import SourceStatus
@@ -20,7 +21,7 @@ from app.knowledge.erasure.erasure import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import Page
 from app.knowledge.permissions.changes import AccessChange
-from app.knowledge.permissions.overview import ItemKind, ItemReaders, SubjectAccess
+from app.knowledge.permissions.overview import ItemReaders, SubjectAccess
 from app.knowledge.permissions.selection import AccessSelection
 from app.knowledge.permissions.service import ChangedAccess
 from app.knowledge.search.query import SearchQuery
@@ -192,7 +193,7 @@ class AccessOverviews(Protocol):
     async def who(
         self,
         tenant_id: UUID,
-        kind: ItemKind,
+        kind: ListedKind,
         key: UUID | str,
         *,
         reader: str | None = ...,

@@ -9,9 +9,10 @@ from urllib.parse import quote
 from uuid import UUID
 
 from app.cli.remote.exchange import Exchange
+from app.db.queries.knowledge.access import ListedKind
 from app.knowledge.entries.drafts import UNSET
 from app.knowledge.permissions.changes import AccessChange, ListChange
-from app.knowledge.permissions.overview import ItemKind, ItemReaders, SubjectAccess
+from app.knowledge.permissions.overview import PLURALS, ItemReaders, SubjectAccess
 from app.knowledge.permissions.selection import AccessSelection
 from app.knowledge.permissions.service import ChangedAccess
 
@@ -64,12 +65,11 @@ class RemoteAccessOverview:
     exchange: Exchange
 
     async def who(
-        self, tenant_id: UUID, kind: ItemKind, key: UUID | str, *, reader: str | None = None
+        self, tenant_id: UUID, kind: ListedKind, key: UUID | str, *, reader: str | None = None
     ) -> ItemReaders:
         """Who may read and change an item. Raises KnowledgeError."""
-        kinds = {"entry": "entries", "asset": "assets", "source": "sources"}
         return await self.exchange.read(
-            ItemReaders, "GET", f"/admin/access/{kinds[kind]}/{quote(str(key), safe='')}"
+            ItemReaders, "GET", f"/admin/access/{PLURALS[kind]}/{quote(str(key), safe='')}"
         )
 
     async def what(

@@ -18,6 +18,7 @@ from app.errors import NotFound, TenantNotFound
 from app.knowledge.administration.service import TenantStatistics
 from app.knowledge.erasure.erasure import Erasure
 from app.knowledge.paging import MAX_PAGE, Page
+from app.knowledge.permissions.overview import PLURALS
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.machine import Terms
 from app.knowledge.tenants.directory import Tenant
@@ -114,11 +115,11 @@ class RemoteQuarantine:
     async def find_kinds(self, tenant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, ItemKind]:
         """Which of these ids are those of entries or of assets. Raises KnowledgeError."""
         found: dict[UUID, ItemKind] = {}
-        paths: Mapping[ItemKind, str] = {"entry": "entries", "asset": "assets"}
-        for item, (kind, path) in product(ids, paths.items()):
+        kinds: Sequence[ItemKind] = ("entry", "asset")
+        for item, kind in product(ids, kinds):
             if item not in found:
                 with contextlib.suppress(NotFound):
-                    await self.exchange.send("GET", f"/knowledge/{path}/{item}")
+                    await self.exchange.send("GET", f"/knowledge/{PLURALS[kind]}/{item}")
                     found[item] = kind
         return found
 

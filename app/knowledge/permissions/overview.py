@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -12,7 +12,7 @@ from app.db.database import Database
 from app.db.principals import name_group, name_user, principals_of
 from app.db.queries.knowledge import access as db
 from app.db.queries.knowledge import sources
-from app.db.queries.knowledge.access import Counts, ItemAccess
+from app.db.queries.knowledge.access import Counts, ItemAccess, ItemKind, ListedKind
 from app.db.queries.tenants import callers
 from app.db.queries.tenants.callers import KnownCaller
 from app.db.session import TenantSession
@@ -22,7 +22,9 @@ from app.knowledge.paging import MAX_PAGE
 from app.knowledge.permissions.places import read_place, write_place
 from app.knowledge.principals import NAME_RULE, is_principal
 
-ItemKind = Literal["entry", "asset", "source"]
+PLURALS: Mapping[ListedKind, str] = {"entry": "entries", "asset": "assets", "source": "sources"}
+"""The part of an address that names the kind of an item."""
+
 MOST_CALLERS = 100
 MOST_COUNTED = 100_000
 KEPT = timedelta(days=90)
@@ -49,12 +51,12 @@ class ItemReaders:
     `decided_by` has the lists: the item itself, the asset of a chunk, or the source of an asset.
     """
 
-    kind: ItemKind
+    kind: ListedKind
     id: UUID | None
     name: str
     readers: Sequence[str] | None
     writers: Sequence[str] | None
-    decided_by: ItemKind
+    decided_by: ListedKind
     asset_id: UUID | None
     source: str | None
     callers: Sequence[PassingCaller]
@@ -84,7 +86,7 @@ class AccessOverview:
         self._trail = trail
 
     async def who(
-        self, tenant_id: UUID, kind: ItemKind, key: UUID | str, *, reader: str | None = None
+        self, tenant_id: UUID, kind: ListedKind, key: UUID | str, *, reader: str | None = None
     ) -> ItemReaders:
         """Who may read and change an entry or asset of this id, or a source of this name.
 
@@ -144,12 +146,12 @@ class AccessOverview:
         return SubjectAccess(subject, list(groups), origin, readable, total, items[:limit], following)
 
 
-async def _find(session: TenantSession, kind: ItemKind, key: UUID | str) -> ItemAccess:
+async def _find(session: TenantSession, kind: ListedKind, key: UUID | str) -> ItemAccess:
     if not isinstance(key, UUID):
         if (source := await sources.fetch_source(session, key)) is None:
             raise SourceNotFound("there is no source with this name")
         return ItemAccess("source", UUID(int=0), key, source.readers, source.writers, None, key)
-    kept: db.ItemKind = "entry" if kind == "entry" else "asset"
+    kept: ItemKind = "entry" if kind == "entry" else "asset"
     if (found := await db.fetch_access(session, kept, key)) is None:
         raise (EntryNotFound if kept == "entry" else AssetNotFound)(f"there is no {kept} with this id")
     return found

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.db.queries.knowledge.access import ItemKind, ListedKind
 from app.knowledge.entries.drafts import UNSET
 from app.knowledge.entries.entry import MAX_TAG, MAX_TAGS
 from app.knowledge.permissions.changes import AccessChange, ListChange
@@ -89,7 +90,7 @@ class AccessPatch(RequestBody):
 class RefusedModel(BaseModel):
     """An item that was not changed."""
 
-    kind: Literal["entry", "asset"]
+    kind: ItemKind
     id: UUID
     reason: str
 
@@ -118,12 +119,12 @@ class PassingCallerModel(BaseModel):
 class ItemReadersModel(BaseModel):
     """Who may read and change an item."""
 
-    kind: Literal["entry", "asset", "source"]
+    kind: ListedKind
     id: UUID | None
     name: str
     readers: list[str] | None = Field(description="Null: all readers of the tenant.")
     writers: list[str] | None = Field(description="Null: all of these with the role creator.")
-    decided_by: Literal["entry", "asset", "source"] = Field(
+    decided_by: ListedKind = Field(
         description="What has the lists: a chunk has those of its asset, and an asset those of its source."
     )
     asset_id: UUID | None
@@ -136,7 +137,7 @@ class ItemReadersModel(BaseModel):
 class ItemAccessModel(BaseModel):
     """An entry or asset that not all readers of the tenant may read."""
 
-    kind: Literal["entry", "asset"]
+    kind: ItemKind
     id: UUID
     name: str
     readers: list[str] | None

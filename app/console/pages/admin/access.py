@@ -11,15 +11,16 @@ from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.console.parts.admin.access_forms import PLACES, read_item
+from app.console.parts.admin.access_forms import read_item
 from app.console.parts.entry_form import errors_at
 from app.console.parts.pager import PAGE_SIZE, page_links
 from app.console.parts.search.form import read_list
 from app.console.rendering import render
 from app.console.session import console_router
+from app.db.queries.knowledge.access import ListedKind
 from app.errors import InvalidInput, NotFound
 from app.knowledge.paging import Page
-from app.knowledge.permissions.overview import MOST_CALLERS, MOST_COUNTED, ItemKind, SubjectAccess
+from app.knowledge.permissions.overview import MOST_CALLERS, MOST_COUNTED, PLURALS, SubjectAccess
 from app.knowledge.sources.manifest import check_source_name
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.caller import Caller
@@ -113,7 +114,7 @@ async def show_subject(
         group=group,
         errors=errors,
         links=page_links(f"{PAGE}/subject", page, cursor, given),
-        places=PLACES,
+        places=PLURALS,
         most=MOST_COUNTED,
     )
 
@@ -121,21 +122,21 @@ async def show_subject(
 async def _find_page(caller: Caller, services: Services, text: str) -> str:
     """The page of an item's readers. Raises InvalidInput."""
     kind, key = read_item(text)
-    kinds: tuple[ItemKind, ...] = ("entry", "asset") if kind is None else (kind,)
+    kinds: tuple[ListedKind, ...] = ("entry", "asset") if kind is None else (kind,)
     for each in kinds:
         with suppress(NotFound):
             await services.access.overview.who(caller.tenant_id, each, key)
-            return f"{PAGE}/{PLACES[each]}/{key}"
+            return f"{PAGE}/{PLURALS[each]}/{key}"
     raise InvalidInput.of("item", "does not exist")
 
 
 async def _show(
-    request: Request, caller: Caller, services: Services, kind: ItemKind, key: UUID | str
+    request: Request, caller: Caller, services: Services, kind: ListedKind, key: UUID | str
 ) -> Response:
     return render(
         request,
         "pages/admin/item_access.html",
         item=await services.access.overview.who(caller.tenant_id, kind, key, reader=caller.subject),
-        places=PLACES,
+        places=PLURALS,
         most=MOST_CALLERS,
     )

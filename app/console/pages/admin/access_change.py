@@ -5,12 +5,13 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from app.auth.principal import Role
-from app.console.parts.admin.access_forms import ACTIONS, PLACES, ChangeForm
+from app.console.parts.admin.access_forms import ACTIONS, ChangeForm
 from app.console.parts.entry_form import errors_at, read_fields, read_texts
 from app.console.parts.principals import name_reason
 from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import InvalidInput
+from app.knowledge.permissions.overview import PLURALS
 from app.knowledge.permissions.service import ChangedAccess, Refused
 from app.web.access import CurrentCaller, CurrentServices
 
@@ -75,5 +76,5 @@ def _show(
         refused=[(each, name_reason(each.reason)) for each in done.refused[:SHOWN]] if done else [],
         errors=errors or {},
         actions=ACTIONS,
-        places=PLACES,
+        places=PLURALS,
     )

@@ -12,14 +12,12 @@ from starlette.datastructures import FormData
 
 from app.console.parts.entry_form import read_fields
 from app.console.parts.principals import LISTS, read_principals
+from app.db.queries.knowledge.access import ListedKind
 from app.errors import InvalidInput
 from app.knowledge.permissions.changes import AccessChange, ListChange
-from app.knowledge.permissions.overview import ItemKind
+from app.knowledge.permissions.overview import PLURALS
 from app.knowledge.permissions.selection import AccessSelection
 from app.knowledge.sources.manifest import SOURCE_NAME
-
-PLACES: Mapping[ItemKind, str] = {"entry": "entries", "asset": "assets", "source": "sources"}
-"""The part of an address that names the kind of an item."""
 
 ACTIONS: Mapping[str, str] = {"grant": "add to", "revoke": "remove from", "set": "replace"}
 """What a change does with a list."""
@@ -32,14 +30,14 @@ _ADDRESS = re.compile(
 )
 
 
-def read_item(text: str) -> tuple[ItemKind | None, UUID | str]:
+def read_item(text: str) -> tuple[ListedKind | None, UUID | str]:
     """The kind and the id or name of an item, by its address, its id or the name of a source.
 
     The kind is None for an id alone. Raises InvalidInput.
     """
     found = _ADDRESS.fullmatch(text.strip())
     key = found["key"] if found else text.strip()
-    kind = next((kind for kind, place in PLACES.items() if found and found["place"] == place), None)
+    kind = next((kind for kind, place in PLURALS.items() if found and found["place"] == place), None)
     try:
         if kind != "source":
             return kind, UUID(key)

@@ -14,6 +14,8 @@ from app.db.statements import load_statements
 SQL = load_statements(__name__)
 
 ItemKind = Literal["entry", "asset"]
+ListedKind = Literal["entry", "asset", "source"]
+"""What has readers and writers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class ItemAccess:
     source.
     """
 
-    kind: Literal["entry", "asset", "source"]
+    kind: ListedKind
     id: UUID
     name: str
     readers: Sequence[str] | None
