@@ -115,6 +115,12 @@ async def find_missing(session: TenantSession, asset_id: UUID) -> AssetNotFound:
     return AssetNotFound("there is no asset with this id")
 
 
+async def refuse_twin(session: TenantSession, wanted: LockedAsset) -> None:
+    """Raise AssetExists if another asset with the wanted readers has the same identity."""
+    if (twin := await db.find_twin(session, wanted.id, wanted.readers)) is not None:
+        raise AssetExists(f"another asset with these readers has the same identity: {twin}", twin)
+
+
 async def write_change(
     session: TenantSession, jobs: JobQueue, stored: LockedAsset, wanted: LockedAsset, room: Room | None
 ) -> list[str]:
@@ -127,8 +133,8 @@ async def write_change(
     changed = [n for n in CHANGEABLE if getattr(stored, n) != getattr(wanted, n)]
     if not changed:
         return []
-    if "readers" in changed and (twin := await db.find_twin(session, stored.id, wanted.readers)) is not None:
-        raise AssetExists(f"another asset with these readers has the same identity: {twin}", twin)
+    if "readers" in changed:
+        await refuse_twin(session, wanted)
     try:
         await db.change_asset(session, wanted)
     except asyncpg.UniqueViolationError as error:

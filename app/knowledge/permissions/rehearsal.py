@@ -7,10 +7,10 @@ from uuid import UUID
 
 from app.db.queries.knowledge import assets, entries
 from app.db.session import TenantSession
-from app.errors import AssetExists, EntryExists, InvalidInput
+from app.errors import EntryExists, InvalidInput
 from app.knowledge.entries.drafts import EntryDraft, check_draft
 from app.knowledge.entries.merging import find_outside, lock_entry, merge
-from app.knowledge.ingestion.changes import AssetDraft, find_missing
+from app.knowledge.ingestion.changes import AssetDraft, find_missing, refuse_twin
 from app.knowledge.permissions.changes import Principals
 
 
@@ -35,7 +35,5 @@ async def check_asset(session: TenantSession, asset_id: UUID, draft: AssetDraft)
     if stored is None:
         raise await find_missing(session, asset_id)
     wanted = valid.merge(stored)
-    if wanted.readers == stored.readers:
-        return
-    if (twin := await assets.find_twin(session, asset_id, wanted.readers)) is not None:
-        raise AssetExists(f"another asset with these readers has the same identity: {twin}", twin)
+    if wanted.readers != stored.readers:
+        await refuse_twin(session, wanted)
