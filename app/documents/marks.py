@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 
 MOST_MARKS = 30
+MARKS_RULE = f"must have at most {MOST_MARKS} combining marks in a row"
 # Marks are neither letters, digits nor spaces: only such runs can have too many.
 _RUN = re.compile(rf"[^\w\s\x00-\u02ff]{{{MOST_MARKS + 1},}}")
 # Voiced sound marks of halfwidth kana, which are letters until they are normalised, and what they become then.

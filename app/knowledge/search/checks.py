@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, get_args
 from uuid import UUID
 
-from app.documents.marks import MOST_MARKS, has_excess_marks
+from app.documents.marks import MARKS_RULE, has_excess_marks
 from app.errors import FieldError
 from app.knowledge.text import (
     MOMENT,
@@ -164,7 +164,7 @@ VALUES: Sequence[Rule] = (
     (
         ("query",),
         lambda v: not has_excess_marks(v),
-        f"must have at most {MOST_MARKS} combining marks in a row",
+        MARKS_RULE,
     ),
     (("mode",), lambda v: v in get_args(Mode), "must be hybrid, semantic or keyword"),
     (("similarity_threshold", "min_confidence", "diversity"), is_between(0, 1), "must be between 0 and 1"),

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from app.documents.marks import MOST_MARKS, has_excess_marks
+from app.documents.marks import MARKS_RULE, has_excess_marks
 from app.knowledge.quarantine.flagging import flags_of, screen_fields, with_flags
 from app.knowledge.text import load_json
 from app.knowledge.transfer.lines import REFERENCES
@@ -123,7 +123,7 @@ def read_entry(given: Mapping[str, Any], *, with_vectors: bool) -> ExportedEntry
     """An entry; `with_vectors` only if they are of the tenant's model."""
     for name in ("title", "content"):
         if isinstance(text := given.get(name), str) and has_excess_marks(text):
-            raise ValueError(f"{name}: must have at most {MOST_MARKS} combining marks in a row")
+            raise ValueError(f"{name}: {MARKS_RULE}")
     return ExportedEntry(
         id=_read_id(given["id"]),
         title=given.get("title"),

@@ -19,6 +19,6 @@ class Readable(NamedTuple):
 
 async def count_readable(session: TenantSession) -> Readable:
     """How many entries the caller may read, without looking at them."""
-    row = await session.fetch_row(SQL["count_readable"])
-    assert row is not None
-    return Readable(row["least"], row["most"])
+    found = await session.fetch_one_as(Readable, SQL["count_readable"])
+    assert found is not None
+    return found
