@@ -19,6 +19,7 @@ from app.cli.execution import ACTOR, working
 from app.cli.output.text import remark
 from app.cli.token import DAY, make_token
 from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
+from app.db.principals import acting_for_service
 from app.errors import ConfigurationError, TenantNotFound
 from app.knowledge.entries.drafts import EntryDraft
 from app.samples import QUERIES, SampleEntry, load_documents, load_entries
@@ -39,6 +40,11 @@ async def load_demo(services: Services) -> Tenant:
     The last sample entry is written last, so its presence means that everything was written. Entries that a user has
     changed or deleted since are not restored.
     """
+    with acting_for_service():
+        return await _load(services)
+
+
+async def _load(services: Services) -> Tenant:
     try:
         tenant = await services.tenants.find(SLUG)
     except TenantNotFound:

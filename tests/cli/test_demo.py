@@ -6,6 +6,7 @@ import pytest
 
 from app.cli.demo import STILL_SECONDS, curl_line, load_demo
 from app.composition.services import Services
+from app.db.principals import warn_of_unnamed_work
 from app.db.queries.knowledge.entries import Entry
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
@@ -36,6 +37,13 @@ async def test_demo_is_complete_and_its_relations_are_valid(services: Services) 
         tenant.id, SearchQuery(query="backup", source="asset", mode="keyword")
     )
     assert len(found) > 0
+
+
+async def test_demo_is_work_of_the_service(services: Services) -> None:
+    """A first start does not warn of work that names no principal."""
+    unnamed = warn_of_unnamed_work.cache_info().hits
+    await load_demo(services)
+    assert warn_of_unnamed_work.cache_info().hits == unnamed
 
 
 async def test_interrupted_demo_is_completed_and_a_complete_one_is_unchanged(
