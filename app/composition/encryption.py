@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import SecretStr
 
-from app.embedded import read_or_create_secret
+from app.embedded.secret_file import read_or_create_secret
 from app.errors import ConfigurationError
 from app.settings import Settings
 from app.settings.fields import parse_encryption_keys

@@ -6,7 +6,7 @@ import pytest
 from fastapi import FastAPI, Response
 
 from app.auth.principal import Role
-from app.console.everything import COOKIE, PAGE_STATE, begin_everything
+from app.console.everything import EVERYTHING_COOKIE, PAGE_STATE, begin_everything
 from tests.console.browser import ADDRESS, OWN, Browser, open_browser
 from tests.console.conftest import SignIn
 from tests.console.members import join, offer
@@ -80,7 +80,7 @@ async def test_the_act_is_recorded_visible_and_ends(browser: Browser, admin: Cal
     )
     ended = await browser.post(ACT, dict(page.one("form.everything").form_values()))
     assert (ended.status, ended.answer.headers["location"]) == (303, "/console")
-    assert COOKIE not in browser.http.cookies
+    assert EVERYTHING_COOKIE not in browser.http.cookies
     assert (await browser.get(f"/console/entries/{hidden}")).status == 404
     assert not (await browser.get("/console")).all("form.everything")
     offer(await browser.get("/console/health"))
@@ -103,7 +103,7 @@ async def test_the_act_belongs_to_its_session(
     app: FastAPI, browser: Browser, admin: Caller, hidden: str
 ) -> None:
     await browser.post(ACT, {"on": "true"})
-    kept = browser.http.cookies[COOKIE]
+    kept = browser.http.cookies[EVERYTHING_COOKIE]
     page = f"/console/entries/{hidden}"
     assert (await browser.get(page)).status == 200
     others = [
@@ -113,12 +113,12 @@ async def test_the_act_belongs_to_its_session(
     ]
     for token in others:
         other = open_browser(app, token)
-        other.http.cookies.set(COOKIE, kept, domain="console.test", path="/console")
+        other.http.cookies.set(EVERYTHING_COOKIE, kept, domain="console.test", path="/console")
         assert (await other.get(page)).status == 404
         assert not (await other.get("/console")).all("form.everything")
         await other.http.aclose()
     await browser.post("/console/sign-out")
-    assert COOKIE not in browser.http.cookies
+    assert EVERYTHING_COOKIE not in browser.http.cookies
 
 
 async def test_only_an_admins_token_makes_the_act_count(sign_in: SignIn, admin: Caller, hidden: str) -> None:
@@ -130,7 +130,7 @@ async def test_only_an_admins_token_makes_the_act_count(sign_in: SignIn, admin: 
         forged = Response()
         begin_everything(forged, caller.token, secure=False)
         value = forged.headers["set-cookie"].partition(";")[0].partition("=")[2]
-        browser.http.cookies.set(COOKIE, value, domain="console.test", path="/console")
+        browser.http.cookies.set(EVERYTHING_COOKIE, value, domain="console.test", path="/console")
         assert (await browser.get(f"/console/entries/{hidden}")).status == 404
         assert not (await browser.get("/console/entries")).all("form.everything")
 

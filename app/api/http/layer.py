@@ -31,11 +31,11 @@ from app.web.metrics import REQUEST_SECONDS, REQUESTS
 from app.web.problems import respond_to, unexpected_error
 from app.web.shortcut import Shortcuts
 
-log = logging.getLogger("app.api")
+layer_log = logging.getLogger("app.api")
 
 ACCEPTED_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+LOGGED_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 """Methods that metrics distinguish; a caller may send anything."""
 
 REFUSED = frozenset({400, 401, 403, 405, 406, 408, 413, 415, 422, 429})
@@ -79,7 +79,7 @@ class HttpLayer:
         head = ResponseHead(scope, send, request)
         length = read_length(headers.get(b"content-length", b""))
         body = BoundedBody(receive, self._limit(scope["path"]), length, self._patience)
-        method = scope["method"] if scope["method"] in METHODS else "other"
+        method = scope["method"] if scope["method"] in LOGGED_METHODS else "other"
         with span(method, "server", _trace_parent(headers), http_method=method) as seen:
             try:
                 # A host application may serve several requests in one task: none acts for the caller of another.
@@ -91,7 +91,7 @@ class HttpLayer:
                     raise
                 await respond_to(error)(scope, receive, head.send)
             except Exception:
-                log.exception("request failed")
+                layer_log.exception("request failed")
                 if head.sent:
                     raise
                 await unexpected_error()(scope, receive, head.send)

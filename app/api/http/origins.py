@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+CROSS_ORIGIN_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 HEADERS = (
     "Authorization",
     "Content-Type",
@@ -32,7 +32,7 @@ def allow_origins(app: FastAPI, origins: Sequence[str] | None) -> None:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=origins,
-            allow_methods=METHODS,
+            allow_methods=CROSS_ORIGIN_METHODS,
             allow_headers=HEADERS,
             expose_headers=EXPOSED,
             max_age=600,

@@ -6,7 +6,7 @@ import logging
 
 from starlette.types import Scope
 
-log = logging.getLogger("app.api.requests")
+request_log = logging.getLogger("app.api.requests")
 
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked every few seconds by machines: these are logged at debug only."""
@@ -26,7 +26,7 @@ def is_stranger(scope: Scope) -> bool:
 
 def log_request(method: str, route: str, status: int, seconds: float, tenant_id: str | None) -> None:
     """Log method, route, status, time and tenant; never a path or anything else that a caller wrote."""
-    log.log(
+    request_log.log(
         logging.DEBUG if route in QUIET else logging.INFO,
         "request",
         extra={

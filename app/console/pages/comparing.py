@@ -10,7 +10,7 @@ from app.console.pages.searching import lead_to_address, read_parameters, read_q
 from app.console.parts.search.form import LONGEST_ADDRESS, SearchForm, errors_by_field
 from app.console.parts.search.side_by_side import compare
 from app.console.parts.search.sides import (
-    ADDRESS,
+    COMPARE_ADDRESS,
     SETTINGS,
     SHARED,
     SIDES,
@@ -64,5 +64,5 @@ async def show_comparison(request: Request, caller: CurrentCaller, services: Cur
         alone={side: shared.lead_to(whole) for side, whole in wholes.items()},
     )
     is_long = shared.is_long or len(address) > LONGEST_ADDRESS
-    response.headers["HX-Push-Url"] = ADDRESS if is_long else address
+    response.headers["HX-Push-Url"] = COMPARE_ADDRESS if is_long else address
     return response

@@ -21,7 +21,7 @@ from app.web.bodies.json_body import read_metadata
 from app.web.models.assets import AssetPatch
 from app.web.problems import invalid_input
 
-TEXTS = ("title", "tags", "metadata", *LISTS)
+ASSET_TEXTS = ("title", "tags", "metadata", *LISTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class AssetForm:
         Raises InvalidInput if it has no version.
         """
         version = read_version(form.get("version"), "the page of the document")
-        return cls(read_fields(form, TEXTS) | keep_lists(form, stored), read_roles(form), version)
+        return cls(read_fields(form, ASSET_TEXTS) | keep_lists(form, stored), read_roles(form), version)
 
     def changes(self, stored: Asset) -> AssetDraft:
         """The fields that differ from the form as it was shown; an empty title restores the file's. Raises

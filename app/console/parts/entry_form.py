@@ -27,7 +27,7 @@ from app.web.bodies.json_body import read_metadata
 from app.web.models.entries import EntryPatch, NewEntry
 from app.web.problems import invalid_input
 
-TEXTS = (
+ENTRY_TEXTS = (
     *("content", "title", "entry_type", "tags", "confidence", "scope", "parent_id", "source_ids"),
     *("superseded_by_id", "metadata", "language", "expires_at", "external_id", *LISTS),
 )
@@ -52,13 +52,13 @@ class EntryForm:
     @classmethod
     def empty(cls) -> EntryForm:
         """The form of a new entry."""
-        texts = dict.fromkeys(TEXTS, "") | {"entry_type": "fact", "confidence": "1", "scope": "global"}
+        texts = dict.fromkeys(ENTRY_TEXTS, "") | {"entry_type": "fact", "confidence": "1", "scope": "global"}
         return cls(texts, DEFAULTS.given()["roles"], False)
 
     @classmethod
     def of_entry(cls, entry: Entry) -> EntryForm:
         """The form of a stored entry."""
-        texts = {name: _write(getattr(entry, name)) for name in TEXTS}
+        texts = {name: _write(getattr(entry, name)) for name in ENTRY_TEXTS}
         texts |= {name: write_principals(getattr(entry, name)) for name in LISTS}
         texts["tags"] = write_list(entry.tags)
         texts["source_ids"] = "\n".join(map(str, entry.source_ids))
@@ -70,7 +70,7 @@ class EntryForm:
     @classmethod
     def read(cls, form: FormData, stored: Entry | None = None) -> EntryForm:
         """The submitted form; missing fields are empty, but for the lists, which are those of the stored entry."""
-        texts = read_fields(form, TEXTS)
+        texts = read_fields(form, ENTRY_TEXTS)
         if stored is not None:
             texts |= keep_lists(form, stored)
         return cls(texts, read_roles(form), form.get("is_verified") is not None)
@@ -93,7 +93,7 @@ class EntryForm:
         A changed text has its language detected again, unless the stored language differs from the detected one.
         """
         shown = EntryForm.of_entry(stored)
-        changed = {n for n in TEXTS if _as_sent(n, self.texts[n]) != _as_sent(n, shown.texts[n])}
+        changed = {n for n in ENTRY_TEXTS if _as_sent(n, self.texts[n]) != _as_sent(n, shown.texts[n])}
         if stored.asset_id is not None:
             changed -= OF_ASSETS
         if changed & {"title", "content"} and stored.language != detect(stored.title, stored.content):

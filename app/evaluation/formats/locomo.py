@@ -71,8 +71,8 @@ def _read_turns(conversation: Mapping[str, Any]) -> Iterator[Document]:
         time = str(conversation.get(f"{key}_date_time") or "").strip()
         turns = conversation[key] if isinstance(conversation[key], list) else []
         for place, turn in enumerate((t for t in turns if isinstance(t, dict)), 1):
-            said = _text(turn, "text")
-            caption = _text(turn, "blip_caption")
+            said = _spoken(turn, "text")
+            caption = _spoken(turn, "blip_caption")
             if not said and not caption:
                 continue
             (name,) = _find_turns(turn.get("dia_id"))[:1] or [f"D{number}:{place}"]
@@ -80,7 +80,7 @@ def _read_turns(conversation: Mapping[str, Any]) -> Iterator[Document]:
             yield Document(
                 name if seen[name] == 1 else f"{name}/{seen[name]}",
                 None,
-                f"{f'({time}) ' if time else ''}{_text(turn, 'speaker')}: {said}"
+                f"{f'({time}) ' if time else ''}{_spoken(turn, 'speaker')}: {said}"
                 f"{f' [shares a picture: {caption}]' if caption else ''}",
             )
 
@@ -102,7 +102,7 @@ def _read_questions(
         else:
             yield Query(
                 f"{conversation}/{number}",
-                _text(question, "question"),
+                _spoken(question, "question"),
                 dict.fromkeys(relevant, 1.0),
                 CATEGORIES.get(category) or f"category {category}",
             )
@@ -115,7 +115,7 @@ def _find_turns(value: object) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _text(record: Mapping[str, Any], field: str) -> str:
+def _spoken(record: Mapping[str, Any], field: str) -> str:
     value = record.get(field)
     return "" if value is None else str(value).strip()
 

@@ -113,11 +113,11 @@ class PreviewService:
             recent = await recent_requests(session, KEPT, QUERIES)
             await self._trail.note_read(session, reader, "search.read")
         known = {query.query for query in wanted}
-        wanted += [query for r in recent if r.query not in known and (query := _rebuild(r, limit))]
+        wanted += [query for r in recent if r.query not in known and (query := _query_of(r, limit))]
         return wanted[:QUERIES]
 
 
-def _rebuild(request: RecentRequest, limit: int) -> SearchQuery | None:
+def _query_of(request: RecentRequest, limit: int) -> SearchQuery | None:
     """The search of a receipt without settings; None if it is not valid any more."""
     options = {name: value for name, value in request.options.items() if name not in NOT_COMPARED}
     try:

@@ -27,7 +27,7 @@ PLURALS: Mapping[ListedKind, str] = {"entry": "entries", "asset": "assets", "sou
 
 MOST_CALLERS = 100
 MOST_COUNTED = 100_000
-KEPT = timedelta(days=90)
+ACCESS_KEPT = timedelta(days=90)
 """How long a caller is known after its last call."""
 WRITING = frozenset({"creator", "tenant_admin"})
 """Roles with which a caller may write."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cryptography.fernet import Fernet, InvalidToken
 
-PREFIX = "fernet"
+SEAL_PREFIX = "fernet"
 
 
 class SecretUnreadable(Exception):
@@ -27,7 +27,7 @@ class SecretSealer:
     @property
     def mark(self) -> str:
         """The start of secrets that are sealed with the first key; empty without keys."""
-        return f"{PREFIX}:{next(iter(self._keys))}:" if self._keys else ""
+        return f"{SEAL_PREFIX}:{next(iter(self._keys))}:" if self._keys else ""
 
     def seal(self, secret: str) -> str:
         """Encrypt a secret for the database."""
@@ -37,9 +37,9 @@ class SecretSealer:
 
     def open(self, stored: str) -> str:
         """Decrypt a stored secret, or return one that was stored before there was a key. Raises SecretUnreadable."""
-        if not stored.startswith(f"{PREFIX}:"):
+        if not stored.startswith(f"{SEAL_PREFIX}:"):
             return stored
-        key, _, token = stored.removeprefix(f"{PREFIX}:").partition(":")
+        key, _, token = stored.removeprefix(f"{SEAL_PREFIX}:").partition(":")
         try:
             return self._keys[key].decrypt(token).decode()
         except (KeyError, InvalidToken):

@@ -28,7 +28,7 @@ from app.knowledge.subscriptions.addresses import (
 Admit = Callable[[str], Awaitable[float]]
 """Takes a turn at an IP address; returns the seconds to wait, 0 if the message may be sent now."""
 
-PREFIX = "whsec_"
+SIGNING_PREFIX = "whsec_"
 SECRET_BYTES = (24, 64)
 SECONDS = 10.0
 """Time limit from the name lookup to the headers of the response, or to the end of the answer to a challenge. Other
@@ -58,18 +58,18 @@ class EndpointAnswer:
 
 def make_secret() -> str:
     """Generate a new secret."""
-    return PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+    return SIGNING_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def read_secret(secret: str) -> bytes:
     """Decode the key of a secret. Raises InvalidInput."""
     try:
-        key = base64.b64decode(secret.removeprefix(PREFIX).encode("ascii"), validate=True)
+        key = base64.b64decode(secret.removeprefix(SIGNING_PREFIX).encode("ascii"), validate=True)
     except (binascii.Error, ValueError):
         key = b""
     low, high = SECRET_BYTES
-    if not secret.startswith(PREFIX) or not low <= len(key) <= high:
-        raise InvalidInput.of("secret", f"must be {PREFIX} and {low} to {high} bytes in base64")
+    if not secret.startswith(SIGNING_PREFIX) or not low <= len(key) <= high:
+        raise InvalidInput.of("secret", f"must be {SIGNING_PREFIX} and {low} to {high} bytes in base64")
     return key
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-KEPT_SECONDS = 60.0
+WIDE_KEPT_SECONDS = 60.0
 MOST = 1_000
 """Callers of one tenant that are remembered."""
 
@@ -21,7 +21,7 @@ class WideCallers:
         """Remember a caller."""
         if len(self._until) >= MOST:
             self._until.clear()
-        self._until[principals] = self._clock() + KEPT_SECONDS
+        self._until[principals] = self._clock() + WIDE_KEPT_SECONDS
 
     def __contains__(self, principals: tuple[str, ...]) -> bool:
         return self._until.get(principals, 0.0) > self._clock()

@@ -22,7 +22,7 @@ FORMAT = 1
 PAGE = 100
 PART_BYTES = 1 << 20
 """Most bytes of an original file in one line."""
-RECORDS = (
+EXPORTED_RECORDS = (
     ("saved_search", "saved_searches"),
     ("feedback", "feedback"),
     ("source", "sources"),
@@ -76,7 +76,7 @@ class TenantExport:
                 for text in page:
                     yield "entry", _line("entry", text)
                 page = await anext(entries, None)
-            for kind, table in RECORDS:
+            for kind, table in EXPORTED_RECORDS:
                 async for texts in db.stream_records(session, table, PAGE):
                     for text in texts:
                         yield kind, _line(kind, text)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.tenants import callers, records
-from app.knowledge.permissions.overview import KEPT
+from app.knowledge.permissions.overview import ACCESS_KEPT
 from app.knowledge.subscriptions.matching import MAX_WAITING
 from app.knowledge.subscriptions.saved_searches import MAX_OF_A_TENANT
 from app.knowledge.subscriptions.service import MAX_SUBSCRIPTIONS
@@ -82,7 +82,7 @@ class RecordTrimmer:
                     extra={"tenant_id": str(tenant_id), "records": name, "rows": dropped},
                 )
         async with self._database.tenant_session(tenant_id) as session:
-            await callers.forget_callers(session, KEPT)
+            await callers.forget_callers(session, ACCESS_KEPT)
         await self._versions.prune(tenant_id)
         if self._most_audit:
             async with self._database.shared_session(tenant_id) as session:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from app.auth.principal import Role
-from app.console.parts.admin.access_forms import ACTIONS, ChangeForm
+from app.console.parts.admin.access_forms import CHANGES, ChangeForm
 from app.console.parts.entry_form import errors_at, read_fields, read_texts
 from app.console.parts.principals import name_reason
 from app.console.rendering import render
@@ -17,7 +17,7 @@ from app.web.access import CurrentCaller, CurrentServices
 
 router = console_router(Role.TENANT_ADMIN)
 
-MOST_COUNTED = 10_000
+MOST_REHEARSED = 10_000
 """Items after which a preview ends."""
 MOST_CHANGED = 1_000
 """Items after which a request leaves the others to the next one; each takes about 5 ms."""
@@ -28,7 +28,7 @@ SHOWN = 10
 @router.get("/access/change")
 async def show_change_form(request: Request) -> Response:
     """Show the form for a change of many items, with the texts that the address has."""
-    return _show(request, ChangeForm.of(request.query_params))
+    return _show_change(request, ChangeForm.of(request.query_params))
 
 
 @router.post("/access/change")
@@ -37,7 +37,7 @@ async def change_many(request: Request, caller: CurrentCaller, services: Current
     sent = await read_texts(request)
     form = ChangeForm.read(sent)
     apply = sent.get("apply") == "true"
-    most = MOST_CHANGED if apply else MOST_COUNTED
+    most = MOST_CHANGED if apply else MOST_REHEARSED
     place = read_fields(sent, ("cursor",))["cursor"] or None
     matched, changed = 0, 0
     refused: list[Refused] = []
@@ -53,11 +53,11 @@ async def change_many(request: Request, caller: CurrentCaller, services: Current
             if place is None or matched >= most:
                 break
     except InvalidInput as error:
-        return _show(request, form, errors=errors_at(error.errors), status=422)
-    return _show(request, form, done=ChangedAccess(matched, changed, refused, place), applied=apply)
+        return _show_change(request, form, errors=errors_at(error.errors), status=422)
+    return _show_change(request, form, done=ChangedAccess(matched, changed, refused, place), applied=apply)
 
 
-def _show(
+def _show_change(
     request: Request,
     form: ChangeForm,
     *,
@@ -75,6 +75,6 @@ def _show(
         applied=applied,
         refused=[(each, name_reason(each.reason)) for each in done.refused[:SHOWN]] if done else [],
         errors=errors or {},
-        actions=ACTIONS,
+        actions=CHANGES,
         places=PLURALS,
     )

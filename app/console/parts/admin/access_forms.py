@@ -19,7 +19,7 @@ from app.knowledge.permissions.overview import PLURALS
 from app.knowledge.permissions.selection import AccessSelection
 from app.knowledge.sources.manifest import SOURCE_NAME
 
-ACTIONS: Mapping[str, str] = {"grant": "add to", "revoke": "remove from", "set": "replace"}
+CHANGES: Mapping[str, str] = {"grant": "add to", "revoke": "remove from", "set": "replace"}
 """What a change does with a list."""
 
 TEXTS = {"tag": "", "principal": "", "list": "readers", "action": "grant", "principals": ""}
@@ -75,7 +75,7 @@ class ChangeForm:
 
     def change(self) -> AccessChange:
         """What to do with the list. Raises InvalidInput."""
-        name, action = self._choice("list", LISTS), self._choice("action", ACTIONS)
+        name, action = self._choice("list", LISTS), self._choice("action", CHANGES)
         given = read_principals(self.texts["principals"], "principals")
         if action == "set":
             change = ListChange(set=given)

@@ -32,7 +32,7 @@ _ROWS = re.compile(r"\|\s+\||\|\s*:?-{2,}")
 """The border of two rows of a table, or the line below its head."""
 _CELL = re.compile(r"\s*\|(?:\s*(?:\||:?-{2,}:?))*\s*")
 
-LEGS = {"semantic": "meaning", "keyword": "words"}
+LEG_WORDS = {"semantic": "meaning", "keyword": "words"}
 """What each leg compares, as shown to people."""
 
 
@@ -73,7 +73,7 @@ class ShownHit:
     @property
     def found_by(self) -> str:
         """What found it, as text."""
-        return " and ".join(LEGS[leg] for leg in self.hit.sources)
+        return " and ".join(LEG_WORDS[leg] for leg in self.hit.sources)
 
     @property
     def address(self) -> str:

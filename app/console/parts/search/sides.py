@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from app.console.parts.search.form import NAMES, SearchForm
 
-ADDRESS = "/console/compare"
+COMPARE_ADDRESS = "/console/compare"
 SIDES = ("a", "b")
 SETTINGS = (
     "mode", "fusion", "weights.semantic", "weights.keyword", "rrf_k", "similarity_threshold", "boost", "diversity",
@@ -32,4 +32,4 @@ def comparison_address(shared: SearchForm, sides: Mapping[str, SearchForm]) -> s
     pairs = [(name, value) for name, value in own if name in SHARED]
     for side, form in sides.items():
         pairs += form.pairs(prefix=f"{side}.")
-    return f"{ADDRESS}?{urlencode(pairs)}"
+    return f"{COMPARE_ADDRESS}?{urlencode(pairs)}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from app.documents.readers.pdf import pdfium
 
 _CONTROL = re.compile("[\x01\x03-\x08\x0b-\x1f\x80-\x9f]")
-_WORD = re.compile(r"[a-z]{3,}")
+_PRINTED = re.compile(r"[a-z]{3,}")
 # The two encodings of TeX's text fonts, OT1 and T1. The ligatures ff, fi, fl, ffi and ffl have five codes in a row.
 _OLD_LIGATURES = {0x0B + place: chr(0xFB00 + place) for place in range(5)}
 _NEW_LIGATURES = {0x1B + place: chr(0xFB00 + place) for place in range(5)}
@@ -40,7 +40,7 @@ def read_controls(text: str, handles: Sequence[int | None]) -> str:
 
     for index in drawn:
         fonts.setdefault(find_font(index), []).append(index)
-    of_text = {find_font(match.start()) for match in _WORD.finditer(text)}
+    of_text = {find_font(match.start()) for match in _PRINTED.finditer(text)}
     characters = list(text)
     old: set[int] = set()
     for font, places in fonts.items():

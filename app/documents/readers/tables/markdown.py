@@ -9,7 +9,7 @@ from app.documents.readers.marks import add_marked
 from app.documents.readers.tables.table import are_headers
 
 # Rows are added in blocks: adding a block costs more than writing a row.
-_BLOCK = 200
+_BLOCK_ROWS = 200
 
 
 def write_markdown_table(
@@ -29,10 +29,10 @@ def write_markdown_table(
     start = None
     if headers > 0:
         header = _join_headers(filled[:headers], width)
-        start = add_marked(builder, f"{_render(header, width)}\n{'| --- ' * width}|", gap)
+        start = add_marked(builder, f"{_render_cells(header, width)}\n{'| --- ' * width}|", gap)
     body = builder.length + 1 if start is not None else None
-    for first in range(headers, len(filled), _BLOCK):
-        lines = "\n".join(_render(row, width) for row in filled[first : first + _BLOCK])
+    for first in range(headers, len(filled), _BLOCK_ROWS):
+        lines = "\n".join(_render_cells(row, width) for row in filled[first : first + _BLOCK_ROWS])
         place = add_marked(builder, lines, gap if start is None else "\n")
         if start is None:
             start = body = place
@@ -47,6 +47,6 @@ def _join_headers(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     return [" ".join(dict.fromkeys(name for name in names if name)) for names in columns]
 
 
-def _render(row: Sequence[str], width: int) -> str:
+def _render_cells(row: Sequence[str], width: int) -> str:
     cells = [cell.replace("|", "\\|") for cell in row] + [""] * (width - len(row))
     return f"| {' | '.join(cells)} |"

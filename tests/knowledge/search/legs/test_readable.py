@@ -12,7 +12,7 @@ from app.knowledge.search.legs.semantic import usual_breadth, widened_breadth
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.tenants.wide_callers import KEPT_SECONDS, MOST, WideCallers
+from app.knowledge.tenants.wide_callers import WIDE_KEPT_SECONDS, MOST, WideCallers
 from tests.knowledge.writing import ids
 
 FEW = 5
@@ -79,7 +79,7 @@ def test_wide_callers_are_remembered_for_a_while() -> None:
     now = 100.0
     known = WideCallers(clock=lambda: now)
     known.add(("everyone",))
-    now += KEPT_SECONDS - 1
+    now += WIDE_KEPT_SECONDS - 1
     assert ("everyone",) in known
     assert ("everyone", "user:jane") not in known
     now += 1

@@ -11,7 +11,7 @@ from typing import Any
 from app.documents.readers.text import collapse_spaces
 
 _MAX_ITEMS = 5_000
-_MAX_DEPTH = 6
+_MAX_OUTLINE_DEPTH = 6
 _NUMBER = re.compile(
     r"^(?:(?:chapter|section|appendix|part)\s+)?(?:\d{1,3}|[A-Z])(?:\.\d{1,3})*[.:)]?\s+(?=\S)", re.I
 )
@@ -67,7 +67,7 @@ class PageOutline:
 def read_outline(document: Any, pages: int) -> dict[int, list[OutlineItem]]:
     """The titles by index of their page, up to a limit."""
     found: dict[int, list[OutlineItem]] = defaultdict(list)
-    for count, bookmark in enumerate(document.get_toc(max_depth=_MAX_DEPTH)):
+    for count, bookmark in enumerate(document.get_toc(max_depth=_MAX_OUTLINE_DEPTH)):
         if count >= _MAX_ITEMS:
             break
         title = collapse_spaces(bookmark.get_title())

@@ -11,7 +11,7 @@ from app.documents.patience import limited_to
 from app.documents.readers.pdf import pdfium
 from app.documents.readers.pdf.words import Tag, Word
 
-_MAX_DEPTH = 40
+_MAX_TAG_DEPTH = 40
 _MAX_CHILDREN = 100_000
 """Of the elements of a page together; further ones are not read."""
 _HEADING = re.compile(r"H([1-9]\d?)?")
@@ -88,7 +88,7 @@ def _read_tree(tree: int) -> dict[int, Tag]:
     while waiting:
         element, depth, sections, tag = waiting.pop()
         kind = pdfium.read_element_type(element)
-        if depth >= _MAX_DEPTH or kind in _WITHOUT_HEADINGS:
+        if depth >= _MAX_TAG_DEPTH or kind in _WITHOUT_HEADINGS:
             continue
         sections += kind in _SECTIONS
         tag = tag or _find_heading(kind, sections)

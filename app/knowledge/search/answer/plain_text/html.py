@@ -13,7 +13,7 @@ _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 _HIDDEN_END = re.compile(r"</(?:script|style)\s*>", re.I)
 
 _NAME = re.compile(r"\w+")
-_INLINE = frozenset(
+_INLINE_TAGS = frozenset(
     _NAME.findall(
         "a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label mark math meter"
         " output picture progress q ruby rp rt s samp select small source span strike strong sub sup svg time tt u"
@@ -28,7 +28,7 @@ _FLOWING = frozenset(
         " template textarea tfoot thead track ul video"
     )
 )
-_SEPARATE = frozenset(_NAME.findall("caption dd dt h1 h2 h3 h4 h5 h6 li option td th title tr"))
+_SEPARATE_TAGS = frozenset(_NAME.findall("caption dd dt h1 h2 h3 h4 h5 h6 li option td th title tr"))
 _HIDDEN = frozenset(("script", "style"))
 """The elements of HTML, also obsolete ones: within a line, blocks of running text, items of their own, never shown."""
 
@@ -68,11 +68,11 @@ def write_html(source: str, start: int, end: int, writer: Writer) -> None:
 
 
 def _find_separator(name: str) -> int | None:
-    if name in _INLINE:
+    if name in _INLINE_TAGS:
         return 0
     if name in _FLOWING:
         return SPACE
-    return BREAK if name in _SEPARATE else None
+    return BREAK if name in _SEPARATE_TAGS else None
 
 
 def _write_text(source: str, start: int, end: int, writer: Writer) -> None:
