@@ -26,11 +26,6 @@ from app.api import (
     sources,
     tags,
 )
-from app.api.http.layer import HttpLayer
-from app.api.http.origins import allow_origins
-from app.api.openapi.description import describe
-from app.api.openapi.document import install_document
-from app.api.openapi.page import install_docs
 from app.auth.tokens import TokenVerifier
 from app.composition.identity import open_resource_verifier, open_verifier
 from app.composition.services import Services, open_services
@@ -39,16 +34,17 @@ from app.concurrency.processes.part import Part
 from app.console.installation import install_console
 from app.db.schema.readiness import outdated_revisions
 from app.documents.process.parsing import log_missing_protections
+from app.hosts import bind_metrics
 from app.knowledge.search.rehearsal import Rehearsal
 from app.mcp.endpoint import PATH as MCP
 from app.mcp.endpoint import install_endpoint, open_endpoint
 from app.settings import Settings
 from app.telemetry.export import open_tracing
 from app.web.access import Parts
-from app.web.listening import bind_metrics
+from app.web.layer import HttpLayer, allow_origins
 from app.web.login import RemoteLogin
-from app.web.metrics_server import serve_metrics
-from app.web.monitoring import Observation
+from app.web.monitoring import Observation, serve_metrics
+from app.web.openapi import describe, install_docs, install_document
 from app.web.problems import install_handlers
 
 DESCRIPTION = """

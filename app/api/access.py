@@ -11,13 +11,11 @@ from app.auth.claims import MAX_GROUP_CHARACTERS, MAX_GROUPS, MAX_SUBJECT_CHARAC
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.db.queries.knowledge.access import ListedKind
-from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.caller import Caller
+from app.web.access import Caller, CurrentCaller, CurrentServices, secured_router
 from app.web.models.access import AccessPatch, ChangedAccessModel, ItemReadersModel, SubjectAccessModel
 from app.web.models.sources import SourceName
-from app.web.pages import PAGE_SIZE, PageCursor, PageSize
 from app.web.problems import problems
-from app.web.rendering import json_response
+from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, json_response
 
 writers = secured_router(Role.CREATOR, "/knowledge/access", "permissions")
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin/access", "permissions")

@@ -19,7 +19,6 @@ from app.web.access import (
     CurrentServices,
     secured_router,
 )
-from app.web.headers import ETAG, LOCATION
 from app.web.models.administration import (
     AuditList,
     NewTenant,
@@ -35,10 +34,20 @@ from app.web.models.callers import CallerList
 from app.web.models.model_changes import ModelChangeModel, NewModelChange
 from app.web.models.requests import Moment
 from app.web.models.revocations import NewRevocation, RevokedTokenList, RevokedTokenModel
-from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
-from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
-from app.web.rendering import describe_change, json_response
+from app.web.rendering import (
+    ETAG,
+    LOCATION,
+    PAGE_SIZE,
+    IfMatch,
+    PageCursor,
+    PageSize,
+    describe_change,
+    etag,
+    json_response,
+    page_response,
+    read_versions,
+)
 
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")

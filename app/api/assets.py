@@ -19,16 +19,25 @@ from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import NEWEST_FIRST
 from app.knowledge.vocabulary import AssetSort
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.attachment import attachment
-from app.web.bodies.json_body import read_metadata
-from app.web.headers import ETAG, LOCATION
+from app.web.bodies import read_metadata
 from app.web.models.assets import AssetList, AssetModel, AssetPatch
 from app.web.models.entries import VersionList
 from app.web.models.requests import WHITE
-from app.web.pages import PAGE_SIZE, SORT_TEXT, PageCursor, PageSize, page_response
-from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
-from app.web.rendering import json_response
+from app.web.rendering import (
+    ETAG,
+    LOCATION,
+    PAGE_SIZE,
+    SORT_TEXT,
+    IfMatch,
+    PageCursor,
+    PageSize,
+    attachment,
+    etag,
+    json_response,
+    page_response,
+    read_versions,
+)
 
 LISTS = {"tags", "roles", "readers", "writers"}
 FIELDS = LISTS | {"file", "external_id", "source", "run", "metadata"}

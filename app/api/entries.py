@@ -16,7 +16,6 @@ from app.knowledge.paging import NEWEST_FIRST
 from app.knowledge.vocabulary import EntrySort, EntryType
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.bulk import write_entries
-from app.web.headers import ETAG, LOCATION
 from app.web.models.entries import (
     BulkRequest,
     BulkResponse,
@@ -27,10 +26,20 @@ from app.web.models.entries import (
     RelatedResponse,
     VersionList,
 )
-from app.web.pages import PAGE_SIZE, SORT_TEXT, PageCursor, PageSize, page_response
-from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
-from app.web.rendering import json_response
+from app.web.rendering import (
+    ETAG,
+    LOCATION,
+    PAGE_SIZE,
+    SORT_TEXT,
+    IfMatch,
+    PageCursor,
+    PageSize,
+    etag,
+    json_response,
+    page_response,
+    read_versions,
+)
 
 readers = secured_router(Role.READER, "/knowledge/entries", "entries")
 writers = secured_router(Role.CREATOR, "/knowledge/entries", "entries")

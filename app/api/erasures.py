@@ -8,11 +8,9 @@ from fastapi import Response
 
 from app.auth.principal import Role
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.headers import LOCATION
 from app.web.models.erasures import ErasureList, ErasureModel, NewErasure
-from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.problems import problems
-from app.web.rendering import json_response
+from app.web.rendering import LOCATION, PAGE_SIZE, PageCursor, PageSize, json_response, page_response
 
 router = secured_router(Role.TENANT_ADMIN, "/admin/erasures", "administration")
 

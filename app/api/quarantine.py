@@ -10,9 +10,8 @@ from app.auth.principal import Role
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.entries import EntryList
 from app.web.models.quarantine import Release, Released
-from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.problems import problems
-from app.web.rendering import json_response
+from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, json_response, page_response
 
 router = secured_router(Role.TENANT_ADMIN, "/admin/quarantine", "administration")
 

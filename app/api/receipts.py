@@ -11,9 +11,16 @@ from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.receipts import ReplayModel, ReplayRequest, SearchLineList, SearchReceiptModel
-from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.problems import problems
-from app.web.rendering import describe_replay, describe_search, json_response
+from app.web.rendering import (
+    PAGE_SIZE,
+    PageCursor,
+    PageSize,
+    describe_replay,
+    describe_search,
+    json_response,
+    page_response,
+)
 
 router = secured_router(Role.TENANT_ADMIN, "/admin/searches", "administration")
 

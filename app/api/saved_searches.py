@@ -12,7 +12,6 @@ from app.db.queries.work.subscriptions import Subscription
 from app.knowledge.paging import NEWEST_FIRST
 from app.knowledge.vocabulary import SavedSearchSort
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.headers import LOCATION
 from app.web.models.saved_searches import (
     NewSavedSearch,
     NewSubscription,
@@ -23,9 +22,16 @@ from app.web.models.saved_searches import (
     SubscriptionModel,
 )
 from app.web.models.search import SearchResponse
-from app.web.pages import PAGE_SIZE, SORT_TEXT, PageCursor, PageSize, page_response
 from app.web.problems import problems
-from app.web.rendering import json_response
+from app.web.rendering import (
+    LOCATION,
+    PAGE_SIZE,
+    SORT_TEXT,
+    PageCursor,
+    PageSize,
+    json_response,
+    page_response,
+)
 
 router = secured_router(Role.READER, "/knowledge/saved-searches", "saved searches")
 admin_router = secured_router(Role.TENANT_ADMIN, "/admin/subscriptions", "administration")

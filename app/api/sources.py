@@ -10,7 +10,6 @@ from fastapi import Query, Response
 from app.auth.principal import Role
 from app.knowledge.sources.acceptance import AssetsFate, ItemState
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.headers import LOCATION
 from app.web.models.sources import (
     AcceptedModel,
     ManifestBody,
@@ -19,9 +18,8 @@ from app.web.models.sources import (
     SourceName,
     SourceStatusModel,
 )
-from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.problems import problems
-from app.web.rendering import json_response
+from app.web.rendering import LOCATION, PAGE_SIZE, PageCursor, PageSize, json_response, page_response
 
 readers = secured_router(Role.READER, "/knowledge/sources", "sources")
 writers = secured_router(Role.CREATOR, "/knowledge/sources", "sources")

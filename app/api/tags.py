@@ -11,7 +11,7 @@ from app.knowledge.entries.entry import MAX_TAG
 from app.knowledge.vocabulary import TagSort
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.entries import TagList
-from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
+from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, page_response
 
 router = secured_router(Role.READER, "/knowledge/tags", "entries")
 

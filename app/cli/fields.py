@@ -136,7 +136,7 @@ def read_draft(model: type[Model], fields: Mapping[str, Any]) -> EntryDraft:
     """The draft of fields that are given in JSON, as REST reads them. Raises InvalidInput."""
     from pydantic import ValidationError
 
-    from app.web.field_errors import field_errors
+    from app.web.problems import field_errors
 
     try:
         return model.model_validate_json(json.dumps(fields)).draft()

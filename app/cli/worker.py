@@ -36,10 +36,9 @@ def worker() -> None:
 async def _work(settings: Settings) -> None:
     from app.composition.services import open_services
     from app.documents.process.parsing import log_missing_protections
+    from app.hosts import bind_metrics
     from app.telemetry.export import open_tracing
-    from app.web.listening import bind_metrics
-    from app.web.metrics_server import serve_metrics
-    from app.web.monitoring import Observation
+    from app.web.monitoring import Observation, serve_metrics
 
     task = asyncio.current_task()
     assert task is not None

@@ -36,7 +36,7 @@ from app.console.pages.admin import (
 )
 from app.console.rendering import FOLDER, render_problem
 from app.console.session import HOME
-from app.web.static_files import ReleasedFiles
+from app.web.rendering import ReleasedFiles
 
 
 def install_console(app: FastAPI) -> None:

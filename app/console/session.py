@@ -20,10 +20,8 @@ from app.console.rendering import place_above, render, render_problem
 from app.console.sections import section_of
 from app.console.visitor import visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
-from app.web.access import Parts, answer, authenticate, authenticate_platform
-from app.web.bodies.intake import end_intake
-from app.web.caller import Caller
-from app.web.oversight import OverviewRefused
+from app.web.access import Caller, OverviewRefused, Parts, answer, authenticate, authenticate_platform
+from app.web.bodies import end_intake
 from app.web.problems import (
     refusal_of,
     respond_to,

@@ -10,7 +10,7 @@ from fastapi import Request
 from app.auth.principal import Principal, Role
 from app.db.principals import name_group, name_user
 from app.knowledge.tenants.context import TenantContext
-from app.web.caller import Caller
+from app.web.access import Caller
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,20 +25,21 @@ from app.errors import Forbidden, InvalidInput, RateLimited, UnsupportedMediaTyp
 from app.knowledge.tenants.context import TenantContext
 from app.mcp.links import Links
 from app.mcp.server import Context, build_server
-from app.web.access import Parts, authenticate
-from app.web.bodies.bounded import BoundedBody, Patience
-from app.web.bodies.bounds import MCP_READER, bounds_of
-from app.web.bodies.json_body import (
+from app.web.access import Caller, Parts, authenticate
+from app.web.bodies import (
     LARGE,
+    MCP_READER,
+    BoundedBody,
+    Patience,
     body_length,
+    bounds_of,
     check_shape,
     let_others_run,
     media_type,
     read_body,
     refuse_coding,
+    replay,
 )
-from app.web.bodies.replay import replay
-from app.web.caller import Caller
 from app.web.login import WELL_KNOWN
 
 PATH = "/mcp"

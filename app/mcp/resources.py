@@ -13,7 +13,7 @@ from app.mcp.answers.entries import answer_entry
 from app.mcp.answers.reading import answer_part
 from app.mcp.links import DOCUMENT, ENTRY, document_uri
 from app.mcp.tools.tool import Call
-from app.web.pages import PAGE_SIZE
+from app.web.rendering import PAGE_SIZE
 
 MEDIA_TYPE = "text/plain"
 

@@ -25,9 +25,8 @@ from app.mcp.prompts import describe_prompts, get_prompt
 from app.mcp.resources import TEMPLATES, list_resources, read_resource
 from app.mcp.tools import TOOLS
 from app.mcp.tools.tool import Call, Tool
-from app.web.caller import Caller
-from app.web.metrics import TOOL_CALLS
-from app.web.oversight import require_overview
+from app.web.access import Caller, require_overview
+from app.web.monitoring import TOOL_CALLS
 from app.web.problems import invalid_input, problem_of, tenant_gone, unexpected_error
 
 log = logging.getLogger("app.mcp")

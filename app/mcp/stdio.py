@@ -16,7 +16,7 @@ from app.errors import TenantNotFound, Unauthenticated
 from app.mcp.links import Links
 from app.mcp.server import Context, build_server
 from app.telemetry.logs import request_id
-from app.web.caller import Caller
+from app.web.access import Caller
 
 MAX_LINE = 32 * 1024 * 1024
 """Maximum size of a message in bytes, as over HTTP."""

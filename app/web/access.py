@@ -1,39 +1,173 @@
-"""Authentication and authorisation, before a request's body is read."""
+"""Authentication and authorisation, before a request's body is read, and what an admin sees of a tenant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request, Response, Security
+from fastapi import APIRouter, Depends, Header, Request, Response, Security
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.params import Query
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from pydantic import WithJsonSchema
 from starlette.requests import ClientDisconnect
 
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
-from app.errors import Forbidden, TenantNotFound, Unauthenticated
+from app.db.principals import SERVICE, Rights, act_as, principals_of
+from app.errors import FieldError, Forbidden, InvalidInput, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.context import TenantContext
-from app.web.bodies.intake import end_intake, holding_intake
-from app.web.bodies.json_body import (
+from app.knowledge.tenants.directory import TenantDirectory
+from app.web.bodies import (
     Handler,
     JsonRequest,
     body_length,
     declared_length,
+    end_intake,
+    holding_intake,
     media_type,
     read_body,
     refuse_body,
 )
-from app.web.caller import Caller
 from app.web.login import RemoteLogin
-from app.web.oversight import asks_for_all, describe_access, refuse_overview
 from app.web.problems import problems, tenant_gone
-from app.web.query_names import query_names, refuse_unknown
+from app.web.rendering import ACCESS
 
 if TYPE_CHECKING:
     from app.auth.openid.sign_in import ProviderSignIn
+
+RIGHTS = {Role.READER: Rights.READ, Role.CREATOR: Rights.WRITE, Role.TENANT_ADMIN: Rights.ADMINISTER}
+"""The rights of a path in the database, by the role that it requires: a path for readers cannot write knowledge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A verified caller with a role in an existing tenant.
+
+    `sees_all`: an admin of the tenant has asked for what it may not read otherwise.
+    """
+
+    principal: Principal
+    tenant: TenantContext
+    sees_all: bool = False
+
+    def act(self, role: Role) -> None:
+        """From here on, transactions are of this caller, with the rights of a path for `role`."""
+        principals = SERVICE if self.sees_all else principals_of(self.subject, self.principal.groups)
+        act_as(principals, RIGHTS[role])
+
+    @property
+    def tenant_id(self) -> UUID:
+        """The tenant that the caller works in."""
+        return self.tenant.tenant_id
+
+    @property
+    def subject(self) -> str:
+        """The token's `sub`, for audit and receipts."""
+        return self.principal.subject
+
+    @property
+    def sees_quarantined(self) -> bool:
+        """Whether the caller may read what is in quarantine over HTTP and in the console: those who can correct it.
+
+        The tools of MCP do not ask: agents get no quarantined text, whatever their role.
+        """
+        return self.principal.has(Role.CREATOR)
+
+
+MAX_SHOWN = 100
+"""Characters of an unknown name that the problem repeats."""
+
+
+def query_names(route: APIRoute) -> frozenset[str]:
+    """The names that the route and its dependencies read."""
+    fields = get_flat_params(route.dependant)
+    return frozenset(field.alias for field in fields if isinstance(field.field_info, Query))
+
+
+def refuse_unknown(given: Collection[str], allowed: frozenset[str]) -> None:
+    """Raise InvalidInput with each name that is not allowed, and the allowed one that is most like it."""
+    if unknown := sorted(set(given) - allowed):
+        raise InvalidInput(list(_errors(unknown, allowed)))
+
+
+def _errors(unknown: Collection[str], allowed: frozenset[str]) -> Iterator[FieldError]:
+    listed = f"must be one of {', '.join(sorted(allowed))}" if allowed else "the path has no query parameters"
+    for name in unknown:
+        close = get_close_matches(name.lower()[:MAX_SHOWN], sorted(allowed), n=1)
+        advice = f"did you mean {close[0]}? " if close else ""
+        yield FieldError(name[:MAX_SHOWN], f"unknown query parameter; {advice}{listed}")
+
+
+# An admin may see all of it, but not silently: the request says so, and the audit trail records it.
+
+Access = Annotated[
+    str | None,
+    WithJsonSchema({"type": "string", "enum": ["all"]}),
+    Header(
+        alias=ACCESS,
+        description="`all`: see and change the whole tenant. The audit trail records it.",
+    ),
+]
+NARROW = (
+    "/admin/settings",
+    "/admin/revoked-tokens",
+    "/console/settings",
+    "/console/access/change",
+    "/console/everything",
+)
+"""Paths of the administration that show nothing of entries that the admin may not read, and the one of the console at
+which it begins to see all."""
+
+
+class OverviewRefused(Forbidden):
+    """Not all readers of the tenant may read everything, and its admin did not ask to see all."""
+
+
+async def describe_access(_access: Access = None) -> None:
+    """Describe the header in the OpenAPI document; `asks_for_all` reads it before the handler runs."""
+
+
+def asks_for_all(request: Request, principal: Principal) -> bool:
+    """Whether the request has the header ACCESS. Raises InvalidInput, and Forbidden for callers without that role."""
+    asked = request.headers.get(ACCESS)
+    if asked is None:
+        return False
+    if asked != "all":
+        raise InvalidInput.of(ACCESS, "must be all, or absent")
+    principal.require(Role.TENANT_ADMIN)
+    return True
+
+
+async def refuse_overview(
+    request: Request, role: Role, tenant: TenantContext, tenants: TenantDirectory, *, sees_all: bool
+) -> None:
+    """Raise OverviewRefused for a path of the administration that shows the whole of a tenant with permissions.
+
+    Its numbers and ids would tell of entries that the admin may not read.
+    """
+    if role is Role.TENANT_ADMIN and not request.url.path.startswith(NARROW):
+        await require_overview(tenant, tenants, sees_all=sees_all)
+
+
+async def require_overview(tenant: TenantContext, tenants: TenantDirectory, *, sees_all: bool) -> None:
+    """Raise OverviewRefused unless the caller sees all, or all its readers do."""
+    if sees_all:
+        return
+    if not tenant.restricted:
+        # What is known may be older than the first entry with readers.
+        tenants.forget(tenant.tenant_id)
+        tenant = await tenants.context(tenant.tenant_id)
+    if tenant.restricted:
+        raise OverviewRefused(
+            f"not all readers of this tenant may read everything: send {ACCESS}: all (KB_ACCESS=all for commands)"
+        )
+
 
 READING = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN, Role.PLATFORM_ADMIN})
 """A token with none of these shows that its owner may no longer read. A platform admin's token shows nothing: the

@@ -8,7 +8,7 @@ from app.composition.services import Services
 from app.errors import FieldError
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.writing import BulkResult
-from app.web.caller import Caller
+from app.web.access import Caller
 from app.web.models.entries import BulkRequest, NewEntry
 from app.web.problems import invalid_input
 

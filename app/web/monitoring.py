@@ -1,4 +1,4 @@
-"""Prometheus scrapes: the counters of the service, and the current state of its parts."""
+"""Prometheus metrics of HTTP and MCP, the scrape that serves them, and a server for it at an address of its own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,24 @@ import concurrent.futures
 import contextlib
 import logging
 import platform
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import asyncpg
-from prometheus_client import REGISTRY, CollectorRegistry, Metric, generate_latest
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    Metric,
+    generate_latest,
+    make_wsgi_app,
+)
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 
 from app.composition.services import Services
@@ -25,6 +38,19 @@ from app.knowledge.search.journal.receipts import service_version
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
 from app.reranking.resilient import PROVIDER, ResilientReranker
 from app.telemetry.processes import collect_processes, count_processes, publish_process, service_figures
+
+# `app.telemetry.metrics` has the metrics of the services.
+
+REQUESTS = Counter("knowledge_requests_total", "HTTP requests", ("method", "route", "status"))
+REQUEST_SECONDS = Histogram(
+    "knowledge_request_seconds",
+    "Time from request to answer",
+    ("route",),
+    buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
+)
+TOOL_CALLS = Counter("knowledge_tool_calls_total", "Calls of MCP tools", ("tool", "status"))
+REFUSALS = Counter("knowledge_refusals_total", "Requests over a limit of their tenant", ("limit",))
+
 
 log = logging.getLogger("app.web.monitoring")
 
@@ -205,3 +231,42 @@ class FromOtherThreads:
         with contextlib.suppress(concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
             refreshing.result(2 * PATIENCE_SECONDS + 1)
         yield from self._observation.collect()
+
+
+BACKLOG = 16
+
+
+class _Handler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Several processes may accept at the same listener: it does not block, and another one may be faster."""
+
+    daemon_threads = True
+
+    def __init__(self, listener: socket.socket) -> None:
+        host, port = listener.getsockname()[:2]
+        super().__init__((host, port), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self.server_name, self.server_port = host, port
+        self.setup_environ()
+
+
+@contextlib.contextmanager
+def serve_metrics(observation: Observation, listener: socket.socket) -> Iterator[None]:
+    """Serve `/metrics` at the listener while the block runs, and close it."""
+    registry = CollectorRegistry()
+    registry.register(FromOtherThreads(observation, asyncio.get_running_loop()))
+    listener.listen(BACKLOG)
+    with _Server(listener) as server:
+        server.set_app(make_wsgi_app(registry))
+        thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()

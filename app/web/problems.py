@@ -1,10 +1,12 @@
-"""Errors as callers see them: RFC 9457 problem details, as JSON."""
+"""Errors as callers see them: RFC 9457 problem details as JSON, with plain messages for invalid fields."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
@@ -14,14 +16,152 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError, WithJsonSchema
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from app import errors
+from app.errors import FieldError
 from app.telemetry.logs import request_id
-from app.web.field_errors import field_errors
-from app.web.methods import MethodTable
-from app.web.metrics import REFUSALS
-from app.web.problem_type import ProblemType
-from app.web.problem_types import TYPES, type_of_error, type_of_status
+from app.web.monitoring import REFUSALS
+from app.web.problem_types import TYPES, ProblemType, type_of_error, type_of_status
+
+SENT = "knowledge.sent_method"
+"""The key of a request's scope with the method that was sent, where the request is served as another."""
+
+
+class MethodTable:
+    """The methods of the app's described paths; read when first needed, once all routers are in."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+
+    def of(self, path: str) -> frozenset[str]:
+        """The methods of a request's path; empty if the description has no such path."""
+        # A path without a parameter takes precedence over one with a parameter.
+        if path in self._methods:
+            return self._methods[path]
+        return next(
+            (self._methods[t] for t, form in self._forms.items() if form.fullmatch(path)), frozenset()
+        )
+
+    def takes(self, path: str, method: str) -> bool:
+        """Whether the path supports the method; True if the description has no such path."""
+        allowed = self.of(path)
+        return not allowed or method in allowed
+
+    @cached_property
+    def _methods(self) -> Mapping[str, frozenset[str]]:
+        paths = self._app.openapi()["paths"]
+        return {path: frozenset(method.upper() for method in methods) for path, methods in paths.items()}
+
+    @cached_property
+    def _forms(self) -> Mapping[str, re.Pattern[str]]:
+        return {
+            path: re.compile(re.sub(r"\{[^{}]+\}", "[^/]+", path)) for path in self._methods if "{" in path
+        }
+
+
+def is_head(scope: Scope) -> bool:
+    """Whether a request asks for the headers only: HEAD is served as GET, and must not change anything."""
+    return bool(scope.get(SENT, scope["method"]) == "HEAD")
+
+
+OBJECT = "must be a JSON object"
+INTEGER = "must be an integer"
+NUMBER = "must be a number"
+YES_OR_NO = "must be true or false"
+UUID_TEXT = "must be a UUID"
+MOMENT = "must be a date and time, such as 2026-01-31T12:00:00Z"
+UNKNOWN = "is not valid"
+
+MAX_ITEMS = 3
+"""Items of a list for which the same error is repeated."""
+
+MESSAGES: Mapping[str, str] = {
+    "json_invalid": "must be valid JSON",
+    "extra_forbidden": "unknown field",
+    "missing": "is required",
+    "string_type": "must be text",
+    "string_unicode": "must not contain lone surrogates",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} items",
+    "too_long": "must have at most {max_length} items",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "finite_number": "must be a finite number",
+    "list_type": "must be a list",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), OBJECT),
+    **dict.fromkeys(("int_type", "int_parsing", "int_parsing_size", "int_from_float"), INTEGER),
+    **dict.fromkeys(("float_type", "float_parsing"), NUMBER),
+    **dict.fromkeys(("bool_type", "bool_parsing"), YES_OR_NO),
+    **dict.fromkeys(("uuid_type", "uuid_parsing"), UUID_TEXT),
+    **dict.fromkeys(
+        (
+            *("datetime_type", "datetime_parsing", "datetime_object_invalid"),
+            *("datetime_from_date_parsing", "timezone_aware", "timezone_naive"),
+        ),
+        MOMENT,
+    ),
+}
+"""By pydantic's name for the rule."""
+
+MOST = 100
+"""Invalid fields that an answer names: a body can have thousands."""
+
+
+def field_errors(found: Iterable[Mapping[str, Any]]) -> list[FieldError]:
+    """Each field once for each rule that it broke; of many items of a list that broke the same rule, only the first.
+    The first MOST."""
+    pairs = [(str(error.get("type")), _field_error(error)) for error in found]
+    better = {error.field for kind, error in pairs if kind != "list_type"}
+    lists = {error.field.rpartition(".")[0] for _, error in pairs}
+    # For a value or a list of values, the error of the single value is enough, and of a list that of its item.
+    return _shorten(
+        [
+            error
+            for kind, error in pairs
+            if error.field not in lists and (kind != "list_type" or error.field not in better)
+        ]
+    )[:MOST]
+
+
+def _shorten(found: Sequence[FieldError]) -> list[FieldError]:
+    """Replace the errors of many items of a list that broke the same rule by the first, which counts the others."""
+    groups: dict[tuple[str, str], list[FieldError]] = {}
+    for error in found:
+        name, _, place = error.field.rpartition(".")
+        groups.setdefault((name if place.isdigit() else error.field, error.message), []).append(error)
+    shown: list[FieldError] = []
+    for (_, message), errors in groups.items():
+        if len(errors) <= MAX_ITEMS:
+            shown += errors
+        else:
+            shown.append(
+                FieldError(errors[0].field, f"{message}; the same holds for {len(errors) - 1} more items")
+            )
+    return shown
+
+
+def _field_error(error: Mapping[str, Any]) -> FieldError:
+    location: Sequence[Any] = error.get("loc", ())
+    kind = str(error.get("type"))
+    # The name of a union's branch, such as list[str], means nothing to the caller.
+    parts = [str(part) for part in location[1:] if isinstance(part, int) or "[" not in str(part)]
+    if kind == "json_invalid":
+        parts = ["body"]
+    return FieldError(".".join(parts) or str(location[0] if location else "body"), _message(kind, error))
+
+
+def _message(kind: str, error: Mapping[str, Any]) -> str:
+    context: Mapping[str, Any] = error.get("ctx") or {}
+    if kind == "value_error":
+        return str(context.get("error", UNKNOWN))
+    if kind == "literal_error":
+        return f"must be {str(context.get('expected', '')).replace(chr(39), '')}"
+    bounds = {n: int(v) if isinstance(v, float) and v.is_integer() else v for n, v in context.items()}
+    message = MESSAGES.get(kind, UNKNOWN).format_map(bounds)
+    return message[:-1] if message.endswith((" 1 characters", " 1 items")) else message
+
 
 log = logging.getLogger("app.api")
 

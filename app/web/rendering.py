@@ -1,17 +1,53 @@
-"""Responses: frozen dataclasses of the services are serialised to JSON without models."""
+"""Responses: services' frozen dataclasses as JSON, pages of lists, attachments, ETags and the headers of all of
+them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import orjson
-from fastapi import Response
+from fastapi import Header, Query, Response
+from fastapi.responses import StreamingResponse
+from fastapi.staticfiles import StaticFiles
 
+from app.db.queries.knowledge.contents import AssetContent
 from app.db.queries.search.receipts import KeptSearch
+from app.documents.formats import FORMATS
+from app.errors import PreconditionFailed
 from app.knowledge.administration.replay import Replay
+from app.knowledge.paging import MAX_PAGE, Page
 from app.knowledge.reembedding.change import ModelChange
+
+Headers = dict[str, Mapping[str, Any]]
+
+
+def _describe(name: str, description: str, example: object, **schema: object) -> Headers:
+    return {name: {"description": description, "schema": {"type": "string"} | schema, "example": example}}
+
+
+ETAG = _describe("ETag", "The version of the item, for If-Match.", '"1"')
+LOCATION = _describe(
+    "Location",
+    "The path of what the request stored.",
+    "/knowledge/entries/0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17",
+    format="uri-reference",
+)
+RETRY_AFTER = _describe("Retry-After", "Seconds to wait before trying again.", 1, type="integer", minimum=1)
+WWW_AUTHENTICATE = _describe("WWW-Authenticate", "Always Bearer.", "Bearer")
+ALLOW = _describe("Allow", "The methods of the path, separated by commas.", "GET, POST")
+REQUEST_ID = _describe(
+    "X-Request-ID",
+    "The id of the request in the log: the one that the request named, or a new one.",
+    "5f2b6c1e8d3a4f70",
+)
+
+ACCESS = "X-KB-Access"
+"""The header with which an admin of a tenant asks to see all of it: `all`."""
 
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -51,3 +87,85 @@ def describe_search(kept: KeptSearch) -> dict[str, Any]:
         "query_time_ms": kept.query_time_ms,
         **receipt,
     }
+
+
+RENDERED = frozenset({"text/html", "image/svg+xml"})
+"""Types in which a browser would run scripts."""
+
+SAFE_TYPES = frozenset(item.media_type for item in FORMATS) - RENDERED
+"""Types under which bytes are returned; all others are returned as application/octet-stream."""
+
+
+def attachment(content: AssetContent, parts: AsyncIterator[bytes]) -> Response:
+    """The response with the bytes. The middleware adds `nosniff`."""
+    safe = content.media_type in SAFE_TYPES
+    headers = {
+        "Content-Type": content.media_type if safe else "application/octet-stream",
+        "Content-Length": str(content.byte_size),
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(content.name, safe='')}",
+        "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
+        "ETag": f'"{content.sha256.hex()}"',
+        "Accept-Ranges": "none",
+    }
+    return StreamingResponse(parts, headers=headers)
+
+
+IfMatch = Annotated[
+    str | None,
+    Header(
+        alias="If-Match",
+        description="The ETag that was read, to avoid overwriting other changes; several separated by commas, or *.",
+    ),
+]
+_VERSION = re.compile(r"[0-9]{1,18}")
+_ETAG = re.compile(r'"([0-9]{1,18})"')
+
+
+def etag(version: int) -> str:
+    """The ETag of a version."""
+    return f'"{version}"'
+
+
+def read_versions(if_match: str | None) -> frozenset[int] | None:
+    """The versions that If-Match names; `*` only requires that the item exists. Weak ETags never match.
+
+    Raises PreconditionFailed if it names none.
+    """
+    if if_match is None or if_match.strip() == "*":
+        return None
+    if _VERSION.fullmatch(if_match.strip()):  # without its quotes
+        return frozenset({int(if_match)})
+    named = (_ETAG.fullmatch(tag.strip()) for tag in if_match.split(","))
+    versions = frozenset(int(tag[1]) for tag in named if tag)
+    if not versions:
+        raise PreconditionFailed("If-Match is not an ETag of this item")
+    return versions
+
+
+PageSize = Annotated[int, Query(ge=1, le=MAX_PAGE)]
+PAGE_SIZE = 50
+"""Items on a page where a request names no limit."""
+
+PageCursor = Annotated[str, Query(max_length=1_000)]
+
+
+SORT_TEXT = (
+    "The order; `-` is descending. {} are compared without regard to case, by their first 100 characters, and equal"
+    " values by id. Send the same `sort` with a cursor. An item whose value changes between two pages can move."
+)
+"""Describes the parameter `sort` of a list that can be ordered by a text."""
+
+
+def page_response(page: Page[Any]) -> Response:
+    """A page of a list."""
+    return json_response({"items": list(page.items), "next_cursor": page.next_cursor})
+
+
+class ReleasedFiles(StaticFiles):
+    """Files that change only with a release; browsers may cache them for a day."""
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        """One file."""
+        response = super().file_response(*args, **options)
+        response.headers["cache-control"] = "public, max-age=86400"
+        return response

@@ -16,11 +16,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.types import Receive, Scope, Send
 
 from app.errors import KnowledgeError
-from app.web.access import Parts, SecuredRoute, answer, authenticate
-from app.web.bodies.intake import end_own_intake
-from app.web.bodies.json_body import JsonRequest
-from app.web.bodies.replay import replay
-from app.web.caller import Caller
+from app.web.access import Caller, Parts, SecuredRoute, answer, authenticate
+from app.web.bodies import JsonRequest, end_own_intake, replay
 from app.web.problems import refusal_of, respond_to
 
 JSON_TYPES = frozenset({"application/json", "application/json; charset=utf-8"})

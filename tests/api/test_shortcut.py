@@ -9,7 +9,7 @@ import pytest
 
 from app.api.search import SHORTCUTS
 from app.composition.services import Services
-from app.web.bodies import json_body
+from app.web import bodies
 from app.web.shortcut import Shortcut
 from tests.fixtures.http.callers import Caller
 
@@ -127,13 +127,13 @@ async def test_a_valid_search_takes_the_short_way_and_an_invalid_one_does_not(
 
 async def test_a_refused_body_is_parsed_once(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = 0
-    parse = json_body.parse_json
+    parse = bodies.parse_json
 
     def count(*arguments: Any) -> Any:
         nonlocal parsed
         parsed += 1
         return parse(*arguments)
 
-    monkeypatch.setattr(json_body, "parse_json", count)
+    monkeypatch.setattr(bodies, "parse_json", count)
     assert (await ask(admin, SHORT, BODIES["missing query"])).status_code == 422
     assert parsed == 1

@@ -10,12 +10,12 @@ from uuid import UUID
 
 import pytest
 
-from app.api.http.occupancy import Occupancy
 from app.concurrency.budget import ByteBudget
 from app.concurrency.processes.amounts import COUNTED_FOR, LOOK_AGAIN
 from app.concurrency.processes.memory import ACTIVE, SETS, WAYS, SharedMemory
 from app.concurrency.processes.part import Part
 from app.concurrency.turns import Turns
+from app.web.occupancy import Occupancy
 from tests.concurrency.takers import LIMIT, SECONDS
 
 ONE, OTHER = UUID(int=1 << 90), UUID(int=2 << 90)

@@ -9,7 +9,7 @@ from app.console.pages.assets import PART
 from app.console.parts.text_marking import mark_chunks
 from app.db.queries.knowledge.inspection import ChunkSpan
 from app.knowledge.entries.inspection import TextPart
-from app.web.bodies.bounds import UPLOAD_ROOM
+from app.web.bodies import UPLOAD_ROOM
 from tests.console.asset_pages import LIST, PART_OF_PAGE, Work, upload
 from tests.console.browser import OWN, Browser
 from tests.console.conftest import SignIn

@@ -7,20 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from app.api.http.connection import HEAD_SECONDS, MAX_HEAD_BYTES, MAX_HEADERS
-from app.api.http.layer import REFUSED
-from app.api.http.occupancy import (
-    DESCRIPTORS,
-    HELD,
-    HOLD_SECONDS,
-    RESTS_PER_SECOND,
-    SPARE_DESCRIPTORS,
-    STRANGERS_AT_ONCE,
-    STRANGERS_PER_SECOND,
-    UNREAD_BYTES,
-    UNREAD_TOTAL,
-)
-from app.api.http.rest import DROPPED_BYTES, REST_RATE
 from app.concurrency.share import FREE, LARGE, MIB_SECONDS
 from app.concurrency.share import SHARE as LOOP_SHARE
 from app.documents.marks import MOST_MARKS
@@ -56,9 +42,21 @@ from app.knowledge.tenants.revocations import MAX_REVOKED
 from app.knowledge.upkeep.records import MOST_ENDED_DELIVERIES, MOST_FEEDBACK
 from app.mcp.tools.assistants import FETCH_LENGTH
 from app.settings import Settings
-from app.web.bodies.bounded import Patience
-from app.web.bodies.bounds import BODIES, DEPTH, MCP_READER, SMALL, UPLOAD_ROOM
-from app.web.field_errors import MOST
+from app.web.bodies import BODIES, DEPTH, MCP_READER, SMALL, UPLOAD_ROOM, Patience
+from app.web.connection import DROPPED_BYTES, HEAD_SECONDS, MAX_HEAD_BYTES, MAX_HEADERS, REST_RATE
+from app.web.layer import REFUSED
+from app.web.occupancy import (
+    DESCRIPTORS,
+    HELD,
+    HOLD_SECONDS,
+    RESTS_PER_SECOND,
+    SPARE_DESCRIPTORS,
+    STRANGERS_AT_ONCE,
+    STRANGERS_PER_SECOND,
+    UNREAD_BYTES,
+    UNREAD_TOTAL,
+)
+from app.web.problems import MOST
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bounds.md").read_text("utf-8")
 PARSING = ParseLimits()

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.api.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.main import create_app
 from app.settings import Settings
+from app.web.connection import MAX_HEAD_BYTES, MAX_HEADERS
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.serving import serve
 from tests.hostile.line import connect, expect_closing_problem

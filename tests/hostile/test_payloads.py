@@ -10,9 +10,20 @@ import pytest
 from starlette.types import Message
 
 from app.errors import InvalidInput
-from app.web.bodies.bounds import BODIES, BULK, DEPTH, MCP_READER, MIB, UPLOADS
-from app.web.bodies.bounds import SEARCH as BOUNDS
-from app.web.bodies.json_body import LARGE, STEP, JsonRequest, check_shape, parse_json
+from app.web.bodies import (
+    BODIES,
+    BULK,
+    DEPTH,
+    LARGE,
+    MCP_READER,
+    MIB,
+    STEP,
+    UPLOADS,
+    JsonRequest,
+    check_shape,
+    parse_json,
+)
+from app.web.bodies import SEARCH as BOUNDS
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields, expect_problem
 

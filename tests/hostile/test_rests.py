@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.api.http import connection, rest
-from app.api.http.occupancy import Occupancy
 from app.concurrency.pace import Pace
+from app.web import connection
+from app.web.occupancy import Occupancy
 from tests.fixtures.http.serving import serve
 from tests.hostile.line import connect
 
@@ -61,7 +61,7 @@ async def test_a_caller_that_sends_all_before_it_reads_gets_the_answer() -> None
 
 
 async def test_a_rest_that_is_too_long_or_stops_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest, "DROPPED_BYTES", MIB)
+    monkeypatch.setattr(connection, "DROPPED_BYTES", MIB)
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.5)
     request = head(32 * MIB) + b"x" * 8 * MIB
     async with serve(answer_unread) as address:
@@ -105,7 +105,7 @@ async def test_a_rest_that_waits_for_its_turns_is_not_too_slow(monkeypatch: pyte
 @pytest.mark.parametrize("start", [0.1, 0.3, 4.7, 1_234_567.8])
 async def test_a_rest_that_waits_all_the_time_is_not_too_slow_by_a_rounding_error(start: float) -> None:
     now = [start]
-    waiting = rest.Rest(lambda: now[0])
+    waiting = connection.Rest(lambda: now[0])
     turns = asyncio.create_task(waiting.wait(Pace(1, 0, clock=lambda: 0.0), "key"))
     await asyncio.sleep(0)
     waiting.look()
@@ -120,9 +120,13 @@ async def test_a_rest_that_waits_all_the_time_is_not_too_slow_by_a_rounding_erro
 
 def test_a_rest_of_which_too_little_comes_is_too_slow() -> None:
     now = [0.0]
-    coming = rest.Rest(lambda: now[0])
+    coming = connection.Rest(lambda: now[0])
     coming.look()
-    for rate, enough in ((rest.REST_RATE, True), (rest.REST_RATE - 1, False), (rest.REST_RATE, True)):
+    for rate, enough in (
+        (connection.REST_RATE, True),
+        (connection.REST_RATE - 1, False),
+        (connection.REST_RATE, True),
+    ):
         now[0] += 20.0
         coming.drop(rate * 20)
         assert coming.has_come() is enough
@@ -132,7 +136,7 @@ def test_a_rest_of_which_too_little_comes_is_too_slow() -> None:
 async def test_a_rest_that_comes_fast_enough_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its connection then waits for the next head as long as any other."""
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.4)
-    part = b"x" * rest.REST_RATE
+    part = b"x" * connection.REST_RATE
     async with serve(answer_unread) as address, connect(address) as line:
         await line.send(head(20 * len(part)))
         for _ in range(20):

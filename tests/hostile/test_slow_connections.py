@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.api.http import connection
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.main import create_app
 from app.settings import Settings
-from app.web.bodies.bounded import Patience
+from app.web import connection
+from app.web.bodies import Patience
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.serving import serve
 from tests.hostile.line import connect, expect_closing_problem

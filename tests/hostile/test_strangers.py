@@ -7,7 +7,6 @@ from collections.abc import Hashable
 
 import httpx
 
-from app.api.http.occupancy import Occupancy
 from app.auth.issuing import read_token_id
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
@@ -15,6 +14,7 @@ from app.composition.services import Services
 from app.concurrency.pace import Pace
 from app.main import create_app
 from app.settings import Settings
+from app.web.occupancy import Occupancy
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.serving import serve
 

@@ -15,7 +15,7 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
 from app.mcp.tools import TOOLS
-from app.web.bodies.bounds import MCP_READER
+from app.web.bodies import MCP_READER
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.expectations import expect_problem
 from tests.fixtures.http.mcp_client import ADMINISTERING, HEADERS, READING, WRITING, connect, fail, succeed

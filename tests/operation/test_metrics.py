@@ -14,11 +14,10 @@ import pytest
 from app.composition.services import Services
 from app.db.database import Database
 from app.errors import ConfigurationError
+from app.hosts import bind_metrics
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
 from app.mcp.tools import TOOLS
-from app.web.listening import bind_metrics
-from app.web.metrics_server import serve_metrics
-from app.web.monitoring import FRESH_SECONDS, Observation
+from app.web.monitoring import FRESH_SECONDS, Observation, serve_metrics
 from tests.fixtures.database.cluster import connected
 from tests.operation.service import Operated
 from tests.operation.traffic import CANARY, Series, Traffic, read_scrape, value

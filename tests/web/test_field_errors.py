@@ -10,9 +10,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from app.mcp.tools import TOOLS
-from app.web.field_errors import MESSAGES, MOST, field_errors
 from app.web.models import administration, entries, feedback, saved_searches, search
-from app.web.problems import invalid_input
+from app.web.problems import MESSAGES, MOST, field_errors, invalid_input
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields
 

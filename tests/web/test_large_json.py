@@ -9,12 +9,12 @@ import pytest
 from starlette.types import Message
 
 from app.errors import InvalidInput
-from app.web.bodies import json_body
-from app.web.bodies.bounds import BodyBounds
-from app.web.bodies.json_body import (
+from app.web import bodies
+from app.web.bodies import (
     LARGE,
     LONGEST_TEXT,
     STEP,
+    BodyBounds,
     JsonRequest,
     parse_json,
     parse_large_json,
@@ -81,8 +81,8 @@ def test_other_threads_run_between_the_steps(monkeypatch: pytest.MonkeyPatch) ->
         nonlocal turns
         turns += 1
 
-    monkeypatch.setattr(json_body, "let_others_run", count)
-    monkeypatch.setattr(json_body, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(bodies, "let_others_run", count)
+    monkeypatch.setattr(bodies, "TURN_SECONDS", 0.0)
     parse_large_json(b'{"entries": [%b]}' % b",".join([b"{}"] * 50), BOUNDS)
     assert turns == 50, "before each item"
     turns = 0

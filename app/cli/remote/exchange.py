@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from app.cli.remote.refusals import read_refusal
 from app.cli.target import Remote
 from app.errors import KnowledgeError, ServiceUnreachable
-from app.web.headers import ACCESS
+from app.web.rendering import ACCESS
 
 T = TypeVar("T")
 ATTEMPTS = 4

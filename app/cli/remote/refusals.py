@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from app import errors
-from app.web.headers import ACCESS
 from app.web.problem_types import TYPES
+from app.web.rendering import ACCESS
 
 BY_URI = {kind.uri: kind.error for kind in TYPES.values() if kind.error is not None}
 

@@ -81,7 +81,7 @@ def count_processes(settings: Settings) -> int:
 def _open_listeners(settings: Settings) -> Listeners:
     """Bind the sockets before any slow work, so that a port in use is reported immediately."""
     from app.cli.serve.process import Listeners
-    from app.web.listening import bind, bind_metrics
+    from app.hosts import bind, bind_metrics
 
     server = settings.server
     service = bind(

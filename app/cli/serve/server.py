@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from fastapi import FastAPI
 
-from app.api.http.connection import BoundedConnection
-from app.api.http.occupancy import Occupancy, raise_descriptor_limit
 from app.cli.execution import on_signals
 from app.cli.serve.acceptor import Acceptor
 from app.concurrency.processes.part import Part
 from app.errors import ConfigurationError
 from app.settings.groups import ServerSettings
+from app.web.connection import BoundedConnection
+from app.web.occupancy import Occupancy, raise_descriptor_limit
 
 log = logging.getLogger("app.cli.serve")
 

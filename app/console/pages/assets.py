@@ -23,8 +23,7 @@ from app.errors import Conflict, InvalidInput, PreconditionFailed, Quarantined
 from app.knowledge.entries.inspection import DOCUMENT_PART
 from app.knowledge.vocabulary import Audience
 from app.web.access import CurrentCaller, CurrentServices
-from app.web.attachment import attachment
-from app.web.pages import PageCursor
+from app.web.rendering import PageCursor, attachment
 
 readers = console_router(Role.READER)
 writers = console_router(Role.CREATOR)

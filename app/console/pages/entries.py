@@ -21,7 +21,7 @@ from app.knowledge.entries.entry import WRITABLE_TYPES, embedding_text
 from app.knowledge.languages import LANGUAGES
 from app.knowledge.vocabulary import Audience, EntryType, Scope, Source
 from app.web.access import CurrentCaller, CurrentServices
-from app.web.pages import PageCursor
+from app.web.rendering import PageCursor
 
 readers = console_router(Role.READER)
 writers = console_router(Role.CREATOR)

@@ -21,8 +21,8 @@ from app.db.queries.work.subscriptions import Subscription
 from app.errors import Conflict, FieldError, InvalidInput, SubscriptionNotFound
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.models.saved_searches import NewSavedSearch
-from app.web.pages import PageCursor
 from app.web.problems import invalid_input
+from app.web.rendering import PageCursor
 
 router = console_router(Role.READER)
 

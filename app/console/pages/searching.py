@@ -25,8 +25,7 @@ from app.console.session import console_router
 from app.errors import InvalidInput
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
-from app.web.access import CurrentCaller, CurrentServices
-from app.web.caller import Caller
+from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.models.search import SearchRequest
 from app.web.problems import invalid_input
 

@@ -23,7 +23,7 @@ from app.console.session import (
 )
 from app.errors import Forbidden, Unauthenticated
 from app.web.access import Parts, authenticate
-from app.web.methods import is_head
+from app.web.problems import is_head
 
 router = console_router(None)
 

@@ -27,7 +27,7 @@ from app.console.session import (
 )
 from app.errors import Forbidden, Unauthenticated
 from app.web.access import Parts
-from app.web.methods import is_head
+from app.web.problems import is_head
 
 if TYPE_CHECKING:
     from app.auth.openid.sign_in import Completed, ProviderSignIn

@@ -14,9 +14,8 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.db.queries.knowledge.versions import FormerVersion
 from app.knowledge.paging import Page
-from app.web.access import CurrentCaller, CurrentServices
-from app.web.caller import Caller
-from app.web.pages import PageCursor
+from app.web.access import Caller, CurrentCaller, CurrentServices
+from app.web.rendering import PageCursor
 
 router = console_router(Role.READER)
 

@@ -17,7 +17,7 @@ from app.console.rendering import pretty_json, render
 from app.db.queries.knowledge.assets import Asset
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.vocabulary import Audience
-from app.web.bodies.json_body import read_metadata
+from app.web.bodies import read_metadata
 from app.web.models.assets import AssetPatch
 from app.web.problems import invalid_input
 

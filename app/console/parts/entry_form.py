@@ -23,7 +23,7 @@ from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.drafts import DEFAULTS, EntryDraft
 from app.knowledge.entries.entry import PLACE
 from app.knowledge.languages import detect
-from app.web.bodies.json_body import read_metadata
+from app.web.bodies import read_metadata
 from app.web.models.entries import EntryPatch, NewEntry
 from app.web.problems import invalid_input
 

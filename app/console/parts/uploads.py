@@ -13,8 +13,8 @@ from app.db.queries.knowledge.assets import Asset
 from app.errors import InvalidInput, KnowledgeError
 from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.assets import AssetService, Upload
-from app.web.bodies.json_body import read_metadata
-from app.web.caller import Caller
+from app.web.access import Caller
+from app.web.bodies import read_metadata
 
 DEFAULT_ROLES = ("all",)
 TEXTS = ("external_id", "tags", "metadata", *LISTS)

@@ -12,7 +12,7 @@ from app.knowledge.entries.inspection import MAX_POSITION
 from app.knowledge.entries.sections import READ_LENGTH
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.vocabulary import TagSort
-from app.web.pages import PAGE_SIZE
+from app.web.rendering import PAGE_SIZE
 
 MAX_HEADING = 500
 """Characters of a heading that is searched for."""

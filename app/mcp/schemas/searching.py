@@ -18,7 +18,7 @@ from app.web.models.filters import FILTER_DESCRIPTION, FilterObject
 from app.web.models.requests import Moment
 from app.web.models.search import Number, QueryText, WeightsModel
 from app.web.models.why_not import read_entry
-from app.web.pages import PAGE_SIZE
+from app.web.rendering import PAGE_SIZE
 
 MIN_TOKEN_BUDGET = 200
 MAX_TOKEN_BUDGET = 1_000_000

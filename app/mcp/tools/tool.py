@@ -20,7 +20,7 @@ from app.knowledge.search.results import SearchResult
 from app.mcp.answers.tool_answer import ToolAnswer
 from app.mcp.links import Links
 from app.mcp.schemas.flattening import admit_problem, input_schema
-from app.web.caller import Caller
+from app.web.access import Caller
 
 Effect = Literal["reads", "adds", "changes"]
 """What a tool does to stored knowledge: nothing, adding only, or also changing and removing."""

@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from app.api.http.compression import MIN_BYTES
+from app.web.layer import MIN_BYTES
 from tests.fixtures.http.callers import Caller
 
 GZIP = {"Accept-Encoding": "gzip"}

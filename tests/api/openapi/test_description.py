@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from app.api.openapi.description import ANYWHERE
+from app.web.openapi import ANYWHERE
 from app.web.problem_types import TYPES
 from app.web.problems import MEDIA_TYPE
 from tests.fixtures.http.routes import list_endpoints

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.api.openapi.document import PATH, install_document
+from app.web.openapi import PATH, install_document
 
 
 async def test_the_document_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,8 @@ from app.errors import InvalidInput, NotFound
 from app.knowledge.paging import Page
 from app.knowledge.permissions.overview import MOST_CALLERS, MOST_COUNTED, PLURALS, SubjectAccess
 from app.knowledge.sources.manifest import check_source_name
-from app.web.access import CurrentCaller, CurrentServices
-from app.web.caller import Caller
-from app.web.pages import PageCursor
+from app.web.access import Caller, CurrentCaller, CurrentServices
+from app.web.rendering import PageCursor
 
 router = console_router(Role.TENANT_ADMIN)
 

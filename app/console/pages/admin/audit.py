@@ -21,8 +21,8 @@ from app.errors import InvalidInput
 from app.knowledge.paging import Page
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.models.requests import Moment
-from app.web.pages import PageCursor
 from app.web.problems import invalid_input
+from app.web.rendering import PageCursor
 
 router = console_router(Role.TENANT_ADMIN)
 

@@ -18,9 +18,8 @@ from app.db.queries.search.receipts import KeptSearch
 from app.errors import InvalidInput
 from app.knowledge.administration.replay import Replay
 from app.knowledge.search.answer.notices import describe_degradation
-from app.web.access import CurrentCaller, CurrentServices
-from app.web.caller import Caller
-from app.web.pages import PageCursor
+from app.web.access import Caller, CurrentCaller, CurrentServices
+from app.web.rendering import PageCursor
 
 router = console_router(Role.TENANT_ADMIN)
 

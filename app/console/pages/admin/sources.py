@@ -14,7 +14,7 @@ from app.errors import InvalidInput
 from app.knowledge.sources.acceptance import ItemState
 from app.knowledge.sources.manifest import check_source_name
 from app.web.access import CurrentCaller, CurrentServices
-from app.web.pages import PageCursor
+from app.web.rendering import PageCursor
 
 router = console_router(Role.TENANT_ADMIN)
 

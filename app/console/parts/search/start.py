@@ -12,7 +12,7 @@ from app.console.parts.search.hits import HEADINGS
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
 from app.db.queries.work.saved_searches import SavedSearch
-from app.web.caller import Caller
+from app.web.access import Caller
 
 NEWS = 6
 """Most new documents and entries shown."""

@@ -12,7 +12,7 @@ from app.knowledge.search.legs.semantic import usual_breadth, widened_breadth
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.tenants.wide_callers import WIDE_KEPT_SECONDS, MOST, WideCallers
+from app.knowledge.tenants.wide_callers import MOST, WIDE_KEPT_SECONDS, WideCallers
 from tests.knowledge.writing import ids
 
 FEW = 5

@@ -1,19 +1,202 @@
-"""Reading a JSON body: invalid bodies are refused before any parser or model reads them."""
+"""Bodies of requests: how large and how intricate they may be, their turn to be parsed, and reading JSON."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
 from typing import Any, TypeAlias, cast
 
 from fastapi import Request, Response
+from starlette.types import Message, Receive
 
-from app.errors import InvalidInput, UnsupportedMediaType
+from app.errors import InvalidInput, TooLarge, TooSlow, UnsupportedMediaType
+from app.knowledge.tenants.admission import Intake
 from app.knowledge.text import load_json
-from app.web.bodies.bounds import DEPTH, BodyBounds, bounds_of
+
+# docs/bounds.md has the same table; a test compares them.
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BodyBounds:
+    """The largest body of a path.
+
+    Attributes:
+        bytes: its length.
+        containers: objects and lists of JSON.
+        values: commas of JSON, which separate its values.
+    """
+
+    bytes: int
+    containers: int = 2_000
+    values: int = 8_000
+
+
+SMALL = BodyBounds(64 * KIB)
+"""Of all paths that are not named."""
+
+SEARCH = BodyBounds(256 * KIB)
+"""A query of 10,000 characters, 1,000 ids of assets and a vector of 4,000 numbers at the same time."""
+
+ENTRY = BodyBounds(2 * MIB, 40_000, 70_000)
+"""100,000 characters, each escaped, and metadata of 64 KiB, which can be 32,000 lists."""
+
+SEARCHES = BodyBounds(4 * MIB, 64_000, 256_000)
+"""32 searches, each with a vector."""
+
+MESSAGE = BodyBounds(4 * MIB, 64_000, 256_000)
+"""A model writes a message token by token; 40 entries of the maximum length, or 1,000 of 4,000 characters."""
+
+BULK = BodyBounds(32 * MIB, 200_000, 500_000)
+"""1,000 entries of ordinary length, or the manifest of a source with 100,000 files."""
+
+BODIES: Mapping[str, BodyBounds] = {
+    "/knowledge/search": SEARCH,
+    "/knowledge/search/batch": SEARCHES,
+    "/knowledge/saved-searches": SEARCH,
+    "/knowledge/entries": ENTRY,
+    "/knowledge/entries/bulk": BULK,
+    "/knowledge/assets": ENTRY,
+    "/knowledge/sources": BULK,
+    "/mcp": MESSAGE,
+    "/console/entries": ENTRY,
+    "/console/assets": ENTRY,
+    "/console/sign-in": SMALL,
+    "/console": SEARCH,
+}
+"""By path; a path below one of these has the same bounds. The longest path counts."""
+
+MCP_READER = BodyBounds(1 * MIB, 4_000, 16_000)
+"""Messages to /mcp of callers that may not write: a search with its vector."""
+
+UPLOADS = frozenset({"/knowledge/assets", "/console/assets"})
+"""Paths of files, whose length KB_MAX_UPLOAD_BYTES limits."""
+
+UPLOAD_ROOM = 1 * MIB
+"""The parts of a form around its file."""
+
+DEPTH = 64
+"""Objects and lists inside one another; the deepest request that the API describes has four."""
+
+FORM_FIELDS = 1_000
+"""Fields of a form."""
+
+
+def bounds_of(path: str) -> BodyBounds:
+    """The bounds of a path."""
+    path = path.rstrip("/")
+    while path:
+        if path in BODIES:
+            return BODIES[path]
+        path = path.rpartition("/")[0]
+    return SMALL
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a body is waited for: `stall` seconds for its next part, and in all `grace` seconds and one more
+    for every `rate` bytes that have come.
+    """
+
+    stall: float = 30.0
+    grace: float = 60.0
+    rate: float = 16 * 1024.0
+
+
+class BoundedBody:
+    """A request's body, refused as soon as more than `limit` bytes of it are announced or have come.
+
+    It is refused only when it is read, so callers without a token get 401 first.
+    """
+
+    def __init__(self, receive: Receive, limit: int, declared: int, patience: Patience) -> None:
+        """The connection drops the rest of a body that is refused."""
+        self._receive = receive
+        self._limit = limit
+        self._declared = declared
+        self._patience = patience
+        self._seen = 0
+        self._waited = 0.0
+        self._complete = False
+
+    @property
+    def seen(self) -> int:
+        """Bytes that have come."""
+        return self._seen
+
+    async def receive(self) -> Message:
+        """The next part. Raises TooLarge and TooSlow."""
+        if self._declared <= self._limit:
+            message = await self._next()
+            if self._seen <= self._limit:
+                return message
+        raise TooLarge(f"the request body is larger than the limit of {self._limit} bytes")
+
+    async def _next(self) -> Message:
+        if self._complete:  # what follows is the end of the connection, which may be far away
+            return await self._receive()
+        started = time.monotonic()
+        left = self._patience.grace + self._seen / self._patience.rate - self._waited
+        try:
+            async with asyncio.timeout(min(left, self._patience.stall)):
+                message = await self._receive()
+        except TimeoutError:
+            raise TooSlow("the request body arrived too slowly") from None
+        self._waited += time.monotonic() - started
+        self._seen += len(message.get("body", b""))
+        self._complete = message["type"] != "http.request" or not message.get("more_body", False)
+        return message
+
+
+_intake: ContextVar[Intake | None] = ContextVar("intake", default=None)
+
+
+@contextmanager
+def holding_intake(intake: Intake) -> Iterator[None]:
+    """The request that runs in the block has this turn."""
+    token = _intake.set(intake)
+    try:
+        yield
+    finally:
+        _intake.reset(token)
+
+
+def end_intake(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """The endpoint, which runs once its body was accepted: the turn to have it parsed is over."""
+
+    @functools.wraps(endpoint)
+    async def accepted(*args: Any, **values: Any) -> Any:
+        end_own_intake()
+        return await endpoint(*args, **values)
+
+    return accepted
+
+
+def end_own_intake() -> None:
+    """End the turn that the current request has to have its body parsed, if it has one."""
+    if (intake := _intake.get()) is not None:
+        intake.end()
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """Replays a body that was already read, then receives what follows it."""
+    waiting = [body]
+
+    async def receive_again() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return receive_again
+
 
 LARGE = 1024 * 1024
 """Size in bytes above which a body is parsed in a thread, so that other requests are not blocked."""

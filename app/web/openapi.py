@@ -1,18 +1,31 @@
-"""Complete FastAPI's OpenAPI document with problems, headers and examples."""
+"""The OpenAPI document, completed with problems, headers and examples, and Swagger UI at /docs."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import gzip
+import hashlib
+import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+import fastapi_offline
+import orjson
+from fastapi import FastAPI, Request, Response
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.responses import HTMLResponse
 
-from app.api.openapi.examples import REQUEST_ID, ExampleMaker
+from app.concurrency.background import start_background
 from app.errors import FieldError
-from app.web.headers import REQUEST_ID as REQUEST_ID_HEADER
-from app.web.headers import RETRY_AFTER, WWW_AUTHENTICATE, Headers
+from app.web.layer import accepts_gzip
+from app.web.openapi_examples import REQUEST_ID, ExampleMaker
 from app.web.problem_types import TYPES
 from app.web.problems import MEDIA_TYPE, problems, title_of
+from app.web.rendering import REQUEST_ID as REQUEST_ID_HEADER
+from app.web.rendering import RETRY_AFTER, WWW_AUTHENTICATE, Headers, ReleasedFiles
 
 ANYWHERE = (400, 408, 431, 500, 501)
 """Statuses that any request may get, before or around its handler."""
@@ -144,3 +157,119 @@ def make_problem(status: int) -> dict[str, Any]:
     if status == 422:
         problem["errors"] = [{"field": _WRONG_FIELD.field, "message": _WRONG_FIELD.message}]
     return problem
+
+
+PATH = "/openapi.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The document's bytes, compressed and not, each with its ETag."""
+
+    plain: bytes
+    compressed: bytes
+    digest: str
+
+    def response(self, request: Request) -> Response:
+        """The document, or 304 if the caller has it. It is checked at each use, since a release can change it."""
+        coded = accepts_gzip(request.headers.get("accept-encoding", ""))
+        tag = f'"{self.digest}-gzip"' if coded else f'"{self.digest}"'
+        headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        known = {
+            part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")
+        }
+        if known & {tag, "*"}:
+            return Response(status_code=304, headers=headers)
+        if coded:
+            headers["Content-Encoding"] = "gzip"
+        return Response(self.compressed if coded else self.plain, 200, headers, "application/json")
+
+
+def install_document(app: FastAPI) -> None:
+    """Serve the document, which is generated at the first request, in a thread."""
+    generated: asyncio.Task[Document] | None = None
+
+    @app.get(PATH, include_in_schema=False)
+    async def openapi(request: Request) -> Response:
+        nonlocal generated
+        if generated is None:
+            generated = start_background(asyncio.to_thread(_generate, app))
+        return (await asyncio.shield(generated)).response(request)
+
+
+def _generate(app: FastAPI) -> Document:
+    plain = orjson.dumps(app.openapi())
+    return Document(plain, gzip.compress(plain, mtime=0), hashlib.blake2b(plain, digest_size=16).hexdigest())
+
+
+DOCS_FILES = Path(fastapi_offline.__file__).parent / "static"
+DOCS_SOURCES = (
+    "default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
+)
+DOCS_PARAMETERS: Mapping[str, Any] = {
+    # The page shares its origin with the console: a kept token would lie in the origin's localStorage.
+    "persistAuthorization": False,
+    "tryItOutEnabled": True,
+    "displayRequestDuration": True,
+    "filter": True,
+    # Keep the schemas folded: the operations come first.
+    "defaultModelsExpandDepth": 0,
+    "validatorUrl": None,
+}
+DOCS_TAGS = (
+    {"name": "search", "description": "Semantic, keyword and hybrid search, and feedback on hits."},
+    {
+        "name": "entries",
+        "description": "Short pieces of knowledge: create, change, bulk load, list relations.",
+    },
+    {
+        "name": "assets",
+        "description": "Whole documents: upload, watch the indexing, read the extracted text.",
+    },
+    {"name": "saved searches", "description": "Named searches, and webhooks for new matches."},
+    {"name": "permissions", "description": "Who may read and change entries, assets and sources."},
+    {"name": "administration", "description": "A tenant's statistics, settings, records and model."},
+    {"name": "tenants", "description": "For platform admins."},
+    {"name": "operations", "description": "Health checks, without a token."},
+)
+DARK_MODE = """<script>
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+    dark.addEventListener("change", follow);
+    follow();
+    </script>"""
+"""Swagger UI has a dark mode, but only its standalone page offers it."""
+DOCS_LIMITS = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+def install_docs(app: FastAPI) -> None:
+    """Serve Swagger UI at /docs from files of a dependency, so that it works offline."""
+    app.openapi_tags = [dict(tag) for tag in DOCS_TAGS]
+    app.mount("/docs/files", ReleasedFiles(directory=DOCS_FILES), name="docs-files")
+    page = get_swagger_ui_html(
+        openapi_url=PATH,
+        title=f"{app.title}: try it",
+        swagger_js_url="/docs/files/swagger-ui-bundle.js",
+        swagger_css_url="/docs/files/swagger-ui.css",
+        swagger_favicon_url="/docs/files/favicon.png",
+        swagger_ui_parameters=dict(DOCS_PARAMETERS),
+    )
+    html = (
+        bytes(page.body)
+        .decode()
+        .replace("<html>", '<html lang="en">')
+        .replace("</head>", f"{DARK_MODE}</head>")
+    )
+    headers = {"content-security-policy": _page_policy(html), "cache-control": "no-cache"}
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(html, headers=headers)
+
+
+def _page_policy(html: str) -> str:
+    """A policy that allows the page's own script, by its hash, and no other inline script."""
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(["'self'", *(f"'sha256-{text}'" for text in hashes)])
+    return f"{DOCS_SOURCES}; script-src {allowed}; {DOCS_LIMITS}"
