@@ -1,16 +1,15 @@
-"""Issue of bearer tokens that are signed with a shared secret.
-
-The signature is computed here: importing the JWT library's own takes longer than the command that prints a token.
-"""
+"""Issue of bearer tokens that are signed with a shared secret, and of links that sign in to the console once."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
+import ipaddress
 import json
+import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from uuid import UUID, uuid4
 
 from jose.utils import is_pem_format, is_ssh_key
@@ -18,6 +17,8 @@ from jose.utils import is_pem_format, is_ssh_key
 from app.auth.claims import GROUPS_CLAIM, check_groups, make_principal, parse_object
 from app.auth.principal import Role
 from app.errors import ConfigurationError, FieldError, InvalidInput, Unauthenticated
+
+# The signature is computed here: importing the JWT library's own takes longer than the command that prints a token.
 
 HMAC_ALGORITHM = "HS256"
 MIN_SECRET_BYTES = 32
@@ -98,3 +99,47 @@ def check_secret(secret: str, setting: str = "JWT_SECRET") -> bytes:
 
 def _encode(data: bytes) -> bytes:
     return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+VALID_SECONDS = 15 * 60
+"""Long enough to open the terminal again, and too short to be found in its history."""
+
+KEY_BYTES = 32
+
+
+class SignInLink:
+    """Exchanges a random key for a token, once and within `VALID_SECONDS`.
+
+    Only a hash of the key is kept, and the token until it is taken.
+    """
+
+    def __init__(self, token: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._token: str | None = token
+        self._clock = clock
+        self._until = clock() + VALID_SECONDS
+        self._hash = b""
+
+    def issue(self) -> str:
+        """A new key, in characters that a URL may contain; it replaces the one before."""
+        key = secrets.token_urlsafe(KEY_BYTES)
+        self._hash = _digest(key)
+        return key
+
+    def redeem(self, key: str) -> str | None:
+        """Take the token; None for another key, a second time, or too late."""
+        if not self._hash or not hmac.compare_digest(_digest(key), self._hash):
+            return None
+        token, self._token = self._token, None
+        return token if self._clock() < self._until else None
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether an address is one of this machine's own, which no other machine reaches."""
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "replace")).digest()

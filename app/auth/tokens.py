@@ -1,16 +1,14 @@
-"""Verification of bearer tokens: the only place that imports the JWT library.
-
-jose is used for signatures only. Other checks (the token's size, `crit`, repeated keys,
-the algorithm bound to the key, every claim) are done here, before or after it.
-"""
+"""Verification of bearer tokens: the only place that imports the JWT library."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from jose import jwk, jws
@@ -18,10 +16,54 @@ from jose.exceptions import JOSEError
 
 from app.auth.claims import GROUPS_CLAIM, check_parties, check_times, make_principal, parse_object
 from app.auth.issuing import HMAC_ALGORITHM, check_secret
-from app.auth.keys import ALGORITHMS, PublicKey
+from app.auth.jwks import ALGORITHMS, PublicKey
 from app.auth.principal import Principal
-from app.auth.verified import Verified, VerifiedTokens
 from app.errors import ConfigurationError, Unauthenticated
+
+TOKENS = 2_000
+"""Most tokens that are remembered; one more takes the place of the first."""
+
+SECONDS = 5.0
+"""How long a signature counts as verified: a key that was withdrawn is refused after this time at the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a token said. Its times have to be checked at each use."""
+
+    at: float
+    claims: Mapping[str, object]
+    principal: Principal
+
+
+class VerifiedTokens:
+    """Remembers the claims of verified tokens by the tokens' SHA-256, never a token itself."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Verified] = {}
+
+    def find(self, token: str, now: float) -> Verified | None:
+        """What was remembered of this token in the last SECONDS."""
+        digest = _digest(token)
+        known = self._known.get(digest)
+        if known is None or 0 <= now - known.at < SECONDS:
+            return known
+        del self._known[digest]
+        return None
+
+    def remember(self, token: str, verified: Verified) -> None:
+        """Remember a token that was verified just now."""
+        if len(self._known) >= TOKENS:
+            del self._known[next(iter(self._known))]
+        self._known[_digest(token)] = verified
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+
+
+# jose is used for signatures only. Other checks (the token's size, `crit`, repeated keys, the algorithm bound to the
+# key, every claim) are done here, before or after it.
 
 MAX_TOKEN_CHARACTERS = 16_384
 """Of a token: 200 groups with the ids of Entra, which sends at most so many, take 10,400."""

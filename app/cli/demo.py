@@ -13,8 +13,8 @@ from uuid import UUID
 
 import orjson
 
+from app.auth.issuing import VALID_SECONDS, SignInLink, is_loopback
 from app.auth.principal import Role
-from app.auth.sign_in_link import VALID_SECONDS, SignInLink, is_loopback
 from app.cli.execution import ACTOR, working
 from app.cli.output.text import remark
 from app.cli.token import DAY, make_token

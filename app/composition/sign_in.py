@@ -27,12 +27,17 @@ async def open_sign_in(settings: Settings) -> AsyncIterator[ProviderSignIn | Non
     import httpx
     import httpx2
 
-    from app.auth.openid.attempts import Attempts, derive_key
-    from app.auth.openid.code_flow import BoundedTransport, CodeFlow, Registration
-    from app.auth.openid.identity import ClaimNames, Identities
+    from app.auth.openid.code_flow import (
+        Attempts,
+        BoundedTransport,
+        ClaimNames,
+        CodeFlow,
+        Identities,
+        Registration,
+        derive_key,
+    )
     from app.auth.openid.provider import Provider
-    from app.auth.openid.sessions import Sessions
-    from app.auth.openid.sign_in import ProviderSignIn
+    from app.auth.openid.sign_in import ProviderSignIn, Sessions
     from app.auth.tokens import TokenVerifier
 
     issuer, client_id = oidc.issuer, oidc.client_id

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from app.auth.download import is_secure
+from app.auth.jwks import is_secure
 from app.auth.tokens import TokenVerifier
 from app.errors import ConfigurationError
 

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from app.auth.keys import MAX_KEYS, PublicKey, SigningKey, UnusableKeySet, find_key, parse_key_set
+from app.auth.jwks import MAX_KEYS, PublicKey, SigningKey, UnusableKeySet, find_key, parse_key_set
 from app.auth.tokens import TokenVerifier
 from app.errors import Unauthenticated
 from tests.fixtures.identity.forgery import (

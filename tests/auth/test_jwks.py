@@ -11,8 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from app.auth import jwks
-from app.auth.download import MAX_DOCUMENT_BYTES
-from app.auth.jwks import MAX_STALE_SECONDS, JwksCache
+from app.auth.jwks import MAX_DOCUMENT_BYTES, MAX_STALE_SECONDS, JwksCache
 from app.auth.tokens import TokenVerifier
 from app.errors import ConfigurationError, Unauthenticated
 from tests.fixtures.identity.forgery import NOW, forge_asymmetric, make_claims, to_jwk

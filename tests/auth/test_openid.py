@@ -13,14 +13,21 @@ import httpx2
 import pytest
 
 from app.auth.claims import find_claim
-from app.auth.download import MAX_DOCUMENT_BYTES
+from app.auth.jwks import MAX_DOCUMENT_BYTES
 from app.auth.openid import provider as module
-from app.auth.openid.attempts import VALID_SECONDS, Attempt, Attempts, derive_key
-from app.auth.openid.code_flow import BoundedTransport
-from app.auth.openid.endpoints import UnusableProvider, origin_of, parse_endpoints
-from app.auth.openid.failures import ProviderUnreachable, SignInExpired
-from app.auth.openid.provider import FRESH_SECONDS, MAX_STALE_SECONDS, RETRY_SECONDS, Provider
-from app.auth.openid.sessions import Sessions
+from app.auth.openid.code_flow import VALID_SECONDS, Attempt, Attempts, BoundedTransport, derive_key
+from app.auth.openid.provider import (
+    FRESH_SECONDS,
+    MAX_STALE_SECONDS,
+    RETRY_SECONDS,
+    Provider,
+    ProviderUnreachable,
+    SignInExpired,
+    UnusableProvider,
+    origin_of,
+    parse_endpoints,
+)
+from app.auth.openid.sign_in import Sessions
 from app.auth.principal import Principal, Role
 from app.errors import ConfigurationError, Unauthenticated
 from tests.fixtures.identity.forgery import NOW, forge, make_claims

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.auth.sign_in_link import VALID_SECONDS, SignInLink, is_loopback
+from app.auth.issuing import VALID_SECONDS, SignInLink, is_loopback
 from tests.fixtures.http.callers import Caller
 
 PATH = "/console/sign-in/once"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.auth import tokens
-from app.auth.tokens import TokenVerifier
-from app.auth.verified import SECONDS, TOKENS, Verified, VerifiedTokens
+from app.auth.tokens import SECONDS, TOKENS, TokenVerifier, Verified, VerifiedTokens
 from app.errors import Unauthenticated
 from tests.auth.verification import make_verifier
 from tests.fixtures.identity.forgery import NOW, SECRET, forge, make_claims

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.auth.sign_in_link import SignInLink
+from app.auth.issuing import SignInLink
 from app.cli.demo import welcome
 from app.console.session import COOKIE
 from app.knowledge.tenants.directory import Tenant

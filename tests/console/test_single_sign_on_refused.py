@@ -8,8 +8,8 @@ from collections.abc import Callable
 from fastapi import FastAPI
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from app.auth.download import MAX_DOCUMENT_BYTES
-from app.auth.openid.attempts import Attempt, Attempts, derive_key
+from app.auth.jwks import MAX_DOCUMENT_BYTES
+from app.auth.openid.code_flow import Attempt, Attempts, derive_key
 from app.composition.services import Services
 from tests.console.browser import ADDRESS, Browser, open_browser
 from tests.console.single_sign_on import (

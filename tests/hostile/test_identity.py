@@ -16,9 +16,8 @@ import httpx
 import pytest
 from asgi_lifespan import LifespanManager
 
-from app.auth import claims, keys, tokens
-from app.auth.jwks import JwksCache
-from app.auth.keys import find_key, parse_key_set
+from app.auth import claims, jwks, tokens
+from app.auth.jwks import JwksCache, find_key, parse_key_set
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
@@ -116,7 +115,7 @@ REMOVED: list[tuple[str, dict[Any, dict[str, str]]]] = [
     ("another kind", {tokens: {"kind.lower() not in _TYPES": "False"}}),
     ("too long", {tokens: {"len(token) > MAX_TOKEN_CHARACTERS": "False"}}),
     ("five megabytes", {tokens: {"len(token) > MAX_TOKEN_CHARACTERS": "False"}}),
-    ("unheard-of kid of a published key", {keys: {"(kid is None or k.kid == kid)": "True"}}),
+    ("unheard-of kid of a published key", {jwks: {"(kid is None or k.kid == kid)": "True"}}),
     ("another key", {tokens: {"algorithms=[algorithm])": "algorithms=[algorithm], verify=False)"}}),
 ]  # fmt: skip
 
@@ -143,10 +142,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 class FixedKeys:
     """The published keys, without a request to an issuer."""
 
-    async def find(self, kid: str | None, algorithm: str) -> keys.PublicKey | None:
+    async def find(self, kid: str | None, algorithm: str) -> jwks.PublicKey | None:
         module = sys.modules.get("weakened.keys")
         parse, find = (module.parse_key_set, module.find_key) if module else (parse_key_set, find_key)
-        found: keys.PublicKey | None = find(parse(_key_set()), kid, algorithm)
+        found: jwks.PublicKey | None = find(parse(_key_set()), kid, algorithm)
         return found
 
 
@@ -176,7 +175,7 @@ async def test_removing_a_check_lets_its_attack_through(
     package: Path, attack: str, changes: dict[Any, dict[str, str]]
 ) -> None:
     assert not await passes(TokenVerifier, attack)
-    for module in (claims, keys, tokens):
+    for module in (claims, jwks, tokens):
         source = inspect.getsource(module)
         for old, new in changes.get(module, {}).items():
             assert source.count(old) == 1, f"{old!r} is no longer the check: name what is"

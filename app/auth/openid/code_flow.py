@@ -1,20 +1,95 @@
-"""The authorization code flow with PKCE: the way to the provider, and the exchange of its code for an ID token."""
+"""The authorization code flow with PKCE: the sealed attempt, the exchange of the code, and the person in the ID
+token.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import base64
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Self
 from urllib.parse import quote_plus
 
 import httpx2
+from authlib.common.security import generate_token
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.httpx_client import AsyncOAuth2Client
+from authlib.oidc.core import CodeIDToken
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from joserfc.errors import JoseError
 
-from app.auth.download import FETCH_SECONDS, MAX_DOCUMENT_BYTES
-from app.auth.openid.attempts import Attempt
-from app.auth.openid.endpoints import Endpoints, origin_of
-from app.auth.openid.failures import ProviderUnreachable, SignInExpired, SignInFailed, UnusableAnswer
+from app.auth.claims import GROUPS_CLAIM, find_claim, make_principal
+from app.auth.jwks import FETCH_SECONDS, MAX_DOCUMENT_BYTES
+from app.auth.openid.provider import (
+    AccessMissing,
+    Endpoints,
+    ProviderUnreachable,
+    SignInExpired,
+    SignInFailed,
+    UnusableAnswer,
+    origin_of,
+)
+from app.auth.principal import Principal
+from app.auth.tokens import LEEWAY_SECONDS, TokenVerifier, read_header
+from app.errors import Unauthenticated
+
+VALID_SECONDS = 600
+"""Time to sign in at the provider, with a second factor."""
+
+TOKEN_CHARACTERS = 48
+"""Of `state`, `nonce` and the code verifier: 285 bits each; RFC 7636, section 4.1, demands 43 to 128 for the last."""
+
+
+def derive_key(key: bytes, purpose: str, issuer: str, client_id: str) -> bytes:
+    """32 bytes for one purpose and one registration, from an encryption key in URL-safe base64."""
+    info = "\0".join(("console", purpose, issuer, client_id)).encode()
+    return HKDF(hashes.SHA256(), 32, salt=None, info=info).derive(base64.urlsafe_b64decode(key))
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A sign-in that has begun: its random values, and the page that it leads to."""
+
+    state: str = field(repr=False)
+    nonce: str = field(repr=False)
+    code_verifier: str = field(repr=False)
+    page: str
+
+    @classmethod
+    def new(cls, page: str) -> Self:
+        """A sign-in with new values."""
+        state, nonce, code_verifier = (generate_token(TOKEN_CHARACTERS) for _ in range(3))
+        return cls(state, nonce, code_verifier, page)
+
+
+class Attempts:
+    """Seals attempts for a cookie, so that any process can complete what another began.
+
+    The first of `keys` seals, each opens. `clock` gives seconds since 1970.
+    """
+
+    def __init__(self, keys: Sequence[bytes], *, clock: Callable[[], float] = time.time) -> None:
+        self._box = MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in keys])
+        self._clock = clock
+
+    def seal(self, attempt: Attempt) -> str:
+        """The attempt, encrypted and with its time."""
+        text = json.dumps(asdict(attempt), separators=(",", ":"))
+        return self._box.encrypt_at_time(text.encode(), int(self._clock())).decode()
+
+    def open(self, sealed: str) -> Attempt:
+        """The attempt. Raises SignInExpired after VALID_SECONDS and for anything that was not sealed here."""
+        try:
+            text = self._box.decrypt_at_time(sealed.encode(), VALID_SECONDS, int(self._clock()))
+        except (InvalidToken, UnicodeEncodeError):
+            raise SignInExpired("no sign-in is open in this browser") from None
+        return Attempt(**json.loads(text))
+
 
 MAX_EXCHANGES = 32
 """Exchanges at a time; more wait, so that a flood of callbacks does not become one at the provider."""
@@ -147,3 +222,59 @@ class CodeFlow:
 def known_error(error: object) -> str:
     """The error's name if it is one of KNOWN_ERRORS, otherwise a general word: it comes from outside."""
     return error if isinstance(error, str) and error in KNOWN_ERRORS else "an unknown error"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimNames:
+    """Where the claims have the tenant's id, the roles and the groups: a claim's name, or a path of names with dots."""
+
+    tenant: str
+    roles: str
+    groups: str = GROUPS_CLAIM
+
+
+class Identities:
+    """Reads people from ID tokens; `verifier` checks signature, `iss`, `aud`, `exp`, `nbf` and `iat`."""
+
+    def __init__(self, verifier: TokenVerifier, client_id: str, names: ClaimNames) -> None:
+        self._verifier = verifier
+        self._client_id = client_id
+        self._names = names
+
+    async def read(self, id_token: str, *, nonce: str, access_token: object) -> Principal:
+        """The person, with tenant and roles.
+
+        Raises UnusableAnswer for a token that is not for this sign-in, AccessMissing for a person without tenant or
+        role, and ProviderUnreachable.
+        """
+        try:
+            claims = await self._verifier.read_claims(id_token)
+            header = read_header(id_token)
+        except Unauthenticated as error:
+            raise UnusableAnswer(str(error)) from None
+        checked = CodeIDToken(
+            claims,
+            header,
+            params={"nonce": nonce, "client_id": self._client_id, "access_token": access_token},
+        )
+        try:
+            checked.validate(leeway=LEEWAY_SECONDS)
+        except (JoseError, TypeError, ValueError) as error:
+            claim = getattr(error, "claim", None)
+            raise UnusableAnswer(f"the ID token's {claim or 'claims'} are not acceptable") from None
+        return self._find_person(claims)
+
+    def _find_person(self, claims: Mapping[str, object]) -> Principal:
+        known: dict[str, object] = {
+            "sub": claims.get("sub"),
+            "tenant_id": find_claim(claims, self._names.tenant),
+            "roles": find_claim(claims, self._names.roles),
+            GROUPS_CLAIM: find_claim(claims, self._names.groups),
+        }
+        try:
+            person = make_principal(known)
+        except Unauthenticated as error:
+            raise AccessMissing(str(error)) from None
+        if not person.roles:
+            raise AccessMissing("the token's roles contain none of the service")
+        return person

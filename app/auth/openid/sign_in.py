@@ -1,28 +1,62 @@
-"""Sign-in at the provider: the way there, the way back, and the sign-out."""
+"""Sign-in at the provider: the way there, the way back, the session after it, and the sign-out."""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from authlib.common.urls import add_params_to_uri
 
-from app.auth.openid.attempts import Attempt, Attempts
-from app.auth.openid.code_flow import CodeFlow, known_error
-from app.auth.openid.endpoints import Endpoints
-from app.auth.openid.failures import (
+from app.auth.issuing import issue_token
+from app.auth.openid.code_flow import Attempt, Attempts, CodeFlow, Identities, known_error
+from app.auth.openid.provider import (
+    Endpoints,
+    Provider,
     ProviderUnreachable,
     SignInDenied,
     SignInExpired,
     SignInFailed,
     UnusableAnswer,
 )
-from app.auth.openid.identity import Identities
-from app.auth.openid.provider import Provider
-from app.auth.openid.sessions import Sessions
 from app.auth.principal import Principal
 from app.auth.tokens import TokenVerifier
+
+KEY_ID_CHARACTERS = 16
+
+
+class Sessions:
+    """Issues and verifies the tokens of sessions, which no other interface accepts.
+
+    The first of `keys` signs, each verifies. `service` is the address of the console, the tokens' `iss` and `aud`;
+    `seconds` is how long one is valid. `clock` gives seconds since 1970.
+    """
+
+    def __init__(
+        self, keys: Sequence[bytes], *, service: str, seconds: int, clock: Callable[[], float] = time.time
+    ) -> None:
+        named = {hashlib.sha256(key).hexdigest()[:KEY_ID_CHARACTERS]: key.hex() for key in keys}
+        self._kid, self._secret = next(iter(named.items()))
+        self._service = service
+        self._seconds = seconds
+        self.verifier = TokenVerifier(named=named, audience=service, issuer=service, clock=clock)
+
+    def issue(self, principal: Principal) -> str:
+        """A token for the person; it has an id, by which it can be revoked."""
+        return issue_token(
+            self._secret,
+            kid=self._kid,
+            tenant_id=principal.tenant_id,
+            roles=principal.roles,
+            subject=principal.subject,
+            ttl=self._seconds,
+            groups=principal.groups,
+            audience=self._service,
+            issuer=self._service,
+        )
+
 
 MAX_CODE_CHARACTERS = 4096
 MAX_HINT_CHARACTERS = 3_900

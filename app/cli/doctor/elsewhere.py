@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from app.auth.download import is_secure
 from app.auth.issuing import read_unverified
+from app.auth.jwks import is_secure
 from app.cli.doctor.finding import Finding, from_error
 from app.cli.remote.exchange import explain
 from app.cli.remote.refusals import read_refusal

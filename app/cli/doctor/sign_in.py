@@ -20,9 +20,8 @@ async def check_sign_in(settings: Settings) -> AsyncIterator[Finding]:
         return
     import httpx
 
-    from app.auth.download import is_secure
-    from app.auth.openid.failures import ProviderUnreachable
-    from app.auth.openid.provider import Provider
+    from app.auth.jwks import is_secure
+    from app.auth.openid.provider import Provider, ProviderUnreachable
 
     home = settings.server.public_url or ""
     if home and not is_secure(home):

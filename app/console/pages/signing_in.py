@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Form, Request, Response
 from fastapi.responses import RedirectResponse
 
+from app.auth.issuing import SignInLink, is_loopback
 from app.auth.principal import Role
-from app.auth.sign_in_link import SignInLink, is_loopback
 from app.console.parts.sign_in_page import sign_in_page
 from app.console.session import (
     COOKIE,

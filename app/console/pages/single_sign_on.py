@@ -10,7 +10,7 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 
-from app.auth.openid.failures import AccessMissing, ProviderUnreachable, SignInFailed, TooManyGroups
+from app.auth.openid.provider import AccessMissing, ProviderUnreachable, SignInFailed, TooManyGroups
 from app.auth.principal import Role
 from app.console.everything import end_everything
 from app.console.parts.sign_in_page import sign_in_page
