@@ -11,11 +11,18 @@ import typer
 
 from app.cli import query
 from app.cli.calls import open_knowledge
-from app.cli.execution import ACTOR, run_async
-from app.cli.options import TenantOption, command_group, examples, json_option
-from app.cli.output.access import print_item, print_subject
+from app.cli.execution import (
+    ACTOR,
+    Target,
+    TenantOption,
+    choose_target,
+    command_group,
+    examples,
+    json_option,
+    run_async,
+)
+from app.cli.output.tables import print_item, print_subject
 from app.cli.output.text import flatten, print_json, remark
-from app.cli.target import Target, choose_target
 from app.errors import AssetNotFound, EntryNotFound
 
 if TYPE_CHECKING:

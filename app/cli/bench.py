@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from app.cli.options import examples
+from app.cli.execution import examples
 from app.errors import ConfigurationError
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -11,9 +11,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from app.cli.execution import open_service, open_tenants, read_settings, run_async, working
+from app.cli.execution import (
+    Local,
+    Target,
+    find_remote,
+    open_service,
+    open_tenants,
+    read_settings,
+    run_async,
+    working,
+)
 from app.cli.local.client import ask_or_open
-from app.cli.target import Local, Target, find_remote
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge

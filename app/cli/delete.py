@@ -10,10 +10,8 @@ import typer
 
 from app.cli import fields
 from app.cli.calls import call
-from app.cli.execution import ACTOR
-from app.cli.options import TenantOption, examples, json_option
+from app.cli.execution import ACTOR, TenantOption, choose_target, describe_target, examples, json_option
 from app.cli.output.text import print_json, remark
-from app.cli.target import choose_target, describe_target
 from app.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:

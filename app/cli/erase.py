@@ -10,10 +10,20 @@ from uuid import UUID
 import typer
 
 from app.cli.calls import open_knowledge
-from app.cli.execution import ACTOR, open_tenants, read_settings, require_database, run_async
-from app.cli.options import TenantOption, examples, json_option
+from app.cli.execution import (
+    ACTOR,
+    Target,
+    TenantOption,
+    choose_target,
+    describe_target,
+    examples,
+    json_option,
+    open_tenants,
+    read_settings,
+    require_database,
+    run_async,
+)
 from app.cli.output.text import print_json, remark
-from app.cli.target import Target, choose_target, describe_target
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:

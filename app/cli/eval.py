@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import ACTOR, read_settings, run_async
-from app.cli.options import complete_tenant, examples, json_option
+from app.cli.execution import ACTOR, complete_tenant, examples, json_option, read_settings, run_async
 from app.cli.output.progress import show_progress
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json, remark

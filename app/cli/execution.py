@@ -1,4 +1,6 @@
-"""Run a command: load settings, set up logs, and run an event loop that a signal ends cleanly."""
+"""Run a command: its options and settings, the tenant that it acts on, logs, and an event loop that a signal ends
+cleanly.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,18 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 
-from app.cli.options import named_env_file
 from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_waiting
-from app.cli.target import refuse_remote
+from app.errors import ConfigurationError, InvalidInput
 from app.kernel import forbid_inspection, return_large_blocks
 
 if TYPE_CHECKING:
@@ -25,6 +29,190 @@ if TYPE_CHECKING:
     from app.composition.services import Services
     from app.knowledge.tenants.directory import Tenant
     from app.settings import Settings
+
+named_env_file: ContextVar[Path | None] = ContextVar("named_env_file", default=None)
+"""The file that `--env-file` names."""
+
+
+def complete_tenant(incomplete: str) -> list[str]:
+    """Complete slugs in the shell; none if the database is not running."""
+    from app.cli.completion import find_slugs
+
+    return find_slugs(incomplete)
+
+
+def find_tenant() -> str:
+    """The tenant of a command that names none; empty without one, or where the token of KB_TOKEN determines it."""
+
+    return default_tenant() or ""
+
+
+def require_tenant(context: typer.Context, slug: str) -> str:
+    """Check that there is a tenant, but not while a shell completes the line. Raises BadParameter."""
+
+    if not slug and not context.resilient_parsing and default_tenant() is None:
+        raise typer.BadParameter("is required, unless KB_TENANT or KB_URL is set")
+    return slug
+
+
+TenantOption = Annotated[
+    str,
+    typer.Option(
+        "--tenant",
+        "-t",
+        metavar="SLUG",
+        help="The tenant; default: KB_TENANT. Omit it with KB_URL.",
+        show_default=False,
+        default_factory=find_tenant,
+        callback=require_tenant,
+        autocompletion=complete_tenant,
+    ),
+]
+
+
+def split_assignment(option: str, text: str) -> tuple[str, str]:
+    """The name and the value of `NAME=VALUE`. Raises InvalidInput, which names the option."""
+    name, separator, value = (part.strip() for part in text.partition("="))
+    if not separator or not name:
+        raise InvalidInput.of(option, f"{text!r} does not have the form NAME=VALUE")
+    return name, value
+
+
+def command_group(summary: str, *lines: str) -> typer.Typer:
+    """A group of commands; `lines` are examples."""
+    return typer.Typer(help=summary, epilog=examples(*lines), no_args_is_help=True, rich_markup_mode=None)
+
+
+def json_option(shape: str) -> Any:
+    """The option `--json` of a command that prints JSON in this form."""
+    return typer.Option("--json", help=f"Print JSON: {shape}.")
+
+
+def examples(*lines: str) -> str:
+    """An epilog that keeps its line breaks."""
+    return paragraph("Examples:", *lines)
+
+
+def paragraph(heading: str, *lines: str) -> str:
+    """A heading and lines, in a help text that keeps line breaks."""
+    return f"\b\n{heading}\n" + "\n".join(f"  {line}" for line in lines)
+
+
+# With KB_URL and KB_TOKEN, commands go to that service, and with KB_ACCESS=all an admin sees all of its tenant. They
+# come from the environment, or from the file that `--env-file` names.
+
+NAMES = ("KB_URL", "KB_TOKEN", "KB_TENANT", "KB_ACCESS")
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A service elsewhere; its token determines the tenant. `sees_all`: its admin asks to see all of it."""
+
+    url: str
+    token: str = field(repr=False)
+    sees_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A tenant in the database of these settings."""
+
+    settings: Settings
+    slug: str
+
+
+Target = Local | Remote
+
+
+def choose_target(slug: str) -> Target:
+    """The target of a command of a tenant; `slug` is empty where none is given and KB_URL is set.
+
+    Raises InvalidInput for a slug in addition to KB_URL, and ConfigurationError.
+    """
+    remote = find_remote()
+    if remote is None:
+        return Local(read_settings(), slug)
+    if slug:
+        raise InvalidInput.of("--tenant", "must be omitted with KB_URL: KB_TOKEN determines the tenant")
+    from app.kernel import forbid_inspection
+    from app.telemetry.logs import configure_logging
+
+    forbid_inspection()
+    configure_logging("debug" if os.environ.get("LOG_LEVEL") == "debug" else "warning", json=False)
+    return remote
+
+
+def describe_target(target: Target) -> str:
+    """The target, for a question whether to delete something there."""
+    return f"tenant {target.slug}" if isinstance(target, Local) else f"the token's tenant at {target.url}"
+
+
+def find_remote() -> Remote | None:
+    """The service that KB_URL names, if it is set. Raises ConfigurationError."""
+    environment, file = _read_variables()
+    values = {**file, **environment}
+    url, token = values.get("KB_URL"), values.get("KB_TOKEN")
+    if url is None:
+        return None
+    if token is None:
+        raise ConfigurationError("KB_TOKEN", "must be set with KB_URL", "knowledge token prints a token")
+    if ("KB_URL" in environment) != ("KB_TOKEN" in environment):
+        raise ConfigurationError(
+            "KB_URL and KB_TOKEN",
+            "must come from one source",
+            "set both in the environment or both in the file",
+        )
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        raise ConfigurationError("KB_URL", "must be an address such as https://knowledge.example.com")
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigurationError("KB_TOKEN", "must be one line without spaces, as knowledge token prints it")
+    return Remote(url.rstrip("/"), token, sees_all=_asks_for_all(values))
+
+
+def asks_for_all() -> bool:
+    """Whether KB_ACCESS asks to see all of the tenant. Raises ConfigurationError."""
+    environment, file = _read_variables()
+    return _asks_for_all({**file, **environment})
+
+
+def _asks_for_all(values: Mapping[str, str]) -> bool:
+    if (access := values.get("KB_ACCESS")) not in (None, "all"):
+        raise ConfigurationError("KB_ACCESS", "must be all, or not set")
+    return access is not None
+
+
+def refuse_remote() -> None:
+    """Raise ConfigurationError if KB_URL is set, for a command that needs the service's own database."""
+    environment, file = _read_variables()
+    if "KB_URL" in environment or "KB_URL" in file:
+        raise ConfigurationError(
+            "KB_URL",
+            "is set, but this command needs the database of the service",
+            "unset KB_URL, and run the command where the service runs",
+        )
+
+
+def default_tenant() -> str | None:
+    """The slug of KB_TENANT; empty if the token determines the tenant; None if a command needs one."""
+    environment, file = _read_variables()
+    values = {**file, **environment}
+    return "" if "KB_URL" in values else values.get("KB_TENANT")
+
+
+def _read_variables() -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The variables of this module that are not empty: of the environment, and of the file."""
+    file: Mapping[str, str] = {}
+    if (path := named_env_file.get()) is not None:
+        from app.settings.env_file import read_env_file
+
+        file = read_env_file(path)
+    environment, named = (
+        {name: value for name in NAMES if (value := source.get(name, "").strip())}
+        for source in (os.environ, file)
+    )
+    return environment, named
+
 
 T = TypeVar("T")
 ACTOR = "command-line"

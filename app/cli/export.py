@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenant, read_settings, run_async
-from app.cli.options import TenantOption, examples, json_option
+from app.cli.execution import (
+    ACTOR,
+    TenantOption,
+    examples,
+    json_option,
+    open_tenant,
+    read_settings,
+    run_async,
+)
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
 from app.errors import InvalidInput

@@ -11,11 +11,20 @@ from uuid import UUID
 import typer
 
 from app.cli.calls import open_knowledge
-from app.cli.execution import ACTOR, open_tenant, run_async, working
-from app.cli.options import TenantOption, examples, json_option
+from app.cli.execution import (
+    ACTOR,
+    Local,
+    Target,
+    TenantOption,
+    choose_target,
+    examples,
+    json_option,
+    open_tenant,
+    run_async,
+    working,
+)
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
-from app.cli.target import Local, Target, choose_target
 from app.cli.waiting import wait_for_embeddings
 from app.errors import ConfigurationError, InvalidInput
 

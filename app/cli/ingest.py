@@ -1,24 +1,24 @@
-"""`knowledge ingest`: ingest files."""
+"""`knowledge ingest`: ingest the files that paths, folders and patterns name."""
 
 from __future__ import annotations
 
 import asyncio
+import glob
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
 from app.cli.calls import open_knowledge
-from app.cli.execution import ACTOR, run_async
+from app.cli.execution import ACTOR, Target, TenantOption, choose_target, examples, json_option, run_async
 from app.cli.fields import Readers, Writers, read_principals
-from app.cli.found_files import FoundFile, find_files
-from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
-from app.cli.target import Target, choose_target
 from app.errors import (
     DatabaseUnavailable,
     Forbidden,
@@ -32,6 +32,95 @@ from app.errors import (
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file to ingest; `named` is true if it was named itself, not found in a folder.
+
+    `target` is the path without links; `refusal` is the reason why it is skipped without being opened.
+    """
+
+    path: Path
+    target: Path
+    external_id: str
+    named: bool
+    refusal: str | None = None
+
+    def read(self) -> bytes:
+        """The file's bytes. Raises OSError, also where a file that was found has since become a link."""
+        descriptor = os.open(self.target, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read()
+
+
+def find_files(paths: Sequence[str]) -> Iterator[FoundFile]:
+    """List the files that paths, folders and patterns name, each once. Raises InvalidInput for missing files.
+
+    A link is followed if it is named itself. In a folder and in the matches of a pattern, a link that leads out of the
+    folder or to a hidden file has a refusal, and so has a linked folder.
+    """
+    seen: set[Path] = set()
+    for given in paths:
+        path = Path(given).expanduser()
+        if path.is_dir():
+            root, named, matches = path, False, list(_walk(path))
+        elif path.exists():
+            root, named, matches = path.parent, True, [path]
+        else:
+            root, named = _find_root(path), False
+            matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]
+            matches = [match for match in matches if match.is_file()]
+            if not matches:
+                raise InvalidInput.of("PATH", f"there is no file {given}")
+        for file in matches:
+            target = file.resolve()
+            refusal = None if named else _find_refusal(file, target, root)
+            identity = target if refusal is None else file.absolute()
+            if identity not in seen:
+                seen.add(identity)
+                yield FoundFile(file, target, name_file(file), named, refusal)
+
+
+def name_file(path: Path) -> str:
+    """The identity of a file: its path relative to the current folder, or its absolute path if it is elsewhere."""
+    absolute = Path(os.path.abspath(path))
+    here = Path.cwd()
+    return (absolute.relative_to(here) if absolute.is_relative_to(here) else absolute).as_posix()
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Files, and links to folders, which are not entered."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (path for name in folders if (path := Path(place, name)).is_symlink())
+        for name in sorted(names):
+            path = Path(place, name)
+            if not name.startswith(".") and path.is_file():
+                yield path
+
+
+def _find_root(pattern: Path) -> Path:
+    """The folder before the first part of a pattern that has a wildcard."""
+    plain = []
+    for part in pattern.parts[:-1]:
+        if glob.has_magic(part):
+            break
+        plain.append(part)
+    return Path(*plain)
+
+
+def _find_refusal(file: Path, target: Path, root: Path) -> str | None:
+    inside = root.resolve()
+    direct = inside / os.path.relpath(os.path.abspath(file), os.path.abspath(root))
+    if target == direct:
+        return None
+    if not target.is_relative_to(inside):
+        return "the link leads out of the folder"
+    if any(part.startswith(".") for part in target.relative_to(inside).parts):
+        return "the link leads to a hidden file"
+    return "a linked folder is not followed" if target.is_dir() else None
+
 
 MOST_REASONS = 10
 

@@ -9,10 +9,9 @@ from uuid import UUID
 import typer
 
 from app.cli.calls import call
-from app.cli.options import TenantOption, examples, json_option
+from app.cli.execution import TenantOption, choose_target, examples, json_option
 from app.cli.output.tables import print_table
 from app.cli.output.text import flatten, print_json, remark
-from app.cli.target import choose_target
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
-from app.cli.options import examples, named_env_file, paragraph
+from app.cli.execution import examples, named_env_file, paragraph
 from app.cli.output.failures import DONE, report_failure
 
 MODULES = {

@@ -15,10 +15,18 @@ from pydantic import SecretStr
 
 from app.auth.claims import check_groups
 from app.auth.principal import Principal, Role
-from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
-from app.cli.options import TenantOption, examples, named_env_file
+from app.cli.execution import (
+    ACTOR,
+    TenantOption,
+    asks_for_all,
+    examples,
+    named_env_file,
+    open_tenant,
+    read_settings,
+    run_async,
+    working,
+)
 from app.cli.output.text import print_json
-from app.cli.target import asks_for_all
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import is_database_absent, read_settings, run_async
-from app.cli.options import examples, json_option
+from app.cli.execution import examples, is_database_absent, json_option, read_settings, run_async
 from app.cli.output.text import print_json
 from app.errors import ConfigurationError
 

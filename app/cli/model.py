@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
-from app.cli.options import command_group, examples, json_option
+from app.cli.execution import (
+    ACTOR,
+    command_group,
+    examples,
+    json_option,
+    open_tenants,
+    read_settings,
+    run_async,
+)
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
 from app.errors import ConfigurationError, InvalidInput

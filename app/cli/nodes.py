@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.doctor.finding import size
-from app.cli.execution import read_settings, run_async
-from app.cli.options import examples, json_option
+from app.cli.execution import examples, json_option, read_settings, run_async
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
 

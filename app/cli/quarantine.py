@@ -9,14 +9,23 @@ from uuid import UUID
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenants, run_async
-from app.cli.options import TenantOption, command_group, examples, json_option
+from app.cli.execution import (
+    ACTOR,
+    Local,
+    Target,
+    TenantOption,
+    choose_target,
+    command_group,
+    examples,
+    json_option,
+    open_tenants,
+    run_async,
+)
 from app.cli.output.tables import print_table
 from app.cli.output.text import flatten, print_json, remark
-from app.cli.target import Local, Target, choose_target
 
 if TYPE_CHECKING:
-    from app.cli.remote.administration import RemoteQuarantine
+    from app.cli.remote.knowledge import RemoteQuarantine
     from app.db.queries.knowledge.entries import Entry
     from app.db.queries.knowledge.quarantine import ItemKind
     from app.knowledge.quarantine.service import QuarantineService

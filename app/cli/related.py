@@ -9,10 +9,8 @@ import typer
 
 from app.cli import fields
 from app.cli.calls import call
-from app.cli.execution import open_service, open_tenants
-from app.cli.options import TenantOption, examples, json_option
+from app.cli.execution import TenantOption, choose_target, examples, json_option, open_service, open_tenants
 from app.cli.output.text import flatten, make_console, make_text, print_json
-from app.cli.target import choose_target
 
 
 def register(app: typer.Typer) -> None:

@@ -9,10 +9,8 @@ import typer
 
 from app.cli import query
 from app.cli.calls import call
-from app.cli.execution import ACTOR
-from app.cli.options import TenantOption, examples, json_option
+from app.cli.execution import ACTOR, TenantOption, choose_target, examples, json_option
 from app.cli.output.text import print_json
-from app.cli.target import choose_target
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge

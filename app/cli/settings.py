@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.calls import open_tenants_of
-from app.cli.execution import ACTOR, run_async
-from app.cli.options import TenantOption, command_group, examples, json_option, split_assignment
+from app.cli.execution import (
+    ACTOR,
+    Target,
+    TenantOption,
+    choose_target,
+    command_group,
+    examples,
+    json_option,
+    run_async,
+    split_assignment,
+)
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
-from app.cli.target import Target, choose_target
 
 if TYPE_CHECKING:
     from app.knowledge.tenants.settings import TenantSettings

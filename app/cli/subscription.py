@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenants, run_async
-from app.cli.options import TenantOption, command_group, examples, json_option
+from app.cli.execution import (
+    ACTOR,
+    Local,
+    Target,
+    TenantOption,
+    choose_target,
+    command_group,
+    examples,
+    json_option,
+    open_tenants,
+    run_async,
+)
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
-from app.cli.target import Local, Target, choose_target
 
 if TYPE_CHECKING:
     from app.settings import Settings

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.calls import open_knowledge
-from app.cli.execution import ACTOR, run_async
+from app.cli.execution import ACTOR, Target, TenantOption, choose_target, examples, json_option, run_async
 from app.cli.fields import read_pattern, read_principals
-from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import flatten, print_json, remark
-from app.cli.target import Target, choose_target
 
 if TYPE_CHECKING:
     from app.db.queries.knowledge.sources import SourceStatus

@@ -13,11 +13,20 @@ import typer
 
 from app.cli.calls import open_platform_of
 from app.cli.doctor.finding import count, size
-from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
-from app.cli.options import command_group, complete_tenant, examples, json_option, split_assignment
+from app.cli.execution import (
+    ACTOR,
+    command_group,
+    complete_tenant,
+    examples,
+    find_remote,
+    json_option,
+    open_tenants,
+    read_settings,
+    run_async,
+    split_assignment,
+)
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json, remark
-from app.cli.target import find_remote
 from app.errors import InvalidInput, TenantNotFound
 
 if TYPE_CHECKING:

@@ -11,11 +11,19 @@ import typer
 
 from app.auth.principal import Role
 from app.cli.calls import open_platform_of
-from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
+from app.cli.execution import (
+    ACTOR,
+    complete_tenant,
+    examples,
+    find_remote,
+    find_tenant,
+    json_option,
+    open_tenants,
+    read_settings,
+    run_async,
+)
 from app.cli.local.client import ask_or_open
-from app.cli.options import complete_tenant, examples, find_tenant, json_option
 from app.cli.output.text import print_json
-from app.cli.target import find_remote
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from app.cli.execution import log_as_service, on_signals, read_settings, run_until_stopped
-from app.cli.options import examples
+from app.cli.execution import examples, log_as_service, on_signals, read_settings, run_until_stopped
 
 if TYPE_CHECKING:
     from app.settings import Settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.cli.doctor.finding import Finding
-from app.cli.doctor.sign_in import check_sign_in
+from app.cli.doctor.machine import check_sign_in
 from app.settings import Settings
 from tests.console.single_sign_on import make_settings
 from tests.fixtures.identity.openid import OpenIdProvider

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.found_files import find_files, name_file
+from app.cli.ingest import find_files, name_file
 from app.errors import InvalidInput
 from tests.cli.conftest import CommandLine, running
 from tests.documents.ocr.drawn import ENGLISH, join_pdfs, needs_no_ocr, write_scan

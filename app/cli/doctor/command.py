@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import is_database_absent, read_settings, run_async
-from app.cli.options import examples, json_option
+from app.cli.execution import examples, is_database_absent, json_option, read_settings, run_async
 from app.cli.output.text import make_console, make_text, print_json
 from app.errors import KnowledgeError
 
@@ -99,15 +98,15 @@ def print_findings(findings: Sequence[Finding], *, verbose: bool) -> None:
 
 async def diagnose() -> list[Finding]:
     """Run all checks, except those that depend on a failed one."""
-    from app.cli.doctor import machine, provider
+    from app.cli.doctor import machine, work
     from app.cli.doctor.finding import Finding, from_error
-    from app.cli.doctor.sign_in import check_sign_in
-    from app.cli.target import find_remote
+    from app.cli.doctor.machine import check_sign_in
+    from app.cli.execution import find_remote
 
     try:
         remote = find_remote()
         if remote is not None:
-            from app.cli.doctor.elsewhere import check_elsewhere
+            from app.cli.doctor.machine import check_elsewhere
 
             return [finding async for finding in check_elsewhere(remote)]
         settings = read_settings()
@@ -125,16 +124,15 @@ async def diagnose() -> list[Finding]:
         await machine.check_parser(),
         machine.check_disk(settings),
         *[finding async for finding in _check_database(settings)],
-        *[finding async for finding in provider.check_providers(settings)],
-        *[finding async for finding in provider.check_reranker(settings)],
+        *[finding async for finding in work.check_providers(settings)],
+        *[finding async for finding in work.check_reranker(settings)],
     ]
 
 
 async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
     from app.cli.doctor import database as checks
+    from app.cli.doctor.database import check_notifications, check_replicas, check_statements
     from app.cli.doctor.finding import Finding
-    from app.cli.doctor.pooler import check_notifications, check_statements
-    from app.cli.doctor.replicas import check_replicas
     from app.db.schema import catalog
     from app.db.schema.pooler import find_pooler
 

@@ -1,4 +1,6 @@
-"""Checks of the database: reachable, right version, migrated, tenants isolated."""
+"""Checks of the database: reachable, right version, migrated, tenants isolated; of a pooler before it, and of its
+replicas.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from app.cli.doctor.finding import Finding, Status, count, from_error, size
-from app.errors import ConfigurationError, KnowledgeError
+from app.errors import ConfigurationError, DatabaseUnavailable, KnowledgeError
 
 if TYPE_CHECKING:
     from app.db.queries.tenants.diagnosis import Connection
+    from app.db.schema.pooler import Pooler
     from app.settings import Settings
 
 NOTICED_SKEW, WRONG_SKEW = 2.0, 30.0
@@ -166,3 +169,95 @@ def describe_failure(error: KnowledgeError) -> Finding:
             found, remedy="start Postgres, or correct the address, name and password in DATABASE_URL"
         )
     return found
+
+
+DIRECT = "DATABASE_DIRECT_URL"
+REMEDY = "correct DATABASE_DIRECT_URL"
+
+
+def check_statements(settings: Settings, pooler: Pooler) -> Finding:
+    """Check that prepared statements are off if the pooler loses them."""
+    from app.db.schema.pooler import check_keeps
+
+    used = settings.database.prepared_statements
+    try:
+        if used:
+            check_keeps(pooler)
+    except ConfigurationError as error:
+        return from_error("pooler", error)
+    kept = "keeps" if pooler.keeps_prepared else "does not keep"
+    state = "on" if used else "off"
+    return Finding("pooler", "ok", f"it shares connections and {kept} prepared statements, which are {state}")
+
+
+async def check_notifications(settings: Settings, address: str, pooler: Pooler | None) -> list[Finding]:
+    """Check that workers can hear of new jobs."""
+    if settings.database.direct_url is not None:
+        return [await _check_direct(settings.database.direct_url.get_secret_value(), address)]
+    if pooler is None:
+        return []
+    return [
+        Finding(
+            "pooler",
+            "warning",
+            "it does not forward notifications of new jobs, so workers look for jobs once a second",
+            f"set {DIRECT} to the address of the database itself",
+        )
+    ]
+
+
+async def _check_direct(direct: str, address: str) -> Finding:
+    """Check that it is the address of the same database, without a pooler."""
+    import asyncpg
+
+    from app.db.outage import AWAY
+    from app.db.replicas.probe import ask_once
+    from app.db.schema.pooler import find_pooler
+
+    try:
+        if await find_pooler(direct, DIRECT) is not None:
+            return Finding("pooler", "wrong", f"{DIRECT} is the address of a pooler, too", REMEDY)
+        answer, expected = await ask_once(direct), await ask_once(address)
+    except ConfigurationError as error:
+        return from_error("pooler", error)
+    except (*AWAY, asyncpg.PostgresError, DatabaseUnavailable) as error:
+        return Finding("pooler", "wrong", f"{DIRECT} does not answer ({type(error).__name__})", REMEDY)
+    if answer.place != expected.place or answer.replays:
+        return Finding("pooler", "wrong", f"{DIRECT} is not the primary of DATABASE_URL", REMEDY)
+    return Finding("pooler", "ok", f"workers listen for new jobs at {DIRECT}")
+
+
+async def check_replicas(settings: Settings, primary: str) -> AsyncIterator[Finding]:
+    """Check that each replica answers, belongs to the primary, isolates tenants, and is not far behind."""
+    import asyncpg
+
+    from app.composition.database import check_database
+    from app.composition.replicas import name_of
+    from app.db.outage import AWAY
+    from app.db.replicas.probe import ask_once
+
+    if not settings.database.replica_urls:
+        return
+    own = await ask_once(primary)
+    for url in settings.database.replica_urls:
+        address = url.get_secret_value()
+        name = name_of(address)
+        try:
+            answer = await ask_once(address)
+        except (*AWAY, asyncpg.PostgresError) as error:
+            yield _wrong(f"{name} does not answer ({type(error).__name__})", "searches use the other servers")
+            continue
+        if not answer.replays or answer.place != own.place:
+            yield _wrong(f"{name} is not a replica of DATABASE_URL", "correct DATABASE_REPLICA_URLS")
+            continue
+        try:
+            await check_database(address)
+        except ConfigurationError as error:
+            yield _wrong(f"{name}: {error.problem}", error.remedy or "searches use the other servers")
+            continue
+        behind = max(0, (own.position or 0) - (answer.position or 0))
+        yield Finding("replicas", "ok", f"{name} is {size(behind)} of the log behind DATABASE_URL")
+
+
+def _wrong(detail: str, remedy: str) -> Finding:
+    return Finding("replicas", "wrong", detail, remedy)

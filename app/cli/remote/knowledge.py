@@ -1,27 +1,634 @@
-"""The parts of a tenant's knowledge at a service elsewhere."""
+"""A tenant's knowledge at a service elsewhere. The token has the tenant and the actor: both arguments are ignored."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import json
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from itertools import product
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
 
 import httpx
+import orjson
 
-from app.cli.remote.access import RemoteAccess, RemoteAccessOverview
-from app.cli.remote.administration import (
-    RemoteAdministration,
-    RemoteEmbedder,
-    RemoteErasures,
-    RemoteQuarantine,
-    RemoteReembedding,
-    RemoteTenants,
-)
-from app.cli.remote.entries import RemoteEntries, RemoteRelated, RemoteSearches
+from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
-from app.cli.remote.files import RemoteAssets, RemoteSourceFiles, RemoteSources
-from app.cli.remote.revocations import RemotePlatformRevocations, RemoteRevocations
-from app.cli.target import Remote
+from app.db.queries.knowledge.access import ListedKind
+from app.db.queries.knowledge.assets import Asset
+from app.db.queries.knowledge.entries import Entry
+from app.db.queries.knowledge.quarantine import ItemKind
+from app.db.queries.knowledge.source_items import SourceItem
+from app.db.queries.knowledge.sources import SourceStatus
+from app.db.queries.tenants.revocations import RevokedToken
+from app.errors import NotFound, SourceNotFound, TenantNotFound
+from app.knowledge.administration.service import TenantStatistics
+from app.knowledge.entries.drafts import UNSET, EntryDraft
+from app.knowledge.entries.related import Related, RelatedEntry
+from app.knowledge.entries.writing import BulkResult
+from app.knowledge.erasure.erasure import Erasure
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST, Page
+from app.knowledge.permissions.changes import AccessChange, ListChange
+from app.knowledge.permissions.overview import PLURALS, ItemReaders, SubjectAccess
+from app.knowledge.permissions.selection import AccessSelection
+from app.knowledge.permissions.service import ChangedAccess
+from app.knowledge.reembedding.change import ModelChange
+from app.knowledge.reembedding.machine import Terms
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import SearchResult
+from app.knowledge.search.why_not import WhyNot
+from app.knowledge.sources.acceptance import Accepted, ItemState, Manifest
+from app.knowledge.tenants.directory import Tenant
+from app.knowledge.tenants.settings import TenantSettings
+from app.knowledge.vocabulary import AssetSort, EntrySort, Relationship
+
+ENTRIES = "/knowledge/entries"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkAnswer:
+    """The outcomes of a bulk write."""
+
+    results: list[BulkResult]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSearches:
+    """Searches."""
+
+    exchange: Exchange
+
+    async def search(self, tenant_id: UUID, query: SearchQuery, *, subject: str = "") -> SearchResult:
+        """Search. Raises KnowledgeError."""
+        return await self.exchange.read(SearchResult, "POST", "/knowledge/search", body=request_of(query))
+
+    async def why_not(self, tenant_id: UUID, entry: UUID | str, query: SearchQuery) -> WhyNot:
+        """Explain why an entry is not among the results. Raises KnowledgeError."""
+        body = {"entry_id": str(entry), "request": request_of(query)}
+        return await self.exchange.read(WhyNot, "POST", "/knowledge/search/why-not", body=body)
+
+
+def request_of(query: SearchQuery) -> dict[str, Any]:
+    """The body of a search: the fields that differ from their defaults."""
+    given = {}
+    for field in fields(query):
+        value = getattr(query, field.name)
+        if field.name != "max_limit" and (field.default is MISSING or value != field.default):
+            given[field.name] = value
+    return given
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRelated:
+    """Related entries."""
+
+    exchange: Exchange
+
+    async def related(
+        self, tenant_id: UUID, entry_id: UUID, limit: int = 5, *, include_quarantined: bool = True
+    ) -> Related:
+        """Find the entries that are related to an entry. Raises KnowledgeError."""
+        response = await self.exchange.send("GET", f"{ENTRIES}/{entry_id}/related", params={"limit": limit})
+        answer = response.json()
+        results = []
+        for item in answer["results"]:
+            relationship: Relationship = item.pop("relationship")
+            overlap = item.pop("overlap_count")
+            entry = self.exchange.parse(Entry, json.dumps(item).encode())
+            results.append(RelatedEntry(entry, relationship, overlap))
+        return Related(results, answer["metadata"]["total"])
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteEntries:
+    """Entries."""
+
+    exchange: Exchange
+
+    async def create(self, tenant_id: UUID, draft: EntryDraft, *, actor: str = "") -> tuple[Entry, bool]:
+        """Store an entry; return it, and whether it is new. Raises KnowledgeError."""
+        response = await self.exchange.send("POST", ENTRIES, body=draft.given())
+        return self.exchange.parse(Entry, response.content), response.status_code == 201
+
+    async def create_many(
+        self, tenant_id: UUID, items: Sequence[EntryDraft], *, actor: str = ""
+    ) -> list[BulkResult]:
+        """Store 1 to 1,000 entries. Raises KnowledgeError."""
+        body = {"entries": [item.given() for item in items]}
+        return (await self.exchange.read(BulkAnswer, "POST", f"{ENTRIES}/bulk", body=body)).results
+
+    async def get(self, tenant_id: UUID, entry_id: UUID) -> Entry:
+        """One entry. Raises EntryNotFound."""
+        return await self.read(tenant_id, entry_id)
+
+    async def read(self, tenant_id: UUID, entry_id: UUID) -> Entry:
+        """One entry. Raises EntryNotFound."""
+        return await self.exchange.read(Entry, "GET", f"{ENTRIES}/{entry_id}")
+
+    async def list_entries(
+        self,
+        tenant_id: UUID,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        entry_type: str | None = None,
+        tag: str | None = None,
+        asset_id: UUID | None = None,
+        external_id: str | None = None,
+        include_expired: bool = False,
+        include_quarantined: bool = False,
+        sort: EntrySort = NEWEST_FIRST,
+    ) -> Page[Entry]:
+        """A page of entries. Raises KnowledgeError."""
+        params = {
+            "limit": limit,
+            "cursor": cursor,
+            "entry_type": entry_type,
+            "tag": tag,
+            "asset_id": asset_id,
+            "external_id": external_id,
+            "include_expired": include_expired,
+            "include_quarantined": include_quarantined,
+            "sort": sort,
+        }
+        return await self.exchange.read(Page[Entry], "GET", ENTRIES, params=params)
+
+    async def change(
+        self,
+        tenant_id: UUID,
+        entry_id: UUID,
+        draft: EntryDraft,
+        *,
+        if_version: int | Collection[int] | None = None,
+        actor: str = "",
+    ) -> Entry:
+        """Change the fields that are set. Raises KnowledgeError."""
+        return await self.exchange.read(
+            Entry, "PATCH", f"{ENTRIES}/{entry_id}", body=draft.given(), version=_one(if_version)
+        )
+
+    async def delete(
+        self,
+        tenant_id: UUID,
+        entry_id: UUID,
+        *,
+        if_version: int | Collection[int] | None = None,
+        actor: str = "",
+    ) -> None:
+        """Delete an entry. Raises KnowledgeError."""
+        await self.exchange.send("DELETE", f"{ENTRIES}/{entry_id}", version=_one(if_version))
+
+
+def _one(versions: int | Collection[int] | None) -> int | None:
+    """The version for If-Match; commands know at most one."""
+    if versions is None or isinstance(versions, int):
+        return versions
+    (version,) = versions
+    return version
+
+
+ASSETS = "/knowledge/assets"
+SOURCES = "/knowledge/sources"
+LARGEST = 1 << 30
+"""Bytes of a file that is read to be sent; the service has a limit of its own, and refuses more."""
+SETTLING = (0.1, 0.3, 1.0, 3.0)
+"""Seconds between looks at a source whose items have all ended: its worker notes that a moment later."""
+
+
+async def upload_file(exchange: Exchange, upload: Upload, **place: str) -> tuple[Asset, bool]:
+    """Send a file; return its asset, and whether its ingestion was queued. Raises KnowledgeError."""
+    data: dict[str, Any] = dict(place)
+    if upload.external_id is not None:
+        data["external_id"] = upload.external_id
+    for name in ("tags", "roles", "readers", "writers"):
+        if (value := getattr(upload, name)) is not UNSET:
+            data[name] = list(value or ())
+    if upload.metadata is not UNSET:
+        data["metadata"] = json.dumps(upload.metadata)
+    part = (upload.name, upload.data, upload.declared_type or "application/octet-stream")
+    response = await exchange.send("POST", ASSETS, data=data, files={"file": part})
+    return exchange.parse(Asset, response.content), response.status_code == 202
+
+
+@dataclass(slots=True)
+class RemoteAssets:
+    """Assets."""
+
+    exchange: Exchange
+    max_bytes: int = LARGEST
+
+    def check_size(self, size: int) -> None:
+        """The service checks the size."""
+
+    async def upload(self, tenant_id: UUID, upload: Upload, *, actor: str = "") -> tuple[Asset, bool]:
+        """Send a file; return its asset, and whether its ingestion was queued. Raises KnowledgeError."""
+        return await upload_file(self.exchange, upload)
+
+    async def get(self, tenant_id: UUID, asset_id: UUID) -> Asset:
+        """One asset. Raises AssetNotFound."""
+        return await self.exchange.read(Asset, "GET", f"{ASSETS}/{asset_id}")
+
+    async def list_assets(
+        self,
+        tenant_id: UUID,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        status: str | None = None,
+        sort: AssetSort = NEWEST_FIRST,
+    ) -> Page[Asset]:
+        """A page of assets. Raises KnowledgeError."""
+        params = {"limit": limit, "cursor": cursor, "status": status, "sort": sort}
+        return await self.exchange.read(Page[Asset], "GET", ASSETS, params=params)
+
+    async def text(self, tenant_id: UUID, asset_id: UUID) -> str:
+        """The extracted text. Raises KnowledgeError."""
+        return (await self.exchange.send("GET", f"{ASSETS}/{asset_id}/text")).content.decode()
+
+    async def retry(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "") -> Asset:
+        """Ingest a failed asset again. Raises KnowledgeError."""
+        return await self.exchange.read(Asset, "POST", f"{ASSETS}/{asset_id}/retry")
+
+    async def delete(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "") -> None:
+        """Delete an asset with its chunks. Raises AssetNotFound."""
+        await self.exchange.send("DELETE", f"{ASSETS}/{asset_id}")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSources:
+    """Sources; `max_deletions` is the default share, since the service does not tell its own."""
+
+    exchange: Exchange
+    max_deletions: float = 0.2
+
+    async def accept(self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = "") -> Accepted:
+        """Send a manifest. Raises KnowledgeError."""
+        given = {
+            "items": list(manifest.items),
+            "origin": manifest.origin,
+            "run": manifest.run,
+            "listed_at": manifest.listed_at,
+            "confirm_deletions": manifest.confirm_deletions,
+            "allow_empty": manifest.allow_empty,
+            "retry": manifest.retry,
+            **{
+                name: value
+                for name in ("readers", "writers")
+                if (value := getattr(manifest, name)) is not UNSET
+            },
+        }
+        body = {key: value for key, value in given.items() if value is not None}
+        response = await self.exchange.send("PUT", _path_of(name), body=body)
+        answer = response.json()
+        counts = {key: int(answer[key]) for key in ("added", "changed", "moved", "removed")}
+        status = self.exchange.parse(SourceStatus, response.content)
+        return Accepted(status, response.status_code == 201, **counts)
+
+    async def get(self, tenant_id: UUID, name: str) -> SourceStatus:
+        """One source. Raises SourceNotFound."""
+        return await self.exchange.read(SourceStatus, "GET", _path_of(name))
+
+    async def settle(self, tenant_id: UUID, name: str) -> SourceStatus:
+        """The source once it has recorded whether it agrees with its origin. Raises SourceNotFound."""
+        for seconds in SETTLING:
+            found = await self.get(tenant_id, name)
+            if found.agrees or found.pending or found.missing:
+                return found
+            await asyncio.sleep(seconds)
+        return await self.get(tenant_id, name)
+
+    async def list_items(
+        self,
+        tenant_id: UUID,
+        name: str,
+        *,
+        state: ItemState | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[SourceItem]:
+        """A page of items. Raises SourceNotFound."""
+        params = {"state": state, "limit": limit, "cursor": cursor}
+        return await self.exchange.read(Page[SourceItem], "GET", _path_of(name) + "/items", params=params)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSourceFiles:
+    """Files of sources."""
+
+    exchange: Exchange
+
+    async def upload(
+        self, tenant_id: UUID, source: str, run: int, upload: Upload, *, actor: str = ""
+    ) -> tuple[Asset, bool]:
+        """Send the file of an item. Raises KnowledgeError."""
+        return await upload_file(self.exchange, upload, source=source, run=str(run))
+
+
+def _path_of(name: str) -> str:
+    """The path of a source. Raises SourceNotFound for a name that a path cannot contain."""
+    if name in ("", ".", ".."):
+        raise SourceNotFound("there is no source with this name")
+    return f"{SOURCES}/{quote(name, safe='')}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAccess:
+    """Changes of who may read and change many items."""
+
+    exchange: Exchange
+    overview: RemoteAccessOverview
+
+    async def change(
+        self,
+        tenant_id: UUID,
+        selection: AccessSelection,
+        change: AccessChange,
+        *,
+        dry_run: bool = False,
+        cursor: str | None = None,
+        actor: str = "",
+    ) -> ChangedAccess:
+        """Change the next page of items. Raises KnowledgeError."""
+        where = {
+            "ids": selection.ids,
+            "tags": selection.tags,
+            "entry_type": selection.entry_type,
+            "filter": selection.filter,
+            "principal": selection.principal,
+        }
+        body: dict[str, Any] = {"where": {name: value for name, value in where.items() if value is not None}}
+        body["where"]["tags_match"] = selection.tags_match
+        for name, given in (("readers", change.readers), ("writers", change.writers)):
+            if given is not None:
+                body[name] = _describe(given)
+        body |= {"dry_run": dry_run, "cursor": cursor}
+        return await self.exchange.read(ChangedAccess, "PATCH", "/knowledge/access", body=body)
+
+
+def _describe(change: ListChange) -> dict[str, Any]:
+    if change.set is not UNSET:
+        return {"set": change.set}
+    lists = {"add": list(change.add), "remove": list(change.remove)}
+    return {name: given for name, given in lists.items() if given}
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAccessOverview:
+    """Who may read what, for an admin."""
+
+    exchange: Exchange
+
+    async def who(
+        self, tenant_id: UUID, kind: ListedKind, key: UUID | str, *, reader: str | None = None
+    ) -> ItemReaders:
+        """Who may read and change an item. Raises KnowledgeError."""
+        return await self.exchange.read(
+            ItemReaders, "GET", f"/admin/access/{PLURALS[kind]}/{quote(str(key), safe='')}"
+        )
+
+    async def what(
+        self,
+        tenant_id: UUID,
+        subject: str,
+        groups: Sequence[str] | None = None,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        reader: str | None = None,
+    ) -> SubjectAccess:
+        """What a person may read. Raises KnowledgeError."""
+        params = {"subject": subject, "group": groups, "limit": limit, "cursor": cursor}
+        return await self.exchange.read(SubjectAccess, "GET", "/admin/access/subject", params=params)
+
+
+REVOKED = "/admin/revoked-tokens"
+PLATFORM_REVOKED = "/admin/platform/revoked-tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRevocations:
+    """Revoked tokens of the token's tenant."""
+
+    exchange: Exchange
+
+    async def revoke(self, tenant_id: UUID, token_id: str, *, actor: str = "") -> RevokedToken:
+        """Refuse the tenant's tokens with this `jti`. Raises KnowledgeError."""
+        return await _revoke(self.exchange, REVOKED, token_id)
+
+    async def list_revoked(
+        self, tenant_id: UUID, *, limit: int, cursor: str | None, reader: str = ""
+    ) -> Page[RevokedToken]:
+        """A page of the revoked tokens. Raises KnowledgeError."""
+        return await _list(self.exchange, REVOKED, limit, cursor)
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePlatformRevocations:
+    """Revoked tokens of platform admins."""
+
+    exchange: Exchange
+
+    async def revoke(self, token_id: str, *, actor: str = "") -> RevokedToken:
+        """Refuse platform admins' tokens with this `jti`. Raises KnowledgeError."""
+        return await _revoke(self.exchange, PLATFORM_REVOKED, token_id)
+
+    async def list_revoked(self, *, limit: int, cursor: str | None, reader: str = "") -> Page[RevokedToken]:
+        """A page of the revoked tokens. Raises KnowledgeError."""
+        return await _list(self.exchange, PLATFORM_REVOKED, limit, cursor)
+
+
+async def _revoke(exchange: Exchange, path: str, token_id: str) -> RevokedToken:
+    return await exchange.read(RevokedToken, "POST", path, body={"token_id": token_id})
+
+
+async def _list(exchange: Exchange, path: str, limit: int, cursor: str | None) -> Page[RevokedToken]:
+    return await exchange.read(Page[RevokedToken], "GET", path, params={"limit": limit, "cursor": cursor})
+
+
+TENANTS = "/admin/tenants"
+REEMBED = "/admin/reembed"
+OWN = UUID(int=0)
+"""Stands for the tenant of the token, whose id only the service knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTenant:
+    """The tenant of the token."""
+
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The entries that were released from quarantine."""
+
+    released: list[UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTenants:
+    """The tenant of the token, and for the token of a platform admin all tenants."""
+
+    exchange: Exchange
+
+    async def find(self, slug: str) -> OwnTenant | Tenant:
+        """The tenant of the token for an empty slug, else the tenant with this slug. Raises TenantNotFound."""
+        if not slug:
+            return OwnTenant(OWN)
+        for tenant in await self.list_tenants():
+            if tenant.slug == slug:
+                return tenant
+        raise TenantNotFound(f"there is no tenant {slug!r}")
+
+    async def list_tenants(self, *, reader: str | None = None) -> list[Tenant]:
+        """All tenants, oldest first. Raises Forbidden without the role of a platform admin."""
+        found: list[Tenant] = []
+        cursor: str | None = None
+        while True:
+            page = await self.exchange.read(
+                Page[Tenant], "GET", TENANTS, params={"limit": MAX_PAGE, "cursor": cursor}
+            )
+            found += page.items
+            if (cursor := page.next_cursor) is None:
+                return found
+
+    async def create(self, slug: str, name: str | None = None, *, actor: str) -> Tenant:
+        """Create a tenant. Raises KnowledgeError."""
+        body = {"slug": slug} if name is None else {"slug": slug, "name": name}
+        return await self.exchange.read(Tenant, "POST", TENANTS, body=body)
+
+    async def delete(self, tenant_id: UUID, *, actor: str) -> None:
+        """Delete a tenant with all its data. Raises TenantNotFound."""
+        await self.exchange.send("DELETE", f"{TENANTS}/{tenant_id}")
+
+    async def read_settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
+        """The settings of the token's tenant. Raises KnowledgeError."""
+        return await self.exchange.read(TenantSettings, "GET", "/admin/settings")
+
+    async def change_settings(
+        self, tenant_id: UUID, changes: Mapping[str, Any], *, actor: str = ""
+    ) -> TenantSettings:
+        """Change settings of the token's tenant. Raises KnowledgeError."""
+        return await self.exchange.read(TenantSettings, "PATCH", "/admin/settings", body=changes)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteQuarantine:
+    """The quarantine."""
+
+    exchange: Exchange
+
+    async def list_quarantined(
+        self, tenant_id: UUID, *, limit: int = 50, reader: str | None = None
+    ) -> Page[Entry]:
+        """The newest entries in quarantine. Raises KnowledgeError."""
+        return await self.exchange.read(Page[Entry], "GET", "/admin/quarantine", params={"limit": limit})
+
+    async def release(
+        self, tenant_id: UUID, *, entry_ids: Sequence[UUID], asset_ids: Sequence[UUID], actor: str = ""
+    ) -> list[UUID]:
+        """Release entries, or the chunks of assets. Raises KnowledgeError."""
+        body = {"entry_ids": list(entry_ids), "asset_ids": list(asset_ids)}
+        given = {name: ids for name, ids in body.items() if ids}
+        answer = await self.exchange.read(Released, "POST", "/admin/quarantine/release", body=given)
+        return answer.released
+
+    async def find_kinds(self, tenant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, ItemKind]:
+        """Which of these ids are those of entries or of assets. Raises KnowledgeError."""
+        found: dict[UUID, ItemKind] = {}
+        kinds: Sequence[ItemKind] = ("entry", "asset")
+        for item, kind in product(ids, kinds):
+            if item not in found:
+                with contextlib.suppress(NotFound):
+                    await self.exchange.send("GET", f"/knowledge/{PLURALS[kind]}/{item}")
+                    found[item] = kind
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAdministration:
+    """What the admin of the tenant sees."""
+
+    exchange: Exchange
+
+    async def stats(self, tenant_id: UUID) -> TenantStatistics:
+        """The tenant's statistics. Raises Forbidden for a token without the role of an admin."""
+        return await self.exchange.read(TenantStatistics, "GET", "/admin/stats")
+
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        """The tenant's subscriptions, newest first: one page has all. Raises KnowledgeError."""
+        response = await self.exchange.send("GET", "/admin/subscriptions", params={"limit": MAX_PAGE})
+        items: list[dict[str, Any]] = response.json()["items"]
+        return items
+
+
+class RemoteEmbedder:
+    """The state of the provider, which a service does not tell its callers."""
+
+    async def is_provider_away(self, tenant_id: UUID, *, within: float) -> bool:
+        """Whether not to wait longer: callers ask after `within` seconds without progress."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteErasures:
+    """Erasures."""
+
+    exchange: Exchange
+
+    async def erase(
+        self,
+        tenant_id: UUID,
+        *,
+        asset_id: UUID | None = None,
+        entry_id: UUID | None = None,
+        subject: str | None = None,
+        actor: str = "",
+    ) -> Erasure:
+        """Erase an asset, an entry or everything of a subject. Raises KnowledgeError."""
+        given = {"asset_id": asset_id, "entry_id": entry_id, "subject": subject}
+        body = {name: value for name, value in given.items() if value is not None}
+        return await self.exchange.read(Erasure, "POST", "/admin/erasures", body=body)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteReembedding:
+    """Changes of the embedding model."""
+
+    exchange: Exchange
+
+    async def start(self, tenant_id: UUID, *, terms: Terms | None = None, actor: str = "") -> ModelChange:
+        """Start or resume a change to the only other model. Raises KnowledgeError."""
+        return await self._read("POST", REEMBED, dict(terms or {}))
+
+    async def rebuild(self, tenant_id: UUID, *, terms: Terms | None = None, actor: str = "") -> ModelChange:
+        """Replace the vectors of the model in use. Raises KnowledgeError."""
+        model = (await RemoteAdministration(self.exchange).stats(tenant_id)).model
+        named = {"provider": model.provider, "model": model.name, "dimensions": model.dimensions}
+        return await self._read("POST", REEMBED, {**named, **(terms or {})})
+
+    async def status(self, tenant_id: UUID, *, reader: str | None = None) -> ModelChange:
+        """The change in progress. Raises ModelChangeNotFound."""
+        return await self._read("GET", REEMBED)
+
+    async def switch(self, tenant_id: UUID, *, back: bool = False, actor: str = "") -> ModelChange:
+        """Switch to the new model, or back to the old one. Raises KnowledgeError."""
+        return await self._read("POST", f"{REEMBED}/switch{'-back' if back else ''}")
+
+    async def end(self, tenant_id: UUID, *, actor: str = "") -> None:
+        """End the change. Raises ModelChangeNotFound."""
+        await self.exchange.send("DELETE", REEMBED)
+
+    async def _read(self, method: str, path: str, body: Any = None) -> ModelChange:
+        response = await self.exchange.send(method, path, body=body)
+        answer = response.json()
+        for model in ("old", "new"):  # an answer names the models without their figures
+            answer[model] |= {"max_tokens": 0, "similarity_threshold": 0.0}
+        return self.exchange.parse(ModelChange, orjson.dumps(answer))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import read_settings, run_until_stopped
-from app.cli.options import examples
+from app.cli.execution import examples, read_settings, run_until_stopped
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from app.auth.principal import Role
+from app.cli.execution import Remote
 from app.cli.remote import exchange
 from app.cli.remote.exchange import Exchange
-from app.cli.target import Remote
 from app.errors import EntryNotFound, KnowledgeError, RateLimited, ServiceUnreachable
 from tests.cli.conftest import CommandLine
 from tests.cli.remote.conftest import token_of

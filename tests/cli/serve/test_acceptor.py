@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 
-from app.cli.serve.acceptor import Acceptor
+from app.cli.serve.server import Acceptor
 from app.concurrency.processes.memory import SharedMemory
 from app.concurrency.processes.part import Part
 
