@@ -27,9 +27,8 @@ from app.api import (
     tags,
 )
 from app.auth.tokens import TokenVerifier
-from app.composition.identity import open_resource_verifier, open_verifier
+from app.composition.identity import open_resource_verifier, open_sign_in, open_verifier
 from app.composition.services import Services, open_services
-from app.composition.sign_in import open_sign_in
 from app.concurrency.processes.part import Part
 from app.console.installation import install_console
 from app.db.schema.readiness import outdated_revisions

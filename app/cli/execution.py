@@ -322,7 +322,7 @@ def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
     """Run a server process on uvloop; a stop by a signal is a success."""
     import asyncio
 
-    from app.concurrency.release import LARGE
+    from app.concurrency.background import LARGE
 
     try:
         import uvloop

@@ -93,14 +93,14 @@ def _write_size(number: int | None) -> str:
 
 
 async def _read_nodes(settings: Settings) -> Sequence[Node]:
-    from app.composition.cluster import open_cluster
+    from app.composition.database import open_cluster
 
     async with open_cluster(settings) as cluster:
         return await cluster.nodes()
 
 
 async def _read_shards(settings: Settings) -> Sequence[Shard]:
-    from app.composition.cluster import open_cluster
+    from app.composition.database import open_cluster
 
     async with open_cluster(settings) as cluster:
         return await cluster.shards()

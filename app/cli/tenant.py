@@ -254,7 +254,7 @@ def _describe_move(done: TenantMove) -> str:
 async def _move(
     settings: Settings, slug: str, host: str, port: int, *, alone: bool, blocks: bool
 ) -> TenantMove:
-    from app.composition.cluster import open_cluster
+    from app.composition.database import open_cluster
 
     async with open_cluster(settings, for_moves=True) as cluster:
         return await cluster.move(

@@ -1,4 +1,4 @@
-"""Open the database: prepare the embedded one, or check the one that is configured."""
+"""Open the database: prepare the embedded one, or check the one that is configured, with its replicas or nodes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -17,6 +18,9 @@ from app.composition.providers import configured_model
 from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.outage import AWAY
+from app.db.queries.cluster.nodes import Connection, read_state
+from app.db.replicas.probe import Probe
+from app.db.replicas.replicas import Replica, Replicas
 from app.db.schema import catalog
 from app.db.schema.cluster.distribution import DEFAULT_SHARDS, distribute
 from app.db.schema.cluster.metadata import (
@@ -40,6 +44,7 @@ from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
 from app.embeddings.provider import EmbeddingModel
 from app.errors import ConfigurationError, DatabaseUnavailable
 from app.kernel import count_cores
+from app.knowledge.administration.cluster import Cluster
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -290,3 +295,86 @@ async def _check_connection(connection: asyncpg.Connection[asyncpg.Record]) -> N
         raise ConfigurationError(
             "DATABASE_URL", f"the database did not answer its check within {CHECK_SECONDS:.0f} s"
         ) from error
+
+
+@contextlib.asynccontextmanager
+async def replicas_of(database: Database, settings: Settings, part: Part | None) -> AsyncIterator[None]:
+    """While the block runs, searches read from the replicas in DATABASE_REPLICA_URLS that can serve them.
+
+    Raises ConfigurationError.
+    """
+    addresses = [address.get_secret_value() for address in settings.database.replica_urls]
+    if not addresses:
+        yield
+        return
+    if database.nodes is not None:
+        raise ConfigurationError(
+            "DATABASE_REPLICA_URLS", "searches of a Citus cluster do not read from replicas", "remove it"
+        )
+    replicas = [
+        Replica(name_of(address), make_database(settings, address, part), Probe(address))
+        for address in addresses
+    ]
+    database.replicas = Replicas(
+        Probe(database.dsn),
+        replicas,
+        staleness=settings.database.replica_staleness,
+        check=check_database,
+        writes=None if part is None else part.last_writes(),
+    )
+    try:
+        async with database.replicas.watched():
+            yield
+    finally:
+        database.replicas = None
+
+
+def name_of(address: str) -> str:
+    """The host and the port of an address, without what is secret."""
+    parts = urlsplit(address)
+    hosts = parts.netloc.rpartition("@")[2] or ",".join(parse_qs(parts.query).get("host", []))
+    return hosts or "local"
+
+
+SETTING = "DATABASE_ADMIN_URL"
+
+
+@contextlib.asynccontextmanager
+async def open_cluster(settings: Settings, *, for_moves: bool = False) -> AsyncIterator[Cluster]:
+    """Connect to the coordinator; `for_moves` requires a role that sees all rows. Raises ConfigurationError."""
+    address = settings.database.admin_url
+    if address is None:
+        if settings.database.embedded:
+            raise ConfigurationError(None, "the embedded database is one server, not a Citus cluster")
+        raise ConfigurationError(SETTING, "must be set to the role that owns the tables, on the coordinator")
+    dsn = address.get_secret_value()
+
+    @contextlib.asynccontextmanager
+    async def connect(host: str, port: int) -> AsyncIterator[Connection]:
+        async with catalog.using(await catalog.connect(dsn, SETTING, host=host, port=port)) as connection:
+            yield connection
+
+    async with catalog.using(await catalog.connect(dsn, SETTING)) as coordinator:
+        state = await read_state(coordinator)
+        if state is None:
+            raise ConfigurationError(SETTING, "the database is one server, not a Citus cluster")
+        if not state.coordinator:
+            raise ConfigurationError(
+                SETTING, "leads to a worker of the cluster", "use the coordinator's address"
+            )
+        if not state.distributed:
+            raise ConfigurationError(SETTING, "the tables are not distributed yet", "run: knowledge migrate")
+        if for_moves and not state.sees_all_rows:
+            raise ConfigurationError(
+                SETTING,
+                "row-level security applies to the role, so a move would copy none of the tenants' rows",
+                "use a superuser of the cluster for this command",
+            )
+        try:
+            yield Cluster(coordinator, connect)
+        except asyncpg.PostgresConnectionError as error:
+            if coordinator.is_closed():
+                raise
+            raise ConfigurationError(
+                None, "the coordinator cannot reach a node of the cluster", "run: knowledge nodes"
+            ) from error

@@ -1,16 +1,163 @@
-"""The verification of callers' tokens, from the settings."""
+"""The verification of callers' tokens, the sign-in of people, and the secrets of both, from the settings."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
+from pydantic import SecretStr
 
+from app.auth.issuing import MIN_SECRET_BYTES
 from app.auth.jwks import JwksCache
 from app.auth.tokens import TokenVerifier
-from app.composition.shared_secrets import SharedSecrets, shared_secrets
+from app.embedded.provenance import mark_new_folder
+from app.embedded.secret_file import read_or_create_secret
+from app.errors import ConfigurationError
 from app.settings import Settings
+from app.settings.fields import parse_encryption_keys, parse_secrets
+
+if TYPE_CHECKING:
+    from app.auth.openid.sign_in import ProviderSignIn
+
+KEY_FILE = "encryption-key"
+
+
+def encryption_keys(settings: Settings) -> tuple[bytes, ...]:
+    """The configured keys, or the one that the embedded mode generates and stores; none without either.
+
+    Raises ConfigurationError.
+    """
+    if settings.encryption.keys is not None:
+        return parse_encryption_keys(settings.encryption.keys)
+    if not settings.database.embedded:
+        return ()
+    path = settings.database.data_dir / KEY_FILE
+    try:
+        return parse_encryption_keys(SecretStr(read_or_create_secret(path)))
+    except OSError as error:
+        raise ConfigurationError(
+            "KB_DATA_DIR", f"the encryption key {path} cannot be created or read: {error.strerror}"
+        ) from None
+    except ValueError:
+        raise ConfigurationError(
+            "KB_DATA_DIR", f"{path} contains no usable key", "restore it from a backup"
+        ) from None
+
+
+FILE_NAME = "jwt-secret"
+SECRET_SIZE = 48
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSecrets:
+    """The HS256 secrets: `named` by `kid`, of which the first signs, and the one of JWT_SECRET."""
+
+    unnamed: str | None = field(repr=False)
+    named: Mapping[str, str] = field(repr=False)
+
+    @property
+    def signing(self) -> tuple[str | None, str]:
+        """The `kid` of new tokens, and their secret."""
+        for kid, secret in self.named.items():
+            return kid, secret
+        assert self.unnamed is not None
+        return None, self.unnamed
+
+
+def shared_secrets(settings: Settings) -> SharedSecrets | None:
+    """The configured secrets, or the one that the embedded mode generates and stores; None with JWKS."""
+    jwt = settings.jwt
+    named = {} if jwt.secrets is None else parse_secrets(jwt.secrets)
+    if jwt.secret is not None or named:
+        return SharedSecrets(None if jwt.secret is None else jwt.secret.get_secret_value(), named)
+    if jwt.jwks_url is None and settings.database.embedded:
+        return SharedSecrets(ensure_secret(settings.database.data_dir), {})
+    return None
+
+
+def ensure_secret(data_dir: Path) -> str:
+    """Return the secret in `data_dir`, generated at the first call; simultaneous processes get the same one.
+
+    Raises ConfigurationError when the secret cannot be created or read, or is not usable.
+    """
+    path = data_dir / FILE_NAME
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        mark_new_folder(data_dir)
+        secret = read_or_create_secret(path, SECRET_SIZE)
+    except OSError as error:
+        raise ConfigurationError(
+            "KB_DATA_DIR", f"the token secret {path} cannot be created or read: {error.strerror}"
+        ) from None
+    except ValueError:
+        secret = ""
+    if len(secret) < MIN_SECRET_BYTES or not secret.isascii():
+        raise ConfigurationError(
+            "KB_DATA_DIR",
+            f"{path} contains no usable secret",
+            "remove it; the next start generates a new one",
+        )
+    return secret
+
+
+CALLBACK = "/console/sign-in/callback"
+"""Where the provider sends browsers back to, under KB_PUBLIC_URL."""
+
+
+@contextlib.asynccontextmanager
+async def open_sign_in(settings: Settings) -> AsyncIterator[ProviderSignIn | None]:
+    """Open the sign-in; None without KB_OIDC_ISSUER. Nothing is fetched yet. Raises ConfigurationError."""
+    oidc, home = settings.oidc, settings.server.public_url
+    if oidc.issuer is None or oidc.client_id is None or home is None:
+        yield None
+        return
+    # Only here, because a service without a provider needs none of it.
+    import httpx
+    import httpx2
+
+    from app.auth.openid.code_flow import (
+        Attempts,
+        BoundedTransport,
+        ClaimNames,
+        CodeFlow,
+        Identities,
+        Registration,
+        derive_key,
+    )
+    from app.auth.openid.provider import Provider
+    from app.auth.openid.sign_in import ProviderSignIn, Sessions
+    from app.auth.tokens import TokenVerifier
+
+    issuer, client_id = oidc.issuer, oidc.client_id
+    roots = encryption_keys(settings)
+
+    def derive(purpose: str) -> list[bytes]:
+        return [derive_key(root, purpose, issuer, client_id) for root in roots]
+
+    secret = oidc.client_secret.get_secret_value() if oidc.client_secret else None
+    registration = Registration(client_id, secret, oidc.scopes, f"{home}{CALLBACK}")
+    sessions = Sessions(
+        derive("session"), service=f"{home}/console", seconds=round(3600 * oidc.session_hours)
+    )
+    async with (
+        httpx.AsyncClient(trust_env=False) as client,
+        httpx2.AsyncHTTPTransport(trust_env=False) as connections,
+    ):
+        provider = Provider(issuer, client, origins=oidc.origins)
+        flow = CodeFlow(registration, BoundedTransport(connections, provider.origins))
+        verifier = TokenVerifier(keys=provider, audience=client_id, issuer=issuer)
+        identities = Identities(
+            verifier, client_id, ClaimNames(oidc.tenant_claim, oidc.roles_claim, settings.jwt.groups_claim)
+        )
+        attempts = Attempts(derive("attempt"))
+        try:
+            yield ProviderSignIn(provider, flow, identities, attempts, sessions, name=oidc.name, home=home)
+        finally:
+            await provider.close()
 
 
 @contextlib.asynccontextmanager

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
-from app.composition.database import DatabaseAddresses, check_given, make_database, open_database
-from app.composition.encryption import encryption_keys
+from app.composition.database import DatabaseAddresses, check_given, make_database, open_database, replicas_of
+from app.composition.identity import encryption_keys
 from app.composition.platform import default_limits, search_defaults
 from app.composition.providers import (
     build_configured_reranker,
@@ -18,7 +18,6 @@ from app.composition.providers import (
     find_models,
     searches_per_core,
 )
-from app.composition.replicas import replicas_of
 from app.composition.work import build_runner
 from app.concurrency.processes.part import Part
 from app.db.database import Database

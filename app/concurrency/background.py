@@ -1,11 +1,15 @@
-"""Background work that does not belong to a request."""
+"""Background work that does not belong to a request, and memory given back to the system after large bodies, answers
+and files.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeVar
+
+from app.kernel import release_free_memory
 
 Result = TypeVar("Result")
 
@@ -14,3 +18,29 @@ def start_background(work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
     """Start work that is independent of requests: its log lines name no request, not even the one that started it."""
     # Otherwise a task keeps a copy of its creator's context variables, such as the id and the span of a request.
     return asyncio.create_task(work, context=Context())
+
+
+# Gives memory back to the system after large bodies, answers and files: the libraries keep what they have left free.
+
+LARGE = 1024 * 1024
+"""Bytes from which a body, an answer or a file counts."""
+
+PAUSE_SECONDS = 1.0
+"""From the first of several to the release."""
+
+
+class MemoryRelease:
+    """Releases free memory a moment after something large was used, in a thread."""
+
+    def __init__(self, release: Callable[[], None] = release_free_memory) -> None:
+        self._release = release
+        self._timer: asyncio.TimerHandle | None = None
+
+    def note(self, size: int = LARGE) -> None:
+        """Something of this many bytes is no longer used."""
+        if size >= LARGE and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._start)
+
+    def _start(self) -> None:
+        self._timer = None
+        asyncio.get_running_loop().run_in_executor(None, self._release)

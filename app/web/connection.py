@@ -15,7 +15,7 @@ from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.concurrency.background import start_background
-from app.concurrency.pace import Pace
+from app.concurrency.limits import Pace
 from app.telemetry.logs import request_id
 from app.web.layer import find_tenant_id, is_stranger
 from app.web.occupancy import Occupancy, network_of

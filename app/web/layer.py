@@ -12,7 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipResponder
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.concurrency.release import MemoryRelease
+from app.concurrency.background import MemoryRelease
 from app.concurrency.share import Work
 from app.concurrency.stopwatch import Steps, Stopwatch, run_stopwatch
 from app.db.principals import acting_as

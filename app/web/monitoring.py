@@ -37,7 +37,7 @@ from app.errors import DatabaseUnavailable
 from app.knowledge.search.journal.receipts import service_version
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
 from app.reranking.resilient import PROVIDER, ResilientReranker
-from app.telemetry.processes import collect_processes, count_processes, publish_process, service_figures
+from app.telemetry.metrics import collect_processes, count_processes, publish_process, service_figures
 
 # `app.telemetry.metrics` has the metrics of the services.
 

@@ -10,9 +10,9 @@ from collections.abc import Hashable
 from ipaddress import IPv6Address, ip_address
 from typing import Protocol
 
-from app.concurrency.pace import Pace
+from app.concurrency.background import MemoryRelease
+from app.concurrency.limits import Pace
 from app.concurrency.processes.part import Part
-from app.concurrency.release import MemoryRelease
 
 log = logging.getLogger("app.api.connections")
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from app.composition.database import SERVICE, prepare
-from app.composition.replicas import replicas_of
+from app.composition.database import SERVICE, prepare, replicas_of
 from app.composition.services import Services, build_services
 from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider

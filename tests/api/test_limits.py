@@ -12,7 +12,7 @@ from asgi_lifespan import LifespanManager
 
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
-from app.concurrency.arrivals import Arrivals
+from app.concurrency.limits import Arrivals
 from app.console.session import COOKIE
 from app.knowledge.tenants.admission import BODY_BYTES, CHARGED_BYTES, Admission
 from app.knowledge.tenants.context import TenantContext

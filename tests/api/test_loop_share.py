@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.composition.services import Services
-from app.concurrency.release import MemoryRelease
+from app.concurrency.background import MemoryRelease
 from app.concurrency.share import (
     DEEPEST,
     FREE,

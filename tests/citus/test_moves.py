@@ -9,8 +9,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from app.composition.cluster import open_cluster
-from app.composition.database import SERVICE, prepare
+from app.composition.database import SERVICE, open_cluster, prepare
 from app.composition.services import Services, build_services
 from app.db.database import Database
 from app.db.identifiers import new_id

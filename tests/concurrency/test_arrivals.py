@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from app.concurrency.arrivals import Arrival, Arrivals
+from app.concurrency.limits import Arrival, Arrivals
 
 
 async def settle() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from app.concurrency.budget import ByteBudget
+from app.concurrency.limits import ByteBudget
 
 
 class Holder:

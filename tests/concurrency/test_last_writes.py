@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from uuid import UUID
 
-from app.concurrency.last_writes import CELLS, LastWrites
+from app.concurrency.generations import CELLS, LastWrites
 from app.concurrency.processes.memory import SharedMemory
 from app.concurrency.processes.part import Part
 

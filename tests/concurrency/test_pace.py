@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from app.concurrency.pace import Pace
+from app.concurrency.limits import Pace
 
 
 class Passers:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from app.concurrency.budget import ByteBudget
+from app.concurrency.limits import ByteBudget
 from app.concurrency.processes.amounts import COUNTED_FOR, LOOK_AGAIN
 from app.concurrency.processes.memory import ACTIVE, SETS, WAYS, SharedMemory
 from app.concurrency.processes.part import Part

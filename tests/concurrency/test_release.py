@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from app.concurrency import release
-from app.concurrency.release import LARGE, MemoryRelease
+from app.concurrency import background
+from app.concurrency.background import LARGE, MemoryRelease
 
 
 async def test_memory_is_released_once_after_several_large_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(background, "PAUSE_SECONDS", 0.05)
     released = asyncio.Semaphore(0)
     loop = asyncio.get_running_loop()
 

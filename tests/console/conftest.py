@@ -10,8 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from fastapi import FastAPI
 
+from app.composition.identity import open_sign_in
 from app.composition.services import Services
-from app.composition.sign_in import open_sign_in
 from app.knowledge.tenants.directory import Tenant
 from tests.console.browser import ADDRESS, Browser, open_browser
 from tests.console.single_sign_on import make_settings, open_app

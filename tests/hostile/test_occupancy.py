@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.concurrency.release import MemoryRelease
+from app.concurrency.background import MemoryRelease
 from app.web.occupancy import SPARE_DESCRIPTORS, Occupancy, network_of, raise_descriptor_limit
 from tests.fixtures.http.serving import serve
 from tests.hostile.line import Line, connect, expect_closing_problem

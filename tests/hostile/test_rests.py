@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.concurrency.pace import Pace
+from app.concurrency.limits import Pace
 from app.web import connection
 from app.web.occupancy import Occupancy
 from tests.fixtures.http.serving import serve

@@ -11,7 +11,7 @@ from app.auth.issuing import read_token_id
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
-from app.concurrency.pace import Pace
+from app.concurrency.limits import Pace
 from app.main import create_app
 from app.settings import Settings
 from app.web.occupancy import Occupancy

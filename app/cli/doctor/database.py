@@ -231,8 +231,7 @@ async def check_replicas(settings: Settings, primary: str) -> AsyncIterator[Find
     """Check that each replica answers, belongs to the primary, isolates tenants, and is not far behind."""
     import asyncpg
 
-    from app.composition.database import check_database
-    from app.composition.replicas import name_of
+    from app.composition.database import check_database, name_of
     from app.db.outage import AWAY
     from app.db.replicas.probe import ask_once
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from app.telemetry.processes import share_counters
+from app.telemetry.metrics import share_counters
 
 _PREFIX = "knowledge-metrics-"
 

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from typing import Final
 from uuid import UUID
 
-from app.concurrency.last_writes import CELLS
+from app.concurrency.generations import CELLS
 
 KINDS: Final = ("searches", "connections", "queries", "bodies", "answers", "unread")
 """What tenants hold, in the order of their cells."""

@@ -1,17 +1,106 @@
-"""One process's part of a service of several processes."""
+"""One process's part of a service of several processes: calls to the others, changes they notice, and its figures."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Final
 
-from app.concurrency.last_writes import LastWrites
-from app.concurrency.processes.addresses import AddressCounts
-from app.concurrency.processes.amounts import SharedAmounts
-from app.concurrency.processes.buckets import SharedBuckets
-from app.concurrency.processes.calls import Calls
-from app.concurrency.processes.figures import Figures
-from app.concurrency.processes.generations import SharedGenerations
-from app.concurrency.processes.memory import KINDS, SharedMemory
+from app.concurrency.buckets import SharedBuckets
+from app.concurrency.generations import LastWrites
+from app.concurrency.processes.amounts import AddressCounts, SharedAmounts
+from app.concurrency.processes.memory import KINDS, ROW, SharedMemory
+
+
+class Calls:
+    """Counts calls; a process that cares looks at the number from time to time."""
+
+    def __init__(self, memory: SharedMemory, place: int) -> None:
+        self._memory = memory
+        self._cells = [memory.calls(each) for each in range(memory.places)]
+        self._own = self._cells[place]
+
+    @property
+    def number(self) -> float:
+        """Calls of all processes."""
+        return sum(self._memory.numbers[cell] for cell in self._cells)
+
+    def call(self) -> None:
+        """Call the others."""
+        self._memory.numbers[self._own] += 1
+
+
+class SharedGenerations:
+    """As `Generations`, in shared memory: each process counts its changes of a tenant, and all counts together are the
+    tenant's generation."""
+
+    def __init__(self, memory: SharedMemory, place: int) -> None:
+        self._memory = memory
+        self._place = place
+
+    def current(self, tenant: Hashable) -> list[float]:
+        """The generation of the tenant; any change makes it another one."""
+        memory = self._memory
+        slot = memory.slot(tenant)
+        first, end = memory.generations(slot), memory.generations(slot) + memory.places
+        return [memory.numbers[memory.born(slot)], *memory.numbers[first:end].tolist()]
+
+    def advance(self, tenant: Hashable) -> None:
+        """Begin a new generation."""
+        memory = self._memory
+        slot = memory.slot(tenant)
+        memory.numbers[memory.generations(slot) + self._place] += 1
+        memory.use(slot)
+
+
+_CONNECTIONS, _ACCEPTS, _READY, _FIGURES = 0, 1, 2, 3
+
+MOST_FIGURES: Final = ROW - _FIGURES
+"""Figures of a process, in an order that all of them keep."""
+
+
+class Figures:
+    """The row of one process in the shared memory, and the sums of all rows."""
+
+    def __init__(self, memory: SharedMemory, place: int) -> None:
+        self._memory = memory
+        self._row = memory.row(place)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the process serves."""
+        return bool(self._memory.numbers[self._row + _READY])
+
+    def serve(self, *, accepts: bool) -> None:
+        """Note that the process serves, and whether it accepts new connections."""
+        self._memory.numbers[self._row + _READY] = 1.0
+        self._memory.numbers[self._row + _ACCEPTS] = float(accepts)
+
+    def count_connections(self, number: int) -> None:
+        """Publish the number of open connections."""
+        self._memory.numbers[self._row + _CONNECTIONS] = number
+
+    def fewest_elsewhere(self) -> float:
+        """The least number of connections of another process that accepts more; infinite if none does."""
+        rows = self._rows()
+        return min(
+            (row[_CONNECTIONS] for at, row in rows if at != self._row and row[_ACCEPTS]), default=math.inf
+        )
+
+    def publish(self, figures: list[float]) -> None:
+        """Publish this process's figures."""
+        first = self._row + _FIGURES
+        for cell, value in enumerate(figures[:MOST_FIGURES], first):
+            self._memory.numbers[cell] = value
+
+    def all(self) -> list[list[float]]:
+        """The figures of each process that has published some."""
+        return [row[_FIGURES:] for _, row in self._rows() if any(row[_FIGURES:])]
+
+    def _rows(self) -> list[tuple[int, list[float]]]:
+        firsts = [self._memory.row(place) for place in range(self._memory.places)]
+        return [(first, list(self._memory.numbers[first : first + ROW])) for first in firsts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import onnxruntime
 from tokenizers import Tokenizer
 
-from app.concurrency.release import MemoryRelease
+from app.concurrency.background import MemoryRelease
 from app.embeddings.models import LOCAL, MINILM, resolve_model
 from app.embeddings.provider import Vector
 from app.embeddings.resilience.lanes import ComputeLanes

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from app.concurrency.release import MemoryRelease
+from app.concurrency.background import MemoryRelease
 from app.db.database import Database
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import contents, source_items, sources

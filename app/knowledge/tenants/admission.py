@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from uuid import UUID
 
-from app.concurrency.arrivals import Arrival, Arrivals
 from app.concurrency.buckets import Buckets
-from app.concurrency.budget import ByteBudget
+from app.concurrency.limits import Arrival, Arrivals, ByteBudget
 from app.concurrency.processes.part import Part
 from app.concurrency.share import LoopShare, Passage, Work
 from app.concurrency.stopwatch import current_stopwatch

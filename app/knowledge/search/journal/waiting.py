@@ -9,7 +9,7 @@ from datetime import datetime
 from sys import getsizeof
 from uuid import UUID
 
-from app.concurrency.budget import ByteBudget
+from app.concurrency.limits import ByteBudget
 from app.db.queries.search.receipts import KeptSearch
 from app.knowledge.search.journal.receipts import make_receipt
 from app.knowledge.search.plan import Plan

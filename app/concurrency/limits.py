@@ -1,12 +1,13 @@
-"""A budget of bytes for each tenant and for all together, so that what is in progress does not fill the memory."""
+"""Limits on bytes in progress, on bytes of bodies that have arrived, and on the pace of callers not yet identified."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import math
-from collections import OrderedDict, deque
-from collections.abc import Hashable
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
 from app.concurrency.processes.amounts import LOOK_AGAIN, SharedAmounts
@@ -137,3 +138,140 @@ class ByteBudget:
             elif self._take(tenant, account, account.waiting[0][0]):
                 return tenant
         return None
+
+
+class Arrival:
+    """One body while it is received and used."""
+
+    def __init__(self, arrivals: Arrivals, tenant: Hashable) -> None:
+        self._arrivals = arrivals
+        self.tenant = tenant
+        self.held = 0
+        self.wanted = 0
+        self.turn: asyncio.Future[None] | None = None
+
+    def take(self, count: int) -> bool:
+        """Hold `count` bytes more, if there is room at once."""
+        return self._arrivals.take(self, count)
+
+    async def grow(self, count: int) -> None:
+        """Hold `count` bytes more, and wait for room if necessary."""
+        if self.take(count):
+            return
+        self.wanted, self.turn = count, asyncio.get_running_loop().create_future()
+        try:
+            with current_stopwatch().waiting():
+                await self.turn
+        finally:
+            self.turn = None
+
+    def complete(self) -> None:
+        """All of the body has arrived: the reserve is free for the next one."""
+        self._arrivals.complete(self)
+
+
+class Arrivals:
+    """Bytes that have arrived, at most `total`. The last `reserve` of them are for the body that began first, so that
+    it can always complete: bodies never wait for one another in a circle.
+
+    A tenant never gets more than it then leaves free for others, without the reserve.
+    """
+
+    def __init__(self, total: int, reserve: int) -> None:
+        """`reserve` is the length of the longest body."""
+        self._total = total
+        self._reserve = reserve
+        self._held = 0
+        self._by_tenant: Counter[Hashable] = Counter()
+        # In the order in which they began.
+        self._incomplete: OrderedDict[Arrival, None] = OrderedDict()
+
+    @property
+    def held(self) -> int:
+        """Bytes of all tenants."""
+        return self._held
+
+    @contextlib.contextmanager
+    def arrival(self, tenant: Hashable) -> Iterator[Arrival]:
+        """A body of a tenant; its bytes are held until the block ends."""
+        arrival = Arrival(self, tenant)
+        self._incomplete[arrival] = None
+        try:
+            yield arrival
+        finally:
+            self._held -= arrival.held
+            self._by_tenant[tenant] -= arrival.held
+            if not self._by_tenant[tenant]:
+                del self._by_tenant[tenant]
+            self.complete(arrival)
+
+    def take(self, arrival: Arrival, count: int) -> bool:
+        """Hold `count` bytes more for a body, if it has room for them."""
+        free = self._total - self._held - count
+        if arrival is not next(iter(self._incomplete), None):
+            free -= self._reserve + self._by_tenant[arrival.tenant] + count
+        if free < 0:
+            return False
+        self._held += count
+        self._by_tenant[arrival.tenant] += count
+        arrival.held += count
+        return True
+
+    def complete(self, arrival: Arrival) -> None:
+        """A body grows no more."""
+        self._incomplete.pop(arrival, None)
+        for other in list(self._incomplete):
+            turn = other.turn
+            if turn is not None and not turn.done() and self.take(other, other.wanted):
+                turn.set_result(None)
+
+
+class Pace:
+    """Lets `rate` callers pass in a second, `burst` of them at once after a pause; those that wait pass by turns."""
+
+    def __init__(self, rate: float, burst: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._ready = float(burst)
+        self._at = clock()
+        # Only keys with callers that wait; the next turn is at the beginning.
+        self._line: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def wait(self, key: Hashable) -> None:
+        """Wait for a turn of `key`."""
+        self._refill()
+        if not self._line and self._ready >= 1:
+            self._ready -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.setdefault(key, deque()).append(turn)
+        self._expect_next()
+        await turn
+
+    def _refill(self) -> None:
+        now = self._clock()
+        self._ready = min(self._burst, self._ready + (now - self._at) * self._rate)
+        self._at = now
+
+    def _expect_next(self) -> None:
+        if self._timer is None:
+            delay = max(0.0, 1 - self._ready) / self._rate
+            self._timer = asyncio.get_running_loop().call_later(delay, self._hand_out)
+
+    def _hand_out(self) -> None:
+        self._timer = None
+        self._refill()
+        while self._line and self._ready >= 1:
+            key, turns = next(iter(self._line.items()))
+            turn = turns.popleft()
+            if turns:
+                self._line.move_to_end(key)
+            else:
+                del self._line[key]
+            if not turn.done():  # given up
+                turn.set_result(None)
+                self._ready -= 1
+        if self._line:
+            self._expect_next()
