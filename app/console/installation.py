@@ -9,31 +9,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 
-from app.console.pages import (
-    assets,
-    comparing,
-    entries,
-    platform,
-    rating,
-    saved_searches,
-    searching,
-    signing_in,
-    single_sign_on,
-    versions,
-)
-from app.console.pages.admin import (
-    access,
-    access_change,
-    audit,
-    everything,
-    feedback,
-    health,
-    model,
-    receipts,
-    settings,
-    sources,
-    usage,
-)
+from app.console.pages import assets, entries, platform, saved_searches, searching, signing_in
+from app.console.pages.admin import access, audit, health, receipts, settings, sources
 from app.console.rendering import FOLDER, render_problem
 from app.console.session import HOME
 from app.web.rendering import ReleasedFiles
@@ -44,26 +21,26 @@ def install_console(app: FastAPI) -> None:
     app.mount("/console/files", ReleasedFiles(directory=FOLDER / "static"), name="console-files")
     for router in (
         signing_in.router,
-        single_sign_on.router,
+        signing_in.router,
         searching.router,
-        rating.router,
-        comparing.router,
+        searching.router,
+        searching.router,
         entries.writers,
         entries.admins,
         entries.readers,
-        versions.router,
+        entries.router,
         assets.writers,
         assets.readers,
         saved_searches.router,
         health.router,
-        usage.router,
-        feedback.router,
+        health.router,
+        health.router,
         settings.router,
-        model.router,
+        health.router,
         sources.router,
-        access_change.router,
         access.router,
-        everything.router,
+        access.router,
+        access.router,
         receipts.router,
         audit.router,
         platform.router,

@@ -12,18 +12,49 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from app.console.everything import PAGE_STATE
-from app.console.parts.admin.audit_words import name_action
-from app.console.parts.entry_types import TYPES, name_type
-from app.console.parts.excerpt import excerpt_of
-from app.console.parts.flags import name_flag
-from app.console.parts.moments import picker_of
-from app.console.parts.principals import LISTS, name_principal
-from app.console.parts.search.words import LABELS, describe_search
-from app.console.sections import ADMINS, READERS, section_of
-from app.console.visitor import visitor_of
+from app.console.parts.entries import excerpt_of
+from app.console.parts.words import (
+    LABELS,
+    LISTS,
+    TYPES,
+    describe_search,
+    name_action,
+    name_flag,
+    name_principal,
+    name_type,
+    picker_of,
+)
+from app.console.visitor import PAGE_STATE, visitor_of
 from app.documents.formats import FORMATS
 from app.knowledge.quarantine.flagging import flags_of
+
+READERS = (
+    ("/console", "Search"),
+    ("/console/entries", "Entries"),
+    ("/console/assets", "Documents"),
+    ("/console/saved-searches", "Saved searches"),
+)
+"""Address and name of each section that all roles of a tenant see."""
+
+ADMINS = (
+    ("/console/health", "Health"),
+    ("/console/usage", "Usage"),
+    ("/console/feedback", "Feedback"),
+    ("/console/settings", "Settings"),
+    ("/console/compare", "Compare"),
+    ("/console/model", "Model"),
+    ("/console/sources", "Sources"),
+    ("/console/access", "Access"),
+    ("/console/receipts", "Searches"),
+    ("/console/audit", "Audit trail"),
+)
+"""The sections of a tenant's admin; readers find the comparison below the results of a search."""
+
+
+def section_of(path: str) -> str:
+    """The address of the section of a page: the first two parts of its path."""
+    return "/".join(path.split("/")[:3])
+
 
 FOLDER = Path(__file__).parent
 POLICY = (

@@ -15,10 +15,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from app.auth.principal import Role
-from app.console.everything import asks_for_everything, is_outdated
-from app.console.rendering import place_above, render, render_problem
-from app.console.sections import section_of
-from app.console.visitor import visitor_of
+from app.console.rendering import place_above, render, render_problem, section_of
+from app.console.visitor import asks_for_everything, is_outdated, visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
 from app.web.access import Caller, OverviewRefused, Parts, answer, authenticate, authenticate_platform
 from app.web.bodies import end_intake

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.console.pages.admin import access_change
+from app.console.pages.admin import access
 from tests.console.asset_pages import Work
 from tests.console.browser import Browser, Page
 from tests.console.members import join
@@ -102,7 +102,7 @@ async def test_only_items_that_the_admin_sees_are_changed(browser: Browser, admi
 async def test_what_one_request_does_not_reach_is_left_to_the_next(
     browser: Browser, admin: Caller, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access_change, "MOST_CHANGED", 1)
+    monkeypatch.setattr(access, "MOST_CHANGED", 1)
     await admin.add("Payroll", tags=["payroll"], readers=["user:ada"])
     await admin.upload("a.md", b"Payroll", "text/markdown", tags="payroll", readers="user:ada")
     await work()

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 from app.composition.services import Services
 from app.console.pages.assets import PART
-from app.console.parts.text_marking import mark_chunks
+from app.console.parts.document_text import mark_chunks
 from app.db.queries.knowledge.inspection import ChunkSpan
 from app.knowledge.entries.inspection import TextPart
 from app.web.bodies import UPLOAD_ROOM

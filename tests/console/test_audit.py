@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.console.parts.admin.audit_words import ACTIONS
+from app.console.parts.words import ACTIONS
 from app.db.queries.tenants.audit import Action
 from tests.console.browser import Browser, Page
 from tests.fixtures.http.callers import Caller

@@ -6,7 +6,7 @@ import pytest
 from fastapi import FastAPI, Response
 
 from app.auth.principal import Role
-from app.console.everything import EVERYTHING_COOKIE, PAGE_STATE, begin_everything
+from app.console.visitor import EVERYTHING_COOKIE, PAGE_STATE, begin_everything
 from tests.console.browser import ADDRESS, OWN, Browser, open_browser
 from tests.console.conftest import SignIn
 from tests.console.members import join, offer

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from app.console.parts.moments import picker_of, read_moment, write_moment
+from app.console.parts.words import picker_of, read_moment, write_moment
 from tests.console.browser import Browser
 from tests.console.entry_pages import LIST, fields
 from tests.fixtures.http.callers import Caller

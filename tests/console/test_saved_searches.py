@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from app.console.parts.search.words import LABELS, UNSAID
+from app.console.parts.words import LABELS, UNSAID
 from app.web.models.search import SearchRequest
 from tests.console.browser import Browser
 from tests.console.conftest import SignIn

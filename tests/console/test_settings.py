@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
-from app.console.parts.admin.settings_form import LABELS, SettingsForm
+from app.console.parts.admin import LABELS, SettingsForm
 from app.knowledge.tenants.settings import TenantSettings
 from app.web.models.administration import SettingsPatch
 from tests.console.browser import Browser, Page, all_fields

@@ -11,11 +11,9 @@ from fastapi.responses import RedirectResponse
 from starlette.datastructures import FormData
 
 from app.auth.principal import Role
-from app.console.parts.asset_form import AssetForm, render_asset_form
-from app.console.parts.document_text import make_blocks
-from app.console.parts.entry_form import errors_at, read_fields, read_texts
-from app.console.parts.pager import PAGE_SIZE, page_links
-from app.console.parts.text_marking import mark_chunks
+from app.console.parts.document_text import make_blocks, mark_chunks
+from app.console.parts.entries import PAGE_SIZE, page_links
+from app.console.parts.forms import AssetForm, errors_at, read_fields, read_texts, render_asset_form
 from app.console.parts.uploads import TEXTS, Outcome, size_of, store_files
 from app.console.rendering import render
 from app.console.session import console_router

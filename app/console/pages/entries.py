@@ -1,8 +1,9 @@
-"""Entries: browse, read, write, change, delete."""
+"""Entries: browse, read, write, change, delete, and their former versions."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Annotated, cast, get_args
 from uuid import UUID
 
@@ -10,17 +11,19 @@ from fastapi import Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Role
-from app.console.parts.entry_form import EntryForm, errors_at, read_texts, read_version
-from app.console.parts.pager import PAGE_SIZE, page_links
-from app.console.parts.relationships import group_neighbours
+from app.composition.services import Services
+from app.console.parts.entries import PAGE_SIZE, group_neighbours, page_links
+from app.console.parts.forms import EntryForm, errors_at, read_texts, read_version
 from app.console.rendering import render
 from app.console.session import console_router
 from app.db.queries.knowledge.entries import Entry
+from app.db.queries.knowledge.versions import FormerVersion
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
 from app.knowledge.entries.entry import WRITABLE_TYPES, embedding_text
 from app.knowledge.languages import LANGUAGES
+from app.knowledge.paging import Page
 from app.knowledge.vocabulary import Audience, EntryType, Scope, Source
-from app.web.access import CurrentCaller, CurrentServices
+from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
 
 readers = console_router(Role.READER)
@@ -266,3 +269,65 @@ def _id(field: str, text: str) -> UUID | None:
         return UUID(text) if text else None
     except ValueError:
         raise InvalidInput.of(field, "must be an id") from None
+
+
+router = console_router(Role.READER)
+
+
+@router.get("/entries/{entry_id}/versions")
+async def show_entry_versions(
+    request: Request,
+    entry_id: UUID,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    cursor: PageCursor = "",
+) -> Response:
+    """Show the former versions of an entry, which may be deleted, the latest first."""
+    page = await services.versions.list_versions(
+        caller.tenant_id,
+        entry_id,
+        limit=PAGE_SIZE,
+        cursor=cursor or None,
+        include_quarantined=caller.sees_quarantined,
+    )
+    return await _show(request, caller, services, page, f"/console/entries/{entry_id}", cursor)
+
+
+@router.get("/assets/{asset_id}/versions")
+async def show_asset_versions(
+    request: Request,
+    asset_id: UUID,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    cursor: PageCursor = "",
+) -> Response:
+    """Show the former passages of a document, which may be deleted; those of one version are together."""
+    page = await services.versions.list_of_asset(
+        caller.tenant_id,
+        asset_id,
+        limit=PAGE_SIZE,
+        cursor=cursor or None,
+        include_quarantined=caller.sees_quarantined,
+    )
+    return await _show(request, caller, services, page, f"/console/assets/{asset_id}", cursor)
+
+
+async def _show(
+    request: Request,
+    caller: Caller,
+    services: Services,
+    page: Page[FormerVersion],
+    address: str,
+    cursor: str,
+) -> Response:
+    settings = (await services.tenants.context(caller.tenant_id)).settings
+    ended = [(at, list(found)) for at, found in groupby(page.items, key=lambda version: version.valid_until)]
+    return render(
+        request,
+        "pages/versions.html",
+        ended=[(at, sorted(found, key=lambda version: version.chunk_index or 0)) for at, found in ended],
+        address=address,
+        of_document=address.startswith("/console/assets/"),
+        kept_days=settings.keep_versions_days,
+        links=page_links(f"{address}/versions", page, cursor, {}),
+    )

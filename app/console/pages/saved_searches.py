@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from app.auth.principal import Role
 from app.console.pages.searching import render_search
-from app.console.parts.pager import PAGE_SIZE, page_links
+from app.console.parts.entries import PAGE_SIZE, page_links
 from app.console.parts.search.form import SearchForm
 from app.console.rendering import render
 from app.console.session import console_router

@@ -1,27 +1,35 @@
-"""The search page, and its parts about single entries: why one is missing, and related entries."""
+"""The search page, its parts about single entries, the comparison of two settings, and feedback on a hit."""
 
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Request, Response
+from fastapi import Form, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 from starlette.datastructures import FormData, ImmutableMultiDict
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.console.parts.entry_form import read_id, read_texts
-from app.console.parts.relationships import RELATIONSHIPS
-from app.console.parts.search.facets import FACETS, MOST_VALUES
+from app.concurrency.stopwatch import Stopwatch, run_stopwatch
+from app.console.parts.entries import RELATIONSHIPS
+from app.console.parts.forms import read_id, read_texts
+from app.console.parts.search.comparison import (
+    COMPARE_ADDRESS,
+    SETTINGS,
+    SHARED,
+    SIDES,
+    compare,
+    compare_with,
+    comparison_address,
+)
 from app.console.parts.search.form import ADDRESS, LONGEST_ADDRESS, SearchForm, errors_by_field
-from app.console.parts.search.hits import ShownResult, show_answer
-from app.console.parts.search.sides import compare_with, comparison_address
+from app.console.parts.search.hits import FACETS, MOST_VALUES, ShownResult, show_answer
 from app.console.parts.search.start import gather_start
 from app.console.rendering import render
-from app.console.session import console_router
+from app.console.session import HOME, console_router, local_page
 from app.errors import InvalidInput
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
@@ -207,3 +215,65 @@ def read_query(form: SearchForm, services: Services, *, explain: bool = False) -
         return SearchRequest.model_validate(request).to_query(services.search.defaults)
     except ValidationError as error:
         raise invalid_input(error) from None
+
+
+@router.api_route("/compare", methods=["GET", "POST"])
+async def show_comparison(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Show one query and its filters with two settings, and the rank changes."""
+    parameters = await read_parameters(request)
+    shared = SearchForm.read(parameters, SHARED)
+    sides = {side: SearchForm.read(parameters, SETTINGS, f"{side}.") for side in SIDES}
+    if not any(side.values for side in sides.values()):
+        sides = compare_with(SearchForm({}))
+    address = comparison_address(shared, sides)
+    if shared.text("query") and not shared.is_long and (led := lead_to_address(request, address)):
+        return led
+    errors: dict[str, dict[str, str]] = {}
+    results: list[SearchResult] = []
+    wholes = {side: SearchForm({**shared.values, **form.values}) for side, form in sides.items()}
+    if "query" in parameters:
+        for side, whole in wholes.items():
+            try:
+                query = read_query(whole, services)
+                with run_stopwatch(Stopwatch()):  # the time of this side only
+                    results.append(
+                        await services.search.search(caller.tenant_id, query, subject=caller.subject)
+                    )
+            except InvalidInput as error:
+                errors[side] = errors_by_field(error)
+    comparison = compare(results, [side.upper() for side in SIDES]) if len(results) == len(SIDES) else None
+    response = render(
+        request,
+        "pages/compare.html",
+        status=422 if errors else 200,
+        shared=shared,
+        sides=sides,
+        errors=errors,
+        shared_errors={n: m for found in errors.values() for n, m in found.items() if n in SHARED},
+        comparison=comparison,
+        maximum=services.search.defaults.max_limit,
+        alone={side: shared.lead_to(whole) for side, whole in wholes.items()},
+    )
+    is_long = shared.is_long or len(address) > LONGEST_ADDRESS
+    response.headers["HX-Push-Url"] = COMPARE_ADDRESS if is_long else address
+    return response
+
+
+@router.post("/feedback")
+async def rate_hit(
+    request: Request,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    search_id: Annotated[UUID, Form()],
+    entry_id: Annotated[UUID, Form()],
+    relevant: Annotated[bool, Form()],
+    next: Annotated[str, Form()] = HOME,
+) -> Response:
+    """Store whether a hit of the visitor's own search was useful; new feedback replaces the old.
+
+    If a part of the page was requested, the response is the two buttons with the new state.
+    """
+    given = await services.feedback.give(caller.tenant_id, caller.subject, search_id, entry_id, relevant)
+    part = bool(request.headers.get("hx-request"))
+    template = "parts/rated.html" if part else "pages/rated.html"
+    return render(request, template, given=given, next=local_page(next))

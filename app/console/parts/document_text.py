@@ -1,15 +1,115 @@
-"""A part of a document's text as blocks: headings, paragraphs, lists, tables, code and page breaks."""
+"""A part of a document's text as blocks: headings, paragraphs, lists, tables, code and page breaks, with its chunks
+marked.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from app.console.parts.inline_marks import Style, read_marks
-from app.knowledge.entries.inspection import DocumentPart
+from app.db.queries.knowledge.inspection import ChunkSpan
+from app.knowledge.entries.inspection import DocumentPart, TextPart
+
+# The pieces are text, which the template escapes: nothing of a document becomes HTML.
+
+Style = Literal["plain", "code", "strong", "em", "del"]
+
+LONGEST = 400
+"""Most characters between two marks, which keeps the time for a text with many single marks linear."""
+
+_MARKS = re.compile(
+    rf"""
+      (?P<fence>`{{1,4}})(?!`)(?P<code>.{{1,{LONGEST}}}?)(?<!`)(?P=fence)(?!`)
+    | \*\*(?=[^\s*])(?P<strong>.{{1,{LONGEST}}}?)(?<=\S)\*\*
+    | (?<![\w\\])__(?=\S)(?P<strong2>.{{1,{LONGEST}}}?)(?<=\S)__(?!\w)
+    | (?<![\w*\\])\*(?=[^\s*])(?P<em>[^*]{{1,{LONGEST}}}?)(?<=\S)\*(?![\w*])
+    | (?<![\w\\])_(?=[^\s_])(?P<em2>[^_]{{1,{LONGEST}}}?)(?<=\S)_(?!\w)
+    | ~~(?=\S)(?P<del>.{{1,{LONGEST}}}?)(?<=\S)~~
+    | !?\[(?P<link>[^\[\]]{{1,{LONGEST}}})\]\((?:[^()\s]|\([^()\s]{{0,200}}\)){{0,{LONGEST}}}(?:\s"[^"\n]{{0,200}}")?\)
+    | \\(?P<escaped>[!-/:-@\[-`{{-~])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_STYLES: dict[str, Style] = {
+    "code": "code", "strong": "strong", "strong2": "strong", "em": "em", "em2": "em", "del": "del",
+    "link": "plain", "escaped": "plain",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a text that is shown, in a style; what no span has are marks."""
+
+    start: int
+    end: int
+    style: Style
+
+
+def read_marks(text: str, start: int = 0, end: int | None = None, style: Style = "plain") -> Iterator[Span]:
+    """Yield the parts of a text that are shown, in order."""
+    end = len(text) if end is None else end
+    while match := _MARKS.search(text, start, end):
+        if match.start() > start:
+            yield Span(start, match.start(), style)
+        name = next(name for name, value in match.groupdict().items() if value and name != "fence")
+        inner = _STYLES[name]
+        first, last = match.span(name)
+        if name in ("code", "escaped"):
+            yield Span(first, last, "code" if name == "code" else style)
+        else:
+            yield from read_marks(text, first, last, style if inner == "plain" else inner)
+        start = match.end()
+    if start < end:
+        yield Span(start, end, style)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A stretch of text; `begins` are the chunks whose first character in the part it has, `within` all it is of."""
+
+    text: str
+    begins: Sequence[ChunkSpan]
+    within: Sequence[ChunkSpan]
+
+    @property
+    def kind(self) -> str:
+        """The class that it is shown with: neighbouring chunks differ, and so does what belongs to several."""
+        if not self.within:
+            return "gap"
+        if len(self.within) > 1:
+            return "chunk shared"
+        return "chunk odd" if self.within[0].number % 2 else "chunk even"
+
+
+def mark_chunks(part: TextPart) -> list[Stretch]:
+    """Cut the part wherever a chunk begins or ends; the stretches together are the whole part.
+
+    Chunks may overlap, leave gaps, and have positions outside the text.
+    """
+    end = part.start + len(part.text)
+    chunks = [c for c in part.chunks if c.start < c.end and c.start < end and c.end > part.start]
+    bounds = {part.start, end}
+    for chunk in chunks:
+        bounds |= {max(chunk.start, part.start), min(chunk.end, end)}
+    places = sorted(bounds)
+    stretches: list[Stretch] = []
+    open_chunks: list[ChunkSpan] = []
+    waiting = sorted(chunks, key=lambda c: (c.start, c.number))
+    for first, last in itertools.pairwise(places):
+        open_chunks = [c for c in open_chunks if c.end > first]
+        begins: list[ChunkSpan] = []
+        while waiting and waiting[0].start <= first:
+            begins.append(waiting.pop(0))
+        open_chunks += begins
+        stretches.append(
+            Stretch(part.text[first - part.start : last - part.start], begins, tuple(open_chunks))
+        )
+    return stretches
+
 
 _ITEM = re.compile(r"\s{0,6}(?:[-*•‣◦]|\d{1,3}[.)])\s+(?=\S)")
 _NUMBER = re.compile(r"\s*\d")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from starlette.datastructures import FormData, UploadFile
 
-from app.console.parts.entry_form import read_fields, read_roles, read_tags
-from app.console.parts.principals import LISTS, name_reason, read_lists
+from app.console.parts.forms import read_fields, read_roles, read_tags
+from app.console.parts.words import LISTS, name_reason, read_lists
 from app.db.queries.knowledge.assets import Asset
 from app.errors import InvalidInput, KnowledgeError
 from app.knowledge.entries.drafts import UNSET

@@ -1,4 +1,4 @@
-"""Who may read an item, and what a person may read, for a tenant's admins."""
+"""Who may read an item, what a person may read, changes of many items, and the switch to see everything."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ from contextlib import suppress
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Query, Request, Response
+from fastapi import Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.console.parts.admin.access_forms import read_item
-from app.console.parts.entry_form import errors_at
-from app.console.parts.pager import PAGE_SIZE, page_links
+from app.console.parts.admin import CHANGES, ChangeForm, read_item
+from app.console.parts.entries import PAGE_SIZE, page_links
+from app.console.parts.forms import errors_at, read_fields, read_texts
 from app.console.parts.search.form import read_list
+from app.console.parts.words import name_reason
 from app.console.rendering import render
-from app.console.session import console_router
+from app.console.session import COOKIE, HOME, console_router, is_https, local_page
+from app.console.visitor import begin_everything, end_everything
 from app.db.queries.knowledge.access import ListedKind
 from app.errors import InvalidInput, NotFound
 from app.knowledge.paging import Page
 from app.knowledge.permissions.overview import MOST_CALLERS, MOST_COUNTED, PLURALS, SubjectAccess
+from app.knowledge.permissions.service import ChangedAccess, Refused
 from app.knowledge.sources.manifest import check_source_name
 from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
@@ -139,3 +142,84 @@ async def _show(
         places=PLURALS,
         most=MOST_CALLERS,
     )
+
+
+MOST_REHEARSED = 10_000
+"""Items after which a preview ends."""
+MOST_CHANGED = 1_000
+"""Items after which a request leaves the others to the next one; each takes about 5 ms."""
+SHOWN = 10
+"""Refused items that a page names."""
+
+
+@router.get("/access/change")
+async def show_change_form(request: Request) -> Response:
+    """Show the form for a change of many items, with the texts that the address has."""
+    return _show_change(request, ChangeForm.of(request.query_params))
+
+
+@router.post("/access/change")
+async def change_many(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Count what a change would do, or do it; what one request does not reach is left to the next."""
+    sent = await read_texts(request)
+    form = ChangeForm.read(sent)
+    apply = sent.get("apply") == "true"
+    most = MOST_CHANGED if apply else MOST_REHEARSED
+    place = read_fields(sent, ("cursor",))["cursor"] or None
+    matched, changed = 0, 0
+    refused: list[Refused] = []
+    try:
+        selection, change = form.selection(), form.change()
+        while True:
+            page = await services.access.change(
+                caller.tenant_id, selection, change, dry_run=not apply, cursor=place, actor=caller.subject
+            )
+            matched, changed = matched + page.matched, changed + page.changed
+            refused += page.refused
+            place = page.next_cursor
+            if place is None or matched >= most:
+                break
+    except InvalidInput as error:
+        return _show_change(request, form, errors=errors_at(error.errors), status=422)
+    return _show_change(request, form, done=ChangedAccess(matched, changed, refused, place), applied=apply)
+
+
+def _show_change(
+    request: Request,
+    form: ChangeForm,
+    *,
+    done: ChangedAccess | None = None,
+    applied: bool = False,
+    errors: dict[str, str] | None = None,
+    status: int = 200,
+) -> Response:
+    return render(
+        request,
+        "pages/admin/access_change.html",
+        status=status,
+        form=form,
+        done=done,
+        applied=applied,
+        refused=[(each, name_reason(each.reason)) for each in done.refused[:SHOWN]] if done else [],
+        errors=errors or {},
+        actions=CHANGES,
+        places=PLURALS,
+    )
+
+
+@router.post("/everything")
+async def choose_sight(
+    request: Request,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    on: Annotated[bool, Form()],
+    next: Annotated[str, Form()] = HOME,
+) -> Response:
+    """Begin or end to see everything; the audit trail has the beginning, and what is seen."""
+    response = RedirectResponse(local_page(next), 303)
+    if on:
+        await services.trail.note_access(caller.tenant_id, caller.subject)
+        begin_everything(response, request.cookies[COOKIE], secure=is_https(request))
+    else:
+        end_everything(response)
+    return response

@@ -10,10 +10,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
-from app.console.parts.admin.audit_words import name_action
-from app.console.parts.entry_form import errors_at
-from app.console.parts.moments import read_moment
-from app.console.parts.pager import PAGE_SIZE, page_links
+from app.console.parts.entries import PAGE_SIZE, page_links
+from app.console.parts.forms import errors_at
+from app.console.parts.words import name_action, read_moment
 from app.console.rendering import render
 from app.console.session import console_router
 from app.db.queries.tenants.audit import Action, AuditFilter, AuditOutcome, AuditRecord

@@ -10,7 +10,7 @@ from fastapi import Form, Query, Request, Response
 from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.console.parts.pager import PAGE_SIZE, page_links
+from app.console.parts.entries import PAGE_SIZE, page_links
 from app.console.parts.search.form import SearchForm
 from app.console.rendering import render
 from app.console.session import console_router

@@ -11,9 +11,9 @@ from fastapi.responses import RedirectResponse
 from starlette.datastructures import FormData
 
 from app.auth.principal import Role
-from app.console.parts.admin.settings_form import LABELS, Changed, SettingsForm, errors_by_name
-from app.console.parts.entry_form import read_texts, read_version
-from app.console.parts.search.side_by_side import SideBySide, compare
+from app.console.parts.admin import LABELS, Changed, SettingsForm, errors_by_name
+from app.console.parts.forms import read_texts, read_version
+from app.console.parts.search.comparison import SideBySide, compare
 from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import InvalidInput, PreconditionFailed

@@ -7,7 +7,7 @@ from typing import cast, get_args
 from fastapi import Request, Response
 
 from app.auth.principal import Role
-from app.console.parts.pager import PAGE_SIZE, page_links
+from app.console.parts.entries import PAGE_SIZE, page_links
 from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import InvalidInput

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from app.console.parts.moments import read_moment
+from app.console.parts.words import read_moment
 from app.errors import FieldError, InvalidInput
 
 ADDRESS = "/console"

@@ -1,19 +1,19 @@
-"""A search result as the page shows it."""
+"""A search result as the page shows it: hits, the explanation of their scores, ranks and facets."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from uuid import UUID
 
-from app.console.parts.search.facets import Facet, show_facets
 from app.console.parts.search.form import SearchForm
-from app.console.parts.search.rank_chart import Place, RankChart, Ranking, draw_ranks
-from app.console.parts.search.score_words import ScoreWords, tell_score
+from app.console.parts.words import VALUES
 from app.knowledge.search.answer.highlighting import Highlighter, Piece
 from app.knowledge.search.answer.notices import describe_degradation
 from app.knowledge.search.journal.continuation import PageStart
+from app.knowledge.search.legs.keyword import COVERAGE_EXPONENT
 from app.knowledge.search.results import (
     Explanation,
     Hit,
@@ -23,6 +23,239 @@ from app.knowledge.search.results import (
     SearchMetadata,
     SearchResult,
 )
+from app.knowledge.search.results import Facet as Counted
+from app.knowledge.vocabulary import Leg
+
+MOST_VALUES = 12
+"""Maximum number of values per facet, most frequent first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    """A value: its number of matches, whether it is an active filter, and the address of its link."""
+
+    value: str
+    label: str
+    count: str
+    active: bool
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """One property of entries and its values."""
+
+    heading: str
+    values: Sequence[FacetValue]
+
+
+FACETS: Mapping[str, tuple[str, bool]] = {
+    "entry_type": ("Type", True),
+    "tags": ("Tags", True),
+    "source": ("Source", False),
+    "scope": ("Scope", False),
+    "asset_id": ("Document", True),
+}
+"""Facets by filter parameter: heading, and whether it accepts several values."""
+
+
+def show_facets(
+    form: SearchForm, counted: Mapping[str, Counted] | None, names: Mapping[str, str]
+) -> list[Facet]:
+    """The facets of a search; active filters are shown even without matches, and alone on later pages.
+
+    `names` are those of documents by id.
+    """
+    facets: list[Facet] = []
+    for parameter, (heading, several) in FACETS.items():
+        found = counted.get(parameter) if counted is not None else None
+        counts = {str(value.value): value.count for value in found.values} if found is not None else {}
+        least = "" if found is None or found.exact else "at least "
+        chosen = form.chosen(parameter)
+        frequent = [value for value in counts if value not in chosen][:MOST_VALUES]
+        if chosen or len(counts) > 1 or (parameter == "tags" and counts):
+            values = [
+                FacetValue(
+                    value,
+                    names.get(value) or VALUES.get((parameter, value), value),
+                    f"{least}{counts.get(value, 0)}",
+                    value in chosen,
+                    form.lead_to(form.toggle(parameter, value, several=several)),
+                )
+                for value in (*chosen, *frequent)
+            ]
+            facets.append(Facet(heading, values))
+    return facets
+
+
+LEGS: tuple[Leg, ...] = ("semantic", "keyword")
+
+BOOSTS = {
+    "type": "for its type",
+    "access": "for being read often",
+    "verified": "for being verified",
+    "identifier": "for matching the identifier exactly",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """The term of one leg in a score; `share` is its fraction of the sum, 0 to 1."""
+
+    leg: str
+    found: str
+    sum: str
+    value: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreWords:
+    """The parts of a score: a term for each leg, then the factors, then the score."""
+
+    terms: Sequence[Term]
+    total: float
+    factors: Sequence[tuple[str, float]]
+    score: float
+    remark: str
+
+
+def tell_score(debug: Explanation, hit: HitExplanation) -> ScoreWords:
+    """Explain the score of a hit of a search's first page."""
+    total = hit.term_of("semantic") + hit.term_of("keyword")
+    terms = [_term(debug, hit, leg, total) for leg in LEGS]
+    factors = [(BOOSTS.get(name, name), factor) for name, factor in (hit.boosts or {}).items()]
+    remarks: list[str] = []
+    if hit.rerank_rank is not None:
+        remarks.append(f"The reranker then ranked it {hit.rerank_rank} with {hit.rerank_score:.4g}.")
+    if debug.diversity:
+        remarks.append("Diversity then reorders the hits; their scores do not change.")
+    return ScoreWords(terms, total, factors, hit.score, " ".join(remarks))
+
+
+def _term(debug: Explanation, hit: HitExplanation, leg: Leg, total: float) -> Term:
+    value, rank = hit.term_of(leg), hit.rank_in(leg)
+    name, raw = ("similarity", hit.similarity) if leg == "semantic" else ("BM25", hit.keyword_score)
+    if (debug.legs.semantic if leg == "semantic" else debug.legs.keyword) is None:
+        found = "did not run"
+    elif rank is None:
+        found = "did not find it"
+    else:
+        found = f"rank {rank}, {name} {raw:.4f}"
+    return Term(leg, found, _sum(debug, hit, leg), value, value / total if total else 0.0)
+
+
+def _sum(debug: Explanation, hit: HitExplanation, leg: Leg) -> str:
+    weight = debug.weights.semantic if leg == "semantic" else debug.weights.keyword
+    if debug.fusion == "rrf":
+        rank = hit.rank_in(leg)
+        return "adds nothing" if rank is None else f"{weight:g} / ({debug.rrf_k} + {rank})"
+    if leg == "semantic":
+        cosine, stretch = hit.cosine, debug.cosine_stretch or 1.0
+        if cosine is None:
+            return "adds nothing"
+        if stretch == 1.0:
+            return f"{weight:g} × {max(cosine, 0.0):.4f}"
+        return f"{weight:g} × (1 − {stretch:.4g} × {1 - cosine:.4f})"
+    score, scale = hit.keyword_score, debug.keyword_scale
+    if score is None or not scale:
+        return "adds nothing"
+    return f"{weight:g} × ({score:.4f} / {scale:.4f})^{COVERAGE_EXPONENT:g}"
+
+
+WIDTH = 360
+ROW = 28
+HEAD = 34
+MARGIN = 84
+"""Space for the labels next to the outer columns."""
+
+RADIUS = 9.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The position of an entry in a ranking: its rank, from 1, and its label."""
+
+    rank: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """One column: the positions of its entries."""
+
+    heading: str
+    places: Mapping[UUID, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A lane's point in one column, in the chart's units; without a place if the column lacks the entry."""
+
+    x: float
+    y: float
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One hit's path through the columns: a stop in each, and lines between those that have it."""
+
+    id: UUID
+    title: str
+    stops: Sequence[Stop]
+    paths: Sequence[str]
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether each column has the hit."""
+        return all(stop.place for stop in self.stops)
+
+
+@dataclass(frozen=True, slots=True)
+class RankChart:
+    """The data of the chart and of its table."""
+
+    width: int
+    height: int
+    headings: Sequence[tuple[float, str]]
+    lanes: Sequence[Lane]
+
+
+def draw_ranks(titles: Mapping[UUID, str], rankings: Sequence[Ranking]) -> RankChart:
+    """Lay the chart out.
+
+    Within a column, the entries of `titles` are in the order of their ranks, without gaps: a low rank is shown as a
+    number, so that the chart stays small.
+    """
+    step = (WIDTH - 2 * MARGIN) / (len(rankings) - 1)
+    columns = [MARGIN + step * index for index in range(len(rankings))]
+    heights = [_stack(titles, ranking) for ranking in rankings]
+    lanes = []
+    for entry_id, title in titles.items():
+        stops = [
+            Stop(x, ys.get(entry_id, 0.0), ranking.places.get(entry_id))
+            for x, ys, ranking in zip(columns, heights, rankings, strict=True)
+        ]
+        present = [stop for stop in stops if stop.place]
+        paths = [_curve(a, b) for a, b in pairwise(present)]
+        lanes.append(Lane(entry_id, title, stops, paths))
+    rows = max((len(ys) for ys in heights), default=0)
+    headings = [(x, ranking.heading) for x, ranking in zip(columns, rankings, strict=True)]
+    return RankChart(WIDTH, HEAD + ROW * rows, headings, lanes)
+
+
+def _stack(titles: Mapping[UUID, str], ranking: Ranking) -> dict[UUID, float]:
+    places = {entry_id: ranking.places[entry_id] for entry_id in titles if entry_id in ranking.places}
+    ordered = sorted(places, key=lambda entry_id: places[entry_id].rank)
+    return {entry_id: HEAD + ROW * (row + 0.5) for row, entry_id in enumerate(ordered)}
+
+
+def _curve(start: Stop, end: Stop) -> str:
+    left, right = start.x + RADIUS, end.x - RADIUS
+    middle = (left + right) / 2
+    return f"M{left:g} {start.y:g}C{middle:g} {start.y:g} {middle:g} {end.y:g} {right:g} {end.y:g}"
+
 
 TITLE_LENGTH = 90
 HEADINGS = " > "

@@ -1,4 +1,4 @@
-"""The entry form: texts from which the fields of the API are read."""
+"""The forms of entries and documents: texts from which the fields of the API are read."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
-from fastapi import Request
+from fastapi import Request, Response
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from app.console.parts.moments import read_moment, write_moment
-from app.console.parts.principals import LISTS, read_lists, write_principals
 from app.console.parts.search.form import read_list, read_number, write_list
-from app.console.rendering import pretty_json
+from app.console.parts.words import LISTS, read_lists, read_moment, write_moment, write_principals
+from app.console.rendering import pretty_json, render
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.drafts import DEFAULTS, EntryDraft
 from app.knowledge.entries.entry import PLACE
+from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.languages import detect
+from app.knowledge.vocabulary import Audience
 from app.web.bodies import read_metadata
+from app.web.models.assets import AssetPatch
 from app.web.models.entries import EntryPatch, NewEntry
 from app.web.problems import invalid_input
 
@@ -200,3 +202,70 @@ def _write(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.10g}"
     return write_moment(value) if isinstance(value, datetime) else str(value)
+
+
+ASSET_TEXTS = ("title", "tags", "metadata", *LISTS)
+
+
+@dataclass(frozen=True, slots=True)
+class AssetForm:
+    """A filled-in form; `version` is that of the document for which it was shown."""
+
+    texts: Mapping[str, str]
+    roles: Sequence[str]
+    version: int
+
+    @classmethod
+    def of_asset(cls, asset: Asset) -> AssetForm:
+        """The form of a stored document."""
+        texts = {
+            "title": asset.title or "",
+            "tags": write_list(asset.tags),
+            "metadata": pretty_json(asset.metadata) if asset.metadata else "",
+            **{name: write_principals(getattr(asset, name)) for name in LISTS},
+        }
+        return cls(texts, asset.roles, asset.version)
+
+    @classmethod
+    def read(cls, form: FormData, stored: Asset) -> AssetForm:
+        """The submitted form; missing fields are empty, but for the lists, which are those of the stored document.
+
+        Raises InvalidInput if it has no version.
+        """
+        version = read_version(form.get("version"), "the page of the document")
+        return cls(read_fields(form, ASSET_TEXTS) | keep_lists(form, stored), read_roles(form), version)
+
+    def changes(self, stored: Asset) -> AssetDraft:
+        """The fields that differ from the form as it was shown; an empty title restores the file's. Raises
+        InvalidInput."""
+        shown = AssetForm.of_asset(stored)
+        values: dict[str, Any] = {
+            "title": self.texts["title"].strip() or None,
+            "tags": read_tags(self.texts["tags"]),
+            "metadata": read_metadata(self.texts["metadata"].strip()),
+            **read_lists(self.texts),
+        }
+        given = {name: value for name, value in values.items() if self.texts[name] != shown.texts[name]}
+        if set(self.roles) != set(shown.roles):
+            given["roles"] = list(self.roles)
+        try:
+            return AssetPatch.model_validate(given).draft()
+        except ValidationError as error:
+            raise invalid_input(error) from None
+
+
+def render_asset_form(
+    request: Request, form: AssetForm, asset: Asset, errors: dict[str, str], *, status: int = 200
+) -> Response:
+    """The page with the form. After 412 it overwrites the version that is stored now."""
+    return render(
+        request,
+        "pages/asset_form.html",
+        status=status,
+        form=form,
+        asset=asset,
+        errors=errors,
+        version=asset.version if status == 412 else form.version,
+        is_stale=status == 412,
+        all_roles=get_args(Audience),
+    )

@@ -1,15 +1,28 @@
-"""The entries around an entry, each once, under its closest relationship."""
+"""Entries in lists: excerpts, relationships, and links between the pages of a list."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+from urllib.parse import urlencode
 from uuid import UUID
 
+from app.db.queries.knowledge.entries import Entry
 from app.db.queries.knowledge.inspection import Connection
 from app.knowledge.entries.related import RelatedEntry
+from app.knowledge.paging import Page
+from app.knowledge.search.answer.snippet import SnippetMaker
 from app.knowledge.vocabulary import Relationship
+
+LOOKED_AT = 2_000
+"""Characters of the text that the excerpt is taken from."""
+
+
+def excerpt_of(entry: Entry) -> str:
+    """The first words as a reader sees them, without marks of Markdown or headings that the title repeats."""
+    return SnippetMaker("").make(entry.title, entry.content[:LOOKED_AT], entry.language, (), None).text
+
 
 RELATIONSHIPS: Mapping[Relationship | Literal["superseded_by", "supersedes"], str] = {
     "parent": "Part of",
@@ -54,3 +67,28 @@ def group_neighbours(
         (name, [n for r, n in first.values() if r == relation]) for relation, name in RELATIONSHIPS.items()
     ]
     return [(name, group) for name, group in groups if group]
+
+
+PAGE_SIZE = 25
+"""Items per page of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageLinks:
+    """The addresses of the first page, if this is another one, and of the next page."""
+
+    first: str | None
+    following: str | None
+
+
+def page_links(address: str, page: Page[Any], cursor: str, given: Mapping[str, str]) -> PageLinks:
+    """Build the links of a page; `cursor` is empty for the first page, and `given` are the filters of the list."""
+    more = page.next_cursor
+    return PageLinks(
+        first=_address(address, given) if cursor else None,
+        following=_address(address, {**given, "cursor": more}) if more else None,
+    )
+
+
+def _address(address: str, parameters: Mapping[str, str]) -> str:
+    return f"{address}?{urlencode(parameters)}" if parameters else address
