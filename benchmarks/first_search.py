@@ -28,7 +28,7 @@ from app.cli.demo import load_demo
 from app.cli.token import make_token
 from app.composition.database import open_database
 from app.composition.services import Services, open_services
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.settings import Settings
 from benchmarks.connection import Connection
 from benchmarks.contenders.over_http import await_ready, free_port

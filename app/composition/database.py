@@ -19,8 +19,7 @@ from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.outage import AWAY
 from app.db.queries.cluster.nodes import Connection, read_state
-from app.db.replicas.probe import Probe
-from app.db.replicas.replicas import Replica, Replicas
+from app.db.replicas import Probe, Replica, Replicas
 from app.db.schema import catalog
 from app.db.schema.cluster.distribution import DEFAULT_SHARDS, distribute
 from app.db.schema.cluster.metadata import (

@@ -17,7 +17,7 @@ from uuid import UUID
 from app.db.citus.naming import write_for_node
 from app.db.citus.nodes import Nodes
 from app.db.citus.places import is_cluster
-from app.db.replicas.replicas import Replicas, current_replica
+from app.db.replicas import Replicas, current_replica
 from app.db.server.server import Options, Server
 from app.db.server.warmth import Rehearse
 from app.db.session import TenantSession

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import orjson
 
-from app.db.identifiers import new_id
 from app.db.queries.work import handshakes
+from app.db.rows import new_id
 from app.db.schema.registration import register_model
 from app.embeddings.models import resolve_model
 from app.knowledge.transfer.export import FORMAT, TenantExport

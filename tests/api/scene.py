@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from app.auth.principal import Role
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from tests.api.stage import Stage
 from tests.fixtures.http.callers import Caller, make_token
 

@@ -11,7 +11,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.expectations import each, expect_fields, expect_problem, is_id, is_time
 from tests.fixtures.http.limits import expect_refusal

@@ -14,7 +14,7 @@ from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
 from app.db.database import Database
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.main import create_app
 from app.reranking.resilient import ResilientReranker
 from app.reranking.server import RerankServer

@@ -11,7 +11,7 @@ import pytest
 from app.cli.doctor.database import check_isolation
 from app.cli.doctor.finding import Finding
 from app.composition.database import SERVICE, check_database, prepare
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.db.schema.isolation import find_faults
 from app.errors import ConfigurationError
 from tests.citus.faults import BARE, FILTERED, MUTATIONS, WRAPPED

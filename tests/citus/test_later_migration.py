@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.composition.database import SERVICE, prepare
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.db.schema import definitions, scripts
 from app.db.schema.definitions import read_definitions
 from app.db.schema.isolation import find_faults

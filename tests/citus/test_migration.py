@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from app.composition.database import SERVICE, check_database, prepare
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.db.schema.migration import migrate
 from app.errors import ConfigurationError
 from tests.fixtures.database.citus import (

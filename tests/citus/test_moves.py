@@ -12,7 +12,7 @@ import pytest
 from app.composition.database import SERVICE, open_cluster, prepare
 from app.composition.services import Services, build_services
 from app.db.database import Database
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.db.schema.isolation import find_faults
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.errors import ConfigurationError, Conflict, InvalidInput, TenantNotFound

@@ -7,7 +7,7 @@ import asyncio
 from app.composition.database import SERVICE, check_database, prepare
 from app.composition.services import build_services
 from app.db.database import Database
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.db.schema.isolation import find_faults
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload

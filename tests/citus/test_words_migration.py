@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.composition.database import SERVICE, prepare
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.db.schema.migration import migrate
 from tests.fixtures.database.citus import CitusCluster, create_citus_database, drop_citus_database
 from tests.fixtures.database.cluster import MODEL, connected

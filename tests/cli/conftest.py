@@ -23,7 +23,7 @@ import pytest
 from app.cli.main import main
 from app.composition.services import build_services
 from app.db.database import Database
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.knowledge.entries.drafts import EntryDraft

@@ -9,7 +9,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.errors import InvalidInput
 from tests.console.browser import Browser, Page
 from tests.console.conftest import SignIn

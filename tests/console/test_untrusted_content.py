@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from tests.console.browser import Browser, Page, open_browser
 from tests.fixtures.http.callers import Caller, make_token
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from app.db.codecs import DESCRIBE_TYPES
+from app.db.engine import DESCRIBE_TYPES
 from tests.fixtures.database.cluster import connected
 
 

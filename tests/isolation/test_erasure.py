@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.callers import Caller, make_token
 from tests.isolation.holdings import fill, snapshot

@@ -9,7 +9,7 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.db.database import Database
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.embedded import EmbeddedAddress
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload

@@ -211,7 +211,7 @@ async def _check_direct(direct: str, address: str) -> Finding:
     import asyncpg
 
     from app.db.outage import AWAY
-    from app.db.replicas.probe import ask_once
+    from app.db.replicas import ask_once
     from app.db.schema.pooler import find_pooler
 
     try:
@@ -233,7 +233,7 @@ async def check_replicas(settings: Settings, primary: str) -> AsyncIterator[Find
 
     from app.composition.database import check_database, name_of
     from app.db.outage import AWAY
-    from app.db.replicas.probe import ask_once
+    from app.db.replicas import ask_once
 
     if not settings.database.replica_urls:
         return

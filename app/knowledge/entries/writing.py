@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from app.db.identifiers import new_id
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
 from app.db.queries.tenants import audit
+from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.errors import ConcurrentWrites, FieldError, InvalidInput, NotAWriter
 from app.knowledge.entries.drafts import UNSET, EntryDraft

@@ -6,10 +6,10 @@ import contextlib
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.identifiers import new_id
 from app.db.principals import acting_for_service
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import erasures as db
+from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.errors import (
     AssetNotFound,

@@ -8,13 +8,13 @@ from typing import get_args
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import contents
 from app.db.queries.knowledge.assets import Asset, LockedAsset, NewAsset
 from app.db.queries.knowledge.contents import AssetContent
 from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue
+from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.errors import (
     AssetNotFound,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.db.identifiers import new_id
 from app.db.queries.knowledge.assets import Extract
 from app.db.queries.knowledge.chunks import ChunkRow
+from app.db.rows import new_id
 from app.documents.chunking import Chunk
 from app.documents.parsed import ParsedDocument
 from app.documents.screening.rules import Flag

@@ -14,9 +14,9 @@ import orjson
 
 from app.concurrency.stopwatch import current_stopwatch, run_stopwatch
 from app.db.database import Database
-from app.db.identifiers import new_id
 from app.db.queries.knowledge.entries import EntryKey, find_same
 from app.db.queries.search.hits import fetch_verdict
+from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import (

@@ -16,11 +16,11 @@ import orjson
 from app.concurrency.generations import Generations
 from app.concurrency.processes.part import Part
 from app.db.database import Database
-from app.db.identifiers import new_id
 from app.db.queries.knowledge.vector_indexes import drop_strays
 from app.db.queries.search.search import VectorSpace
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import tenants as db
+from app.db.rows import new_id
 from app.embeddings.provider import EmbeddingModel
 from app.errors import DatabaseUnavailable, InvalidInput, TenantExists, TenantNotFound
 from app.knowledge.audit import AuditTrail

@@ -12,8 +12,7 @@ import asyncpg
 import pytest
 
 from app.db.database import Database
-from app.db.replicas.probe import Probe
-from app.db.replicas.replicas import Replicas
+from app.db.replicas import Probe, Replicas
 from app.db.statements import Order, Statement, load_statements, parse_statement
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.database.statements import query_modules

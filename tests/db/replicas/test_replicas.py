@@ -14,8 +14,7 @@ from prometheus_client import REGISTRY
 from app.composition.database import check_database
 from app.composition.services import Services, build_services
 from app.db.database import Database
-from app.db.replicas.probe import Probe
-from app.db.replicas.replicas import Replica, Replicas, current_replica
+from app.db.replicas import Probe, Replica, Replicas, current_replica
 from app.db.statements import parse_statement
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery

@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from tests.fixtures.database.cluster import PARTITIONS, Connection, connected
 from tests.fixtures.database.seeded import Seeded
 

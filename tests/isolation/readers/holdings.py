@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from app.composition.services import Services
-from app.db.identifiers import new_id
 from app.db.principals import EVERYONE, SERVICE, acting_as, principals_of
+from app.db.rows import new_id
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft

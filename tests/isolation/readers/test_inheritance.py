@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 
 from app.composition.services import Services
-from app.db.identifiers import new_id
 from app.db.principals import SERVICE, acting_as
+from app.db.rows import new_id
 from app.db.schema.isolation import find_faults
 from app.db.statements import parse_statement
 from app.knowledge.entries.drafts import EntryDraft

@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from app.composition.services import Services
-from app.db.identifiers import new_id
 from app.db.queries.search import feedback
+from app.db.rows import new_id
 from app.db.statements import parse_statement
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.erasure.work import ErasureWork

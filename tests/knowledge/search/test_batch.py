@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.embeddings.resilience.cache import QueryCache
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult

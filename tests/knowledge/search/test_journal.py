@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.knowledge.search import SearchQuery
 from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.search.journal.waiting import (

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from app.db.database import Database
-from app.db.identifiers import new_id
+from app.db.rows import new_id
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.pacing import (

@@ -10,8 +10,7 @@ from uuid import UUID
 
 import orjson
 
-from app.db.identifiers import new_id
-from app.db.rows import Place, Position
+from app.db.rows import Place, Position, new_id
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 

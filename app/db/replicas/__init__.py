@@ -1,1 +1,0 @@
-"""Read replicas: which of them may serve a tenant's searches, and when."""
