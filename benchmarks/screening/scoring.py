@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.documents.chunking import split
-from app.documents.screening.chunks import screen_chunks
 from app.documents.screening.rules import Flag
-from app.documents.screening.screen import FLAGS, screen
+from app.documents.screening.screen import FLAGS, screen, screen_chunks
 from app.embeddings.tokens import estimate_tokens
 from benchmarks.screening.characters import make_characters
 from benchmarks.screening.files import make_files

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.documents.chunking.cutting import Cutter, Span
-from app.documents.chunking.sections import list_sections
-from app.documents.chunking.tables import Piece, cut_section
+from app.documents.chunking.sections import Piece, cut_section, list_sections
 from app.documents.estimate import TokenCounter
 from app.documents.parsed import HeadingSpan, ParsedDocument, PartSpan
 

@@ -14,7 +14,10 @@ from rapidocr.ch_ppocr_rec import TextRecInput
 from rapidocr.utils.process_img import apply_vertical_padding, get_rotate_crop_image
 
 from app.documents.ocr.access import Image
-from app.documents.ocr.lines import Found
+from app.documents.ocr.frames import open_image
+from app.documents.ocr.layout import Found
+from app.documents.ocr.recogniser import Recogniser
+from app.documents.parsed import ParseLimits
 
 _MODELS = Path(rapidocr.__file__).parent / "models"
 _DETECTION_PIXELS = 1_200_000
@@ -123,3 +126,8 @@ def _length(box: Any) -> float:
 
 def _sides(box: Any) -> tuple[float, float]:
     return float(np.linalg.norm(box[0] - box[1])), float(np.linalg.norm(box[0] - box[3]))
+
+
+def load_recogniser(limits: ParseLimits) -> Recogniser:
+    """A recogniser that opens no file any more; takes a second or two."""
+    return Recogniser(RapidEngine(), open_image, limits)

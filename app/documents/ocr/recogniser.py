@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.documents.ocr.access import Draw, Image
-from app.documents.ocr.layout import arrange
-from app.documents.ocr.lines import Found, straighten
+from app.documents.ocr.layout import Found, arrange, straighten
 from app.documents.parsed import ParseLimits
 from app.errors import UnreadableDocument
 

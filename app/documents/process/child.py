@@ -52,7 +52,7 @@ def main() -> None:
 
 def _load_recogniser(limits: ParseLimits) -> Recogniser:
     # Its libraries take long to load and are in an extra.
-    recogniser: Recogniser = import_module("app.documents.ocr.loading").load_recogniser(limits)
+    recogniser: Recogniser = import_module("app.documents.ocr.engine").load_recogniser(limits)
     return recogniser
 
 

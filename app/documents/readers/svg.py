@@ -8,11 +8,9 @@ from typing import Any
 from lxml import etree
 
 from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
-from app.documents.readers.builder import TextBuilder
+from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
 from app.documents.readers.html.visibility import find_reason
-from app.documents.readers.marks import CLOSE, OPEN, add_marked, remove_marks
-from app.documents.readers.markup import build_tree
-from app.documents.readers.text import collapse_spaces
+from app.documents.readers.text import build_tree, collapse_spaces
 
 _TEXTS = frozenset({"title", "desc", "text", "foreignObject"})
 _UNSEEN = frozenset({"script", "style", "metadata"})

@@ -5,8 +5,12 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
+from typing import Any
+
+from lxml import etree
 
 from app.documents.marks import drop_excess_marks
+from app.errors import UnreadableDocument
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -73,3 +77,16 @@ def decode_text(data: bytes, declared: str | None = None) -> str:
     if beyond_ascii - damaged > 4 * damaged:
         return lenient
     return data.decode(_FALLBACK, errors="replace")
+
+
+def build_tree(source: bytes, parser: Any, refusal: str) -> Any:
+    """The root element. Raises UnreadableDocument(`refusal`) for broken input, and MemoryError."""
+    try:
+        root = etree.fromstring(source, parser)
+    except etree.XMLSyntaxError as error:
+        if error.code == etree.ErrorTypes.ERR_NO_MEMORY:
+            raise MemoryError from error
+        raise UnreadableDocument(refusal) from error
+    if root is None:
+        raise UnreadableDocument(refusal)
+    return root

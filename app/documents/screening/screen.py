@@ -6,14 +6,17 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Final, get_args
 
+from app.documents.chunking import Chunk
+from app.documents.parsed import ParsedDocument
 from app.documents.screening.characters import FINDERS, replace_lookalikes
 from app.documents.screening.rules import Finding, Flag
 
 if TYPE_CHECKING:
-    from app.documents.screening.matching import Hints, RuleSet
+    from app.documents.screening.rules import Hints, RuleSet
 
 FLAGS: Final[tuple[Flag, ...]] = get_args(Flag)
 
@@ -97,8 +100,7 @@ def flags_of_spans(findings: Iterable[Finding], spans: Sequence[tuple[int, int]]
 @cache
 def _rules() -> RuleSet:
     # Most commands screen no text, and do not wait for these.
-    from app.documents.screening.matching import RuleSet
-    from app.documents.screening.reading import read_rules
+    from app.documents.screening.rules import RuleSet, read_rules
 
     probes = (*(probe for probe, _ in FINDERS), _STYLED, _SPACED_START)
     return RuleSet([*read_rules()], probes)
@@ -106,3 +108,25 @@ def _rules() -> RuleSet:
 
 def _move(finding: Finding, by: int) -> Finding:
     return finding if not by else Finding(finding.flag, finding.start + by, finding.end + by)
+
+
+def screen_chunks(document: ParsedDocument, chunks: Sequence[Chunk]) -> list[list[Flag]]:
+    """The flags of each chunk, from the whole text: a phrase that is cut in two flags both chunks.
+
+    A chunk also has the flags of its headings, and of the title of the document. Hidden marks without a letter or
+    digit, such as those that open a part of a page, are not suspicious.
+    """
+    hidden = (
+        Finding("invisible_text", span.start, span.end)
+        for span in document.hidden
+        if any(map(str.isalnum, document.text[span.start : span.end]))
+    )
+    found = flags_of_spans(
+        chain(find(document.text), hidden), [(chunk.char_start, chunk.char_end) for chunk in chunks]
+    )
+    of_title = lru_cache(maxsize=10_000)(screen)
+    for chunk, flags in zip(chunks, found, strict=True):
+        for title in (document.title, *chunk.headings):
+            if title:
+                flags.update(of_title(title))
+    return [[flag for flag in FLAGS if flag in flags] for flags in found]

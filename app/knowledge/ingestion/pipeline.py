@@ -33,7 +33,7 @@ from app.db.queries.work.jobs import Job
 from app.documents.chunking import split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.parsing import parse_document
-from app.documents.screening.chunks import screen_chunks
+from app.documents.screening.screen import screen_chunks
 from app.embeddings.failures import InputRefused
 from app.embeddings.provider import EmbeddingProvider
 from app.embeddings.tokens import approximate_tokens

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from app.documents.ocr.lines import Found
+from app.documents.ocr.layout import Found
 
 
 def found(

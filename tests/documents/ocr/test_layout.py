@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.documents.ocr.layout import arrange
-from app.documents.ocr.lines import Found, straighten
+from app.documents.ocr.layout import Found, arrange, straighten
 from tests.documents.ocr.pages import found
 
 LEFT = [f"left column, line {n}" for n in range(6)]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.process import landlock, parsing, syscalls
+from app.documents.process import confinement, parsing
 from app.documents.process.confinement import PROTECTIONS
 from tests.documents.process.payload import PR_GET_DUMPABLE, REACHED, SECRET
 
@@ -104,9 +104,9 @@ def require(user: str, protections: Sequence[str]) -> None:
         pytest.skip("setpriv, which changes the user, is not installed")
     if user == "ordinary" and not IS_ROOT and "no capabilities" in protections:
         pytest.skip("the user of the tests has no capabilities to give up")
-    if "Landlock" in protections and (gap := landlock.describe_gap(landlock.find_version())):
+    if "Landlock" in protections and (gap := confinement.describe_gap(confinement.find_version())):
         pytest.skip(f"the kernel has no {gap}")
-    if "filter of system calls" in protections and not syscalls.is_supported():
+    if "filter of system calls" in protections and not confinement.is_supported():
         pytest.skip("the filter of system calls is not written for this machine")
 
 

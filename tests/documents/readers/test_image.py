@@ -10,7 +10,7 @@ from PIL import Image
 
 from app.documents.ocr.access import RecognitionNeeded, provide
 from app.documents.ocr.frames import open_image
-from app.documents.ocr.lines import Found
+from app.documents.ocr.layout import Found
 from app.documents.ocr.recogniser import Recogniser
 from app.documents.parsed import ParsedDocument, ParseLimits, RecognisedSpan
 from app.documents.readers import bundle, image

@@ -9,7 +9,7 @@ import pytest
 
 from app.documents.ocr.access import RecognitionNeeded, provide
 from app.documents.ocr.frames import open_image
-from app.documents.ocr.lines import Found
+from app.documents.ocr.layout import Found
 from app.documents.ocr.recogniser import Recogniser
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers import bundle, pdf

@@ -5,13 +5,11 @@ from __future__ import annotations
 from lxml import etree
 
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.html.charset import find_charset
+from app.documents.readers.builder import remove_references
 from app.documents.readers.html.furniture import Furniture
-from app.documents.readers.html.nesting import FlatTree, is_cut
+from app.documents.readers.html.markup import FlatTree, find_charset, is_cut
 from app.documents.readers.html.page import PageReader
-from app.documents.readers.marks import remove_references
-from app.documents.readers.markup import build_tree
-from app.documents.readers.text import clean_text, decode_text
+from app.documents.readers.text import build_tree, clean_text, decode_text
 
 _REFUSAL = "the HTML has no content that can be read"
 # A page with less text without its menus and banners is read with them, if that gives several times as much.

@@ -9,13 +9,10 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from app.documents.readers.pdf.cells import Table
 from app.documents.readers.pdf.columns import Item
-from app.documents.readers.pdf.hyphenation import join_lines
-from app.documents.readers.pdf.lines import Piece, find_rows, join_row
-from app.documents.readers.pdf.structure.outline import PageOutline
-from app.documents.readers.pdf.structure.tags import find_tag
-from app.documents.readers.pdf.tables import find_aligned_tables, has_leader
+from app.documents.readers.pdf.lines import Piece, find_rows, join_lines, join_row
+from app.documents.readers.pdf.structure import PageOutline, find_tag
+from app.documents.readers.pdf.tables import Table, find_aligned_tables, has_leader
 from app.documents.readers.pdf.words import Tag
 
 Kind = Literal["paragraph", "item", "code", "table", "heading", "footnote", "turned"]

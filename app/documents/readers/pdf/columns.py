@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from app.documents.readers.pdf.cells import Table
 from app.documents.readers.pdf.lines import Piece, find_rows
+from app.documents.readers.pdf.tables import Table
 
 Item = Piece | Table
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 
 from app.documents.readers.pdf import pdfium
-from app.documents.readers.pdf.hiding.clips import Area, Clips, intersect
-from app.documents.readers.pdf.hiding.covers import Cover
+from app.documents.readers.pdf.hiding import Area, Clips, Cover, intersect
 from app.documents.readers.pdf.pdfium import Matrix
 from app.documents.readers.pdf.words import Box, rotate_box
 

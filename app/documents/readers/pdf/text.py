@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from app.documents.parsed import ParsedDocument
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.pdf.blocks import Block, ends_sentence
-from app.documents.readers.pdf.hyphenation import join_lines
-from app.documents.readers.pdf.lines import HIDDEN_MARKS, REASONS
-from app.documents.readers.pdf.structure.headings import Candidate, Style, find_levels, find_title
-from app.documents.readers.pdf.structure.outline import OutlineItem
+from app.documents.readers.pdf.lines import HIDDEN_MARKS, REASONS, join_lines
+from app.documents.readers.pdf.structure import Candidate, OutlineItem, Style, find_levels, find_title
 from app.documents.readers.text import clean_text, collapse_spaces
 
 _SAME_SIZE = 0.6

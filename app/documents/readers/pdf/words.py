@@ -11,9 +11,95 @@ from typing import NamedTuple
 
 from app.documents.parsed import HiddenReason
 from app.documents.readers.pdf import pdfium
-from app.documents.readers.pdf.controls import read_controls
-from app.documents.readers.pdf.fonts import Font, describe_font, find_fixed
 from app.documents.readers.text import clean_text
+
+_CONTROL = re.compile("[\x01\x03-\x08\x0b-\x1f\x80-\x9f]")
+_PRINTED = re.compile(r"[a-z]{3,}")
+# The two encodings of TeX's text fonts, OT1 and T1. The ligatures ff, fi, fl, ffi and ffl have five codes in a row.
+_OLD_LIGATURES = {0x0B + place: chr(0xFB00 + place) for place in range(5)}
+_NEW_LIGATURES = {0x1B + place: chr(0xFB00 + place) for place in range(5)}
+_OLD = {**_OLD_LIGATURES, 0x10: "ı", 0x19: "ß", ord("{"): "–", ord("|"): "—", ord("\\"): "“"}
+_OLD_SIGN = re.compile(r"[{|\\]")
+_NEW = {**_NEW_LIGATURES, **dict(enumerate("‚‹›“”„«»–—", start=0x0D)), 0x19: "ı"}
+_NOTHING = "\u00ad"
+"""A character that is removed from words, which stay whole."""
+_SYMBOLS = {0x0F: "•", 0x88: "•"}
+"""Of TeX's fonts of symbols, which begin the items of lists with these."""
+
+
+def read_controls(text: str, handles: Sequence[int | None]) -> str:
+    """The text of a page, as long as before, without control characters that its fonts draw.
+
+    `handles` are the text objects that draw the characters, None for those that PDFium adds.
+    """
+    drawn = [match.start() for match in _CONTROL.finditer(text) if handles[match.start()]]
+    if not drawn:
+        return text
+    fonts: dict[int, list[int]] = {}
+    known: dict[int, int] = {}
+
+    def find_font(index: int) -> int:
+        handle = handles[index] or 0
+        if handle not in known:
+            known[handle] = (pdfium.get_font(handle) or 0) if handle else 0
+        return known[handle]
+
+    for index in drawn:
+        fonts.setdefault(find_font(index), []).append(index)
+    of_text = {find_font(match.start()) for match in _PRINTED.finditer(text)}
+    characters = list(text)
+    old: set[int] = set()
+    for font, places in fonts.items():
+        codes = {ord(text[index]) for index in places}
+        meanings = _SYMBOLS
+        if font in of_text:
+            meanings = _OLD if codes & _OLD_LIGATURES.keys() and not codes & _NEW_LIGATURES.keys() else _NEW
+        if meanings is _OLD:
+            old.add(font)
+        for index in places:
+            characters[index] = meanings.get(ord(text[index]), _NOTHING)
+    for match in _OLD_SIGN.finditer(text) if old else ():
+        if find_font(match.start()) in old:
+            characters[match.start()] = _OLD[ord(match.group())]
+    return "".join(characters)
+
+
+_BOLD = re.compile(r"bold|black|heavy|demi|semib|-bd|^(?:[A-Z]{6}\+)?(?:cmbx|sfbx|cmssbx|cmb\d)", re.I)
+_FIXED = re.compile(r"mono|courier|consol|menlo|typewriter|^(?:[A-Z]{6}\+)?(?:cmtt|sftt|cmsltt|ectt)", re.I)
+_FIXED_FLAG = 1
+_LEAST_LETTERS = 20
+"""In words that show whether the characters of a font have the same width."""
+_LEAST_WORDS = 5
+_SAME_WIDTH = 0.008
+"""Of the font size."""
+
+
+class Font(NamedTuple):
+    """Whether a font is bold, whether its characters have the same width, and whether it has a name."""
+
+    bold: bool
+    fixed: bool
+    named: bool
+
+
+def describe_font(font: int) -> Font:
+    """What a font states; 0 stands for an unknown one."""
+    if not font:
+        return Font(bold=False, fixed=False, named=True)
+    name = pdfium.read_name(font)
+    # Not by its weight, which PDFium derives from the width of stems: that of Times-Roman can be 695.
+    fixed = bool(pdfium.get_font_flags(font) & _FIXED_FLAG) or _FIXED.search(name) is not None
+    return Font(_BOLD.search(name) is not None, fixed, bool(name))
+
+
+def find_fixed(words: Sequence[tuple[str, float, float]]) -> bool:
+    """Whether words of one font, with their widths and sizes, are set in characters of the same width."""
+    letters = [(text, width / len(text) / size) for text, width, size in words if text.isalpha() and size > 0]
+    if sum(len(text) for text, _ in letters) < _LEAST_LETTERS or len(letters) < _LEAST_WORDS:
+        return False
+    widths = [width for _, width in letters]
+    return max(widths) - min(widths) <= _SAME_WIDTH
+
 
 # PDFium writes the hyphen at the end of a line as U+0002 or U+FFFE and continues with the next line.
 _WORD = re.compile("[^\\s\x00\x02\ufffe]+[\x02\ufffe]?")

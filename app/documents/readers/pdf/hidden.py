@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from app.documents.parsed import HiddenReason
 from app.documents.readers.pdf.drawings import Drawings
-from app.documents.readers.pdf.hiding.clips import find_share
-from app.documents.readers.pdf.hiding.covers import Covers
+from app.documents.readers.pdf.hiding import Covers, find_share
 from app.documents.readers.pdf.words import Box, Style, Word, rotate_box
 
 # Differences that the eye does not see, of 255.

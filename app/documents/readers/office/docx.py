@@ -1,22 +1,237 @@
-"""Reads the paragraphs and tables of a Word document in order."""
+"""Word documents: paragraphs and tables in order, with their styles, numbers and bullets."""
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 from lxml import etree
 
-from app.documents.parsed import HiddenReason
-from app.documents.readers.builder import TextBuilder
-from app.documents.readers.marks import CLOSE, OPEN, add_marked, remove_marks
-from app.documents.readers.office.docx.numbering import Numbering
-from app.documents.readers.office.docx.styles import Style, is_on, read_level, read_number, read_value
-from app.documents.readers.office.ooxml import find_children, local_name
-from app.documents.readers.tables.markdown import write_markdown_table
+from app.documents.archive import open_archive
+from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
+from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
+from app.documents.readers.office.ooxml import OfficePackage, find_children, local_name, write_number
+from app.documents.readers.tables.table import write_markdown_table
 from app.documents.readers.text import collapse_spaces
+from app.errors import UnreadableDocument
+
+# Names of heading styles: Word writes the English one; other programs write that of the user's language.
+_HEADING = re.compile(
+    r"(?:heading|überschrift|titre|título|titulo|encabezado|titolo|intestazione|kop|rubrik|overskrift|otsikko|nagłówek|"
+    r"nadpis|naslov|címsor|titlu|başlık|заголовок|επικεφαλίδα|标题|標題|見出し|제목)[ \u00a0]?([1-9])$"
+)
+_TITLE = frozenset(
+    {
+        "title",
+        "titel",
+        "titre",
+        "título",
+        "titulo",
+        "titolo",
+        "tytuł",
+        "название",
+        "标题",
+        "標題",
+        "表題",
+        "제목",
+    }
+)
+_CONTENTS = re.compile(r"(?:toc|verzeichnis|tm|tdc|sommario|inhopg|spis treści|содержание) ?\d$|contents \d$")
+_DEPTH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What a style means for a paragraph or run; None: not stated.
+
+    Attributes:
+        level: of a heading, from 1; 0 for the document's title.
+        number: the id of its numbering, and the level in it.
+        hidden: whether its text is vanished.
+        contents: whether it is a line of a table of contents.
+    """
+
+    level: int | None = None
+    number: tuple[str, int | None] | None = None
+    hidden: bool | None = None
+    contents: bool = False
+
+
+def read_styles(root: Any) -> dict[str, Style]:
+    """The styles by id, each with what it inherits through `basedOn`."""
+    own: dict[str, Style] = {}
+    parents: dict[str, str] = {}
+    for style in find_children(root, "style") if root is not None else ():
+        key = next((str(value) for name, value in style.attrib.items() if name.endswith("}styleId")), "")
+        own[key] = _read_style(style)
+        parents[key] = next((read_value(item) for item in find_children(style, "basedOn")), "")
+    return {key: _inherit(key, own, parents) for key in own}
+
+
+def read_value(element: Any) -> str:
+    """The attribute `val` of an element."""
+    return next((str(value) for key, value in element.attrib.items() if key.endswith("}val")), "")
+
+
+def is_on(element: Any) -> bool:
+    """The value of a switch, which is on when no value is stated."""
+    return read_value(element) not in {"0", "false", "off"}
+
+
+def read_level(element: Any) -> int | None:
+    """The heading level of `outlineLvl`; None for body text."""
+    value = read_value(element)
+    return int(value) + 1 if value.isdecimal() and int(value) < 9 else None
+
+
+def read_number(properties: Any) -> tuple[str, int | None] | None:
+    """The numbering in `numPr`: its id, and the level in it if that is stated."""
+    number = next((read_value(item) for item in find_children(properties, "numId")), None)
+    level = next((read_value(item) for item in find_children(properties, "ilvl")), "")
+    if number is None:
+        return None
+    return number, int(level) if level.isdecimal() and len(level) < 3 else None
+
+
+def _read_style(style: Any) -> Style:
+    name = next((read_value(item).lower() for item in find_children(style, "name")), "")
+    heading = _HEADING.match(name)
+    level = next((read_level(item) for item in find_children(style, "pPr", "outlineLvl")), None)
+    if name in _TITLE:
+        level = 0
+    elif heading:
+        level = int(heading.group(1))
+    return Style(
+        level,
+        next((read_number(item) for item in find_children(style, "pPr", "numPr")), None),
+        next((is_on(item) for item in find_children(style, "rPr", "vanish")), None),
+        _CONTENTS.match(name) is not None,
+    )
+
+
+def _inherit(key: str, own: Mapping[str, Style], parents: Mapping[str, str]) -> Style:
+    style, ancestor = own[key], parents.get(key, "")
+    for _ in range(_DEPTH):
+        above = own.get(ancestor)
+        if above is None:
+            break
+        style = replace(
+            style,
+            level=above.level if style.level is None else style.level,
+            number=above.number if style.number is None else style.number,
+            hidden=above.hidden if style.hidden is None else style.hidden,
+        )
+        ancestor = parents.get(ancestor, "")
+    return style
+
+
+_PLACE = re.compile(r"%([1-9])")
+_MAX_PATTERN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    kind: str
+    pattern: str
+    start: int
+    style: str
+
+
+@dataclass(slots=True)
+class _Counted:
+    """A series of numbers: how far each level is."""
+
+    numbers: dict[int, int] = field(default_factory=dict)
+
+
+class Numbering:
+    """Counts the numbered paragraphs of one document, in order."""
+
+    def __init__(self, root: Any) -> None:
+        self._levels: dict[str, dict[int, _Level]] = {}
+        self._abstract: dict[str, str] = {}
+        self._restarted: dict[str, dict[int, int]] = {}
+        self._counted: dict[str, _Counted] = {}
+        for item in find_children(root, "abstractNum") if root is not None else ():
+            self._levels[_attribute(item, "abstractNumId")] = dict(_read_levels(item))
+        for item in find_children(root, "num") if root is not None else ():
+            key = _attribute(item, "numId")
+            self._abstract[key] = next(
+                (read_value(part) for part in find_children(item, "abstractNumId")), ""
+            )
+            if starts := dict(_read_starts(item)):
+                self._restarted[key] = starts
+
+    def count(self, number: str, level: int | None, style: str) -> tuple[str, int] | None:
+        """The mark before the next paragraph of a numbering, and its level; None if it is not numbered."""
+        if number == "0":
+            return None
+        levels = self._levels.get(self._abstract.get(number, ""), {})
+        if level is None:
+            level = next((place for place, item in levels.items() if style and item.style == style), 0)
+        found = levels.get(level)
+        if found is None or found.kind == "bullet":
+            return "- ", level
+        if found.kind == "none":
+            return "", level
+        series = number if number in self._restarted else f"abstract {self._abstract[number]}"
+        numbers = self._counted.setdefault(series, _Counted()).numbers
+        first = self._restarted.get(number, {}).get(level, found.start)
+        numbers[level] = numbers.get(level, first - 1) + 1
+        for deeper in [place for place in numbers if place > level]:
+            del numbers[deeper]
+
+        def write(match: re.Match[str]) -> str:
+            place = int(match.group(1)) - 1
+            shown = levels.get(place)
+            if shown is None:
+                return ""
+            return write_number(
+                numbers.setdefault(place, shown.start), "decimal" if shown.kind == "bullet" else shown.kind
+            )
+
+        mark = _PLACE.sub(write, found.pattern).strip()
+        return f"{mark} " if mark else "", level
+
+
+def _attribute(element: Any, name: str) -> str:
+    return next((str(value) for key, value in element.attrib.items() if key.endswith(f"}}{name}")), "")
+
+
+def _read_levels(item: Any) -> Iterator[tuple[int, _Level]]:
+    for level in find_children(item, "lvl"):
+        place = _attribute(level, "ilvl")
+        if place.isdecimal() and len(place) == 1:
+            yield (
+                int(place),
+                _Level(
+                    next((read_value(part) for part in find_children(level, "numFmt")), "decimal"),
+                    next((read_value(part) for part in find_children(level, "lvlText")), "")[:_MAX_PATTERN],
+                    _read_start(level, "start"),
+                    next((read_value(part) for part in find_children(level, "pStyle")), ""),
+                ),
+            )
+
+
+def _read_starts(item: Any) -> Iterator[tuple[int, int]]:
+    for level in find_children(item, "lvlOverride"):
+        place = _attribute(level, "ilvl")
+        if (
+            place.isdecimal()
+            and len(place) == 1
+            and next(find_children(level, "startOverride"), None) is not None
+        ):
+            yield int(place), _read_start(level, "startOverride")
+
+
+def _read_start(level: Any, name: str) -> int:
+    start = next((read_value(part) for part in find_children(level, name)), "1")
+    return int(start) if start.isdecimal() and len(start) < 7 else 1
+
 
 # Text that was moved away, and the second copy of a text box for old programs.
 _SKIPPED = frozenset(
@@ -272,3 +487,34 @@ def read_notes(root: Any, kind: str) -> Iterator[tuple[str, str]]:
         text = collapse_spaces(remove_marks(" ".join(paragraphs)))
         if text:
             yield key, text
+
+
+# Headers, footers, comments, tracked deletions and tables of contents are not part of the text.
+
+_MAIN_PART = re.compile(r"word/document\d*\.xml")
+
+
+def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """Read a Word document; tables become Markdown rows, and notes follow the paragraph that refers to them.
+
+    Raises UnreadableDocument when it is damaged, encrypted, or exceeds the limit when unpacked.
+    """
+    with open_archive(io.BytesIO(data), "DOCX", limits) as archive:
+        names = archive.namelist()
+        main = next((name for name in names if _MAIN_PART.fullmatch(name)), None)
+        if main is None:
+            raise UnreadableDocument("the DOCX file is damaged: it has no main text")
+        package = OfficePackage(archive, "DOCX", limits)
+        styles = read_styles(package.read_part("word/styles.xml"))
+        builder = TextBuilder(limits)
+        notes = {
+            (kind, number): text
+            for kind in ("footnote", "endnote")
+            for number, text in read_notes(package.read_part(f"word/{kind}s.xml"), kind)
+        }
+        reader = BodyReader(builder, styles, Numbering(package.read_part("word/numbering.xml")), notes)
+        root = package.read_part(main)
+        if root is not None:
+            reader.read(root)
+        title = package.read_title()
+    return builder.finish("docx", title=title or reader.title)

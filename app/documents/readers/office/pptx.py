@@ -1,0 +1,308 @@
+"""PowerPoint decks: each slide becomes a page with the texts of its shapes in reading order."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from app.documents.archive import open_archive
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
+from app.documents.readers.office.ooxml import OfficePackage, find_children, local_name, write_number
+from app.documents.readers.tables.table import write_markdown_table
+from app.documents.readers.text import collapse_spaces
+from app.errors import UnreadableDocument
+
+_MAX_LEVEL = 8
+_KINDS = {
+    "alphaLc": "lowerLetter",
+    "alphaUc": "upperLetter",
+    "romanLc": "lowerRoman",
+    "romanUc": "upperRoman",
+}
+_SIGNS = {"ParenBoth": ("(", ")"), "ParenR": ("", ")"), "Plain": ("", "")}
+
+
+class Bullets:
+    """Counts the numbered paragraphs of one text box, in order."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+
+    def mark(self, paragraph: Any) -> str:
+        """What stands before the text of the next paragraph, with the spaces of its level."""
+        properties = next(find_children(paragraph, "pPr"), None)
+        if properties is None:
+            self._numbers.clear()
+            return ""
+        level = properties.get("lvl", "0")
+        depth = min(int(level), _MAX_LEVEL) if level.isdecimal() and len(level) < 3 else 0
+        for deeper in [place for place in self._numbers if place > depth]:
+            del self._numbers[deeper]
+        kinds = {local_name(item): item for item in properties}
+        counted = kinds.get("buAutoNum")
+        if counted is None or "buNone" in kinds:
+            self._numbers.pop(depth, None)
+            listed = depth > 0 or not kinds.keys().isdisjoint({"buChar", "buBlip"})
+            return "  " * depth + "- " if listed and "buNone" not in kinds else ""
+        number = self._numbers.get(depth, _read_start(counted) - 1) + 1
+        self._numbers[depth] = number
+        return f"{'  ' * depth}{_write(number, counted.get('type', ''))} "
+
+
+def _read_start(counted: Any) -> int:
+    start = counted.get("startAt", "1")
+    return int(start) if start.isdecimal() and len(start) < 7 else 1
+
+
+def _write(number: int, kind: str) -> str:
+    before, after = next((signs for end, signs in _SIGNS.items() if kind.endswith(end)), ("", "."))
+    written = write_number(number, _KINDS.get(kind[:7], "decimal"))
+    return f"{before}{written}{after}"
+
+
+_DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_TITLES = frozenset({"title", "ctrTitle"})
+# Shapes whose tops differ by less than this part of the slide's width are in one row.
+_ROW = 40
+# Hundredths of a point.
+_TINY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A text box or a table; `placeholder` is the kind of its placeholder, "" for none."""
+
+    placeholder: str
+    text: str
+    rows: tuple[tuple[str, ...], ...] = ()
+    headers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    left: int
+    top: int
+    width: int
+
+
+def read_shapes(root: Any, width: int | None) -> list[Shape]:
+    """The shapes with text: a title, then from top to bottom if all have a place; otherwise in the order of the file.
+
+    Text outside of a slide of this `width` is marked.
+    """
+    placed: list[tuple[_Place | None, list[Shape]]] = []
+    for tree in find_children(root, "cSld", "spTree"):
+        for element in tree:
+            shapes = list(_read_element(element))
+            place = _find_place(element)
+            if place and width and (place.left >= width or place.left + place.width <= 0):
+                shapes = [_mark_off_page(shape) for shape in shapes]
+            if shapes:
+                placed.append((place, shapes))
+    titles = [item for item in placed if item[1][0].placeholder in _TITLES]
+    others = [(place, shapes) for place, shapes in placed if shapes[0].placeholder not in _TITLES]
+    free = [(place, shapes) for place, shapes in others if place is not None]
+    if width and len(free) == len(others):
+        return [shape for _, shapes in [*titles, *_sort_rows(free, width // _ROW)] for shape in shapes]
+    return [shape for _, shapes in placed for shape in shapes]
+
+
+def _sort_rows(placed: list[tuple[_Place, list[Shape]]], height: int) -> list[tuple[_Place, list[Shape]]]:
+    """From top to bottom, and from left to right where the tops differ by less than `height`."""
+    rows: list[list[tuple[_Place, list[Shape]]]] = []
+    for item in sorted(placed, key=lambda item: item[0].top):
+        if rows and item[0].top - rows[-1][0][0].top < height:
+            rows[-1].append(item)
+        else:
+            rows.append([item])
+    return [item for row in rows for item in sorted(row, key=lambda item: item[0].left)]
+
+
+def read_paragraphs(element: Any) -> Iterator[str]:
+    """The paragraphs of a drawing, each on a line with its bullet or number and its level."""
+    bullets = Bullets()
+    for paragraph in element.iter(f"{_DRAWING}p"):
+        pieces = []
+        for item in paragraph.iter():
+            name = local_name(item)
+            if name == "t":
+                pieces.append(_read_run(item))
+            elif name == "br":
+                pieces.append("\n")
+        text = "".join(pieces)
+        yield f"{bullets.mark(paragraph)}{text}" if text.strip() else text
+
+
+def _read_element(element: Any) -> Iterator[Shape]:
+    for shape in element.iter("{*}sp", "{*}cxnSp", "{*}tbl", "{*}pic"):
+        if _is_fallback(shape):
+            continue
+        name = local_name(shape)
+        if name == "tbl":
+            yield _read_table(shape)
+        elif name == "pic":
+            text = next((item.get("descr", "") for item in find_children(shape, "nvPicPr", "cNvPr")), "")
+            if text.strip():
+                yield Shape("", remove_marks(text))
+        else:
+            text = "\n".join(
+                line for body in find_children(shape, "txBody") for line in read_paragraphs(body)
+            )
+            holders = find_children(shape, "nvSpPr", "nvPr", "ph")
+            if text.strip():
+                yield Shape(next((holder.get("type", "body") for holder in holders), ""), text)
+
+
+def _read_table(table: Any) -> Shape:
+    rows: list[tuple[str, ...]] = []
+    for row in find_children(table, "tr"):
+        cells: list[str] = []
+        for cell in find_children(row, "tc"):
+            text = collapse_spaces(" ".join(read_paragraphs(cell)))
+            merged = cell.get("vMerge") in {"1", "true"} and rows and len(cells) < len(rows[-1])
+            cells.append(rows[-1][len(cells)] if merged and not text else text)
+        rows.append(tuple(cells))
+    marked = next((item.get("firstRow") for item in find_children(table, "tblPr")), None)
+    return Shape("", "", tuple(rows), 1 if marked in {"1", "true"} and len(rows) > 1 else None)
+
+
+def _read_run(text: Any) -> str:
+    written = remove_marks(text.text or "")
+    # The properties of a run are its first child.
+    first = next(iter(text.getparent()))
+    size = first.get("sz", "") if local_name(first) == "rPr" else ""
+    tiny = size.isdecimal() and len(size) < 9 and int(size) <= _TINY
+    return f"{OPEN['tiny']}{written}{CLOSE}" if tiny and written else written
+
+
+def _mark_off_page(shape: Shape) -> Shape:
+    def mark(text: str) -> str:
+        return f"{OPEN['off_page']}{remove_marks(text)}{CLOSE}" if text else text
+
+    rows = tuple(tuple(mark(cell) for cell in row) for row in shape.rows)
+    return Shape(shape.placeholder, mark(shape.text), rows, shape.headers)
+
+
+def _find_place(element: Any) -> _Place | None:
+    """Where a shape is that states its own place; others inherit one from the layout."""
+    for path in (("spPr", "xfrm"), ("grpSpPr", "xfrm"), ("xfrm",)):
+        for transform in find_children(element, *path):
+            offset = next(find_children(transform, "off"), None)
+            extent = next(find_children(transform, "ext"), None)
+            if offset is None or extent is None:
+                continue
+            try:
+                return _Place(int(offset.get("x", "")), int(offset.get("y", "")), int(extent.get("cx", "")))
+            except ValueError:
+                return None
+    return None
+
+
+def _is_fallback(element: Any) -> bool:
+    """Whether this is the second copy of a shape, for old programs."""
+    return next(element.iterancestors("{*}Fallback"), None) is not None
+
+
+_MAIN_PART = "ppt/presentation.xml"
+# Date, footer and number of each slide, and the slide's picture on its notes page.
+_FURNITURE = frozenset({"dt", "ftr", "sldNum", "hdr", "sldImg"})
+
+
+def list_slides(package: OfficePackage) -> tuple[list[str], int | None]:
+    """The parts of the slides in display order, without duplicates, and the width of a slide."""
+    root = package.read_part(_MAIN_PART)
+    if root is None:
+        raise UnreadableDocument("the PPTX file is damaged: it has no list of slides")
+    relations = package.read_relations(_MAIN_PART)
+    slides: dict[str, None] = {}
+    for item in find_children(root, "sldIdLst", "sldId"):
+        for name, value in item.attrib.items():
+            if name.endswith("}id") and value in relations:
+                slides[relations[value].target] = None
+    width = next((item.get("cx", "") for item in find_children(root, "sldSz")), "")
+    return list(slides), int(width) if width.isdecimal() and len(width) < 12 else None
+
+
+class SlideWriter:
+    """Writes slides as pages; `width` is that of a slide, if it is known."""
+
+    def __init__(self, package: OfficePackage, builder: TextBuilder, width: int | None) -> None:
+        self._package = package
+        self._builder = builder
+        self._width = width
+        self._start: int | None = None  # where the text of the current page begins
+
+    def write(self, number: int, part: str) -> str:
+        """Write a slide with its diagrams, charts and notes; returns its title, empty if it has none."""
+        root = self._package.read_part(part)
+        if root is None:
+            raise UnreadableDocument("the PPTX file is damaged: a slide is missing")
+        shapes = read_shapes(root, self._width)
+        self._start = None
+        heading = next(
+            (shape for shape in shapes if shape.placeholder in _TITLES and shape.text.strip()), None
+        )
+        title = collapse_spaces(remove_marks(heading.text)) if heading else ""
+        if heading and title:
+            self._add(collapse_spaces(heading.text))
+        for shape in shapes:
+            if shape is not heading:
+                self._write_shape(shape)
+        for relation in self._package.read_relations(part).values():
+            if relation.kind == "notesSlide":
+                notes = self._package.read_part(relation.target)
+                for shape in read_shapes(notes, None) if notes is not None else ():
+                    self._write_shape(shape)
+            elif relation.kind in {"diagramData", "chart"}:
+                drawing = self._package.read_part(relation.target)
+                if drawing is not None:
+                    self._add("\n".join(filter(None, read_paragraphs(drawing))))
+        span = self._builder.mark_page(number, self._start)
+        if title:
+            self._builder.mark_heading(span.start, title, 1)
+        return title
+
+    def _write_shape(self, shape: Shape) -> None:
+        if shape.placeholder in _FURNITURE:
+            return
+        if shape.rows:
+            start = write_markdown_table(self._builder, shape.rows, shape.headers)
+            self._start = start if self._start is None else self._start
+        else:
+            self._add(shape.text)
+
+    def _add(self, text: str) -> None:
+        start = add_marked(self._builder, text)
+        self._start = start if self._start is None else self._start
+
+
+# Hidden slides are read like others, because their numbers count. Comments, and the headers, footers and numbers of
+# slides are not part of the text.
+
+_PROGRAM_TITLE = re.compile(r"^(?:powerpoint.?(?:presentation|präsentation)|présentation powerpoint)$", re.I)
+
+
+def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """Read a PowerPoint file: text boxes, tables, diagrams, chart titles, descriptions of pictures and notes.
+
+    Raises UnreadableDocument when it is damaged, encrypted, has more slides than `max_pages`, or exceeds the
+    limit when unpacked.
+    """
+    with open_archive(io.BytesIO(data), "PPTX", limits) as archive:
+        package = OfficePackage(archive, "PPTX", limits)
+        slides, width = list_slides(package)
+        if len(slides) > limits.max_pages:
+            raise UnreadableDocument(
+                f"the PPTX file has {len(slides):,} slides; at most {limits.max_pages:,} are read"
+            )
+        builder = TextBuilder(limits)
+        writer = SlideWriter(package, builder, width)
+        titles = [writer.write(number, slide) for number, slide in enumerate(slides, start=1)]
+        stated = collapse_spaces(package.read_title() or "")
+    if not stated or _PROGRAM_TITLE.match(stated):
+        stated = next(filter(None, titles), "")
+    return builder.finish("pptx", title=stated or None, total_pages=len(slides))
