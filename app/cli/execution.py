@@ -256,7 +256,7 @@ def _check_data_folder(settings: Settings) -> None:
     """
     if not settings.database.embedded:
         return
-    from app.embedded.provenance import mark_created_here, require_created_here
+    from app.embedded.data_folder import mark_created_here, require_created_here
 
     folder = settings.database.data_dir
     is_given = "data_dir" in settings.database.model_fields_set

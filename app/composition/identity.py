@@ -14,8 +14,7 @@ from pydantic import SecretStr
 from app.auth.issuing import MIN_SECRET_BYTES
 from app.auth.jwks import JwksCache
 from app.auth.tokens import TokenVerifier
-from app.embedded.provenance import mark_new_folder
-from app.embedded.secret_file import read_or_create_secret
+from app.embedded.data_folder import mark_new_folder, read_or_create_secret
 from app.errors import ConfigurationError
 from app.settings import Settings
 from app.settings.fields import parse_encryption_keys, parse_secrets

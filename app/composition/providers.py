@@ -15,7 +15,7 @@ from app.embeddings.models import resolve_model
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.errors import ConfigurationError
 from app.reranking.factory import RerankerConfig, build_reranker
-from app.reranking.resilient import ResilientReranker
+from app.reranking.reranker import ResilientReranker
 from app.settings import Settings
 
 _WAITING = 16

@@ -13,15 +13,11 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from app.embedded.address import EmbeddedAddress
-from app.embedded.configuration import check_settings
-from app.embedded.data_folder import DataFolder
-from app.embedded.machine.binaries import find_binaries
-from app.embedded.machine.locks import POLL_SECONDS, FileLock, is_locked
-from app.embedded.machine.sockets import can_connect
-from app.embedded.options import Options
-from app.embedded.secret_file import read_or_create_secret
-from app.embedded.state import read_state
+from app.embedded.cluster import check_settings
+from app.embedded.data_folder import DataFolder, read_or_create_secret
+from app.embedded.machine.processes import find_binaries
+from app.embedded.machine.sockets import POLL_SECONDS, FileLock, can_connect, is_locked
+from app.embedded.state import EmbeddedAddress, Options, read_state
 from app.errors import ConfigurationError
 
 logger = logging.getLogger("app.embedded")

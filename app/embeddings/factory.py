@@ -8,7 +8,7 @@ from app.concurrency.processes.part import Part
 from app.embeddings.models import E5, GEMINI, LOCAL, MOCK, OPENAI, resolve_model
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.embeddings.resilience.cache import QueryCache
-from app.embeddings.resilience.query_queue import QueryQueue
+from app.embeddings.resilience.lanes import QueryQueue
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
 from app.embeddings.tokens import BatchLimits
 from app.errors import ConfigurationError

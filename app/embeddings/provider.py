@@ -1,13 +1,16 @@
-"""The interface of embedding providers."""
+"""The interface of embedding providers, the checks of their vectors, and the errors of remote ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from app.errors import EmbeddingUnavailable
+from app.resilience.statuses import read_status
 
 Vector = NDArray[np.float32]
 """One embedding: float32, shape (dimensions,), L2-normalised."""
@@ -57,3 +60,62 @@ class EmbeddingProvider(Protocol):
     async def close(self) -> None:
         """Release connections and threads."""
         ...
+
+
+def make_unit_vector(numbers: Sequence[float]) -> Vector:
+    """A caller's own embedding, finite and not all zero, as a unit vector."""
+    vector = np.asarray(numbers, dtype=np.float64)
+    # Scaled by the largest component, so that the norm of extreme numbers neither overflows nor underflows.
+    vector = vector / np.abs(vector).max()
+    unit: Vector = (vector / np.linalg.norm(vector)).astype(np.float32)
+    return unit
+
+
+def check_vectors(provider: str, rows: object, count: int, dimensions: int) -> list[Vector]:
+    """Convert a provider's numbers to `count` unit vectors of `dimensions` each, or refuse all of them.
+
+    Raises EmbeddingUnavailable for a wrong count, a wrong dimension (permanent), anything that is not a
+    number, and vectors that are not finite or have no length.
+    """
+    if not isinstance(rows, list) or len(rows) != count:
+        given = f"{len(rows)} vectors" if isinstance(rows, list) else "no list of vectors"
+        raise EmbeddingUnavailable(provider, f"{given} for {count} texts")
+    for row in rows:
+        if not isinstance(row, list):
+            raise EmbeddingUnavailable(provider, "malformed answer")
+        if len(row) != dimensions:
+            raise EmbeddingUnavailable(
+                provider, f"vectors of {len(row)} dimensions instead of {dimensions}", permanent=True
+            )
+    try:
+        matrix = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise EmbeddingUnavailable(provider, "malformed answer") from None
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    if not (np.isfinite(matrix).all() and np.isfinite(lengths).all() and lengths.all()):
+        raise EmbeddingUnavailable(provider, "vectors that are not finite or have no length")
+    unit = (matrix / lengths).astype(np.float32)
+    unit.setflags(write=False)
+    return list(unit)
+
+
+class InputRefused(EmbeddingUnavailable):
+    """The provider works but refuses this text; other texts are not affected."""
+
+    input_refused = True
+
+    def __init__(self, provider: str, reason: str, *, attempts: int = 1) -> None:
+        super().__init__(provider, reason, attempts=attempts, permanent=True)
+
+
+def describe_status(
+    provider: str, status: int, headers: Mapping[str, str], *, key_rejected: bool = False
+) -> EmbeddingUnavailable:
+    """The error for an HTTP status."""
+    failure = read_status(status, headers, key_rejected=key_rejected)
+    if failure.input_refused:
+        return InputRefused(provider, failure.reason)
+    return EmbeddingUnavailable(
+        provider, failure.reason, retry_after=failure.retry_after, permanent=failure.permanent
+    )

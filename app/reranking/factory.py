@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from app.errors import ConfigurationError
-from app.reranking.forms import Form
-from app.reranking.resilient import ResilientReranker
-from app.reranking.server import RerankServer
+from app.reranking.reranker import ResilientReranker
+from app.reranking.server import Form, RerankServer
 
 
 @dataclass(frozen=True, slots=True)

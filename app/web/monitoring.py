@@ -31,12 +31,12 @@ from app.composition.services import Services
 from app.concurrency.processes.part import Part
 from app.db.queries.work.jobs import QueueFigures, count_jobs
 from app.embeddings.resilience.cache import QueryCache
-from app.embeddings.resilience.query_queue import QueryQueue
+from app.embeddings.resilience.lanes import QueryQueue
 from app.embeddings.resilience.resilient import ResilientProvider
 from app.errors import DatabaseUnavailable
 from app.knowledge.search.journal.receipts import service_version
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
-from app.reranking.resilient import PROVIDER, ResilientReranker
+from app.reranking.reranker import PROVIDER, ResilientReranker
 from app.telemetry.metrics import collect_processes, count_processes, publish_process, service_figures
 
 # `app.telemetry.metrics` has the metrics of the services.

@@ -16,7 +16,7 @@ from app.composition.services import Services, build_services
 from app.db.database import Database
 from app.db.rows import new_id
 from app.main import create_app
-from app.reranking.resilient import ResilientReranker
+from app.reranking.reranker import ResilientReranker
 from app.reranking.server import RerankServer
 from app.settings import Settings
 from app.web.monitoring import Observation

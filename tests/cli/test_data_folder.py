@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded.provenance import MARKER, is_created_here
+from app.embedded.data_folder import MARKER, is_created_here
 from tests.cli.conftest import CommandLine
 
 DEFAULT = Path(".data")

@@ -12,7 +12,7 @@ import pytest
 
 from app.auth.tokens import TokenVerifier
 from app.composition.identity import FILE_NAME, ensure_secret
-from app.embedded.provenance import MARKER
+from app.embedded.data_folder import MARKER
 from app.errors import ConfigurationError
 
 

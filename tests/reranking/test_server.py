@@ -10,9 +10,8 @@ import pytest
 
 from app.errors import ConfigurationError, RerankerUnavailable
 from app.reranking.factory import RerankerConfig, build_reranker
-from app.reranking.forms import Form
-from app.reranking.resilient import ResilientReranker
-from app.reranking.server import RerankServer
+from app.reranking.reranker import ResilientReranker
+from app.reranking.server import Form, RerankServer
 from app.resilience.calls import CallPolicy
 from tests.fixtures.providers.rerank_wire import RerankWire, encode_scores
 from tests.fixtures.providers.scripted import FakeClock

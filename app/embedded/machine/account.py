@@ -10,10 +10,47 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.embedded.data_folder import DataFolder
-from app.embedded.machine.binaries import build_environment
-from app.embedded.machine.capabilities import CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, become_user
+from app.embedded.machine.processes import build_environment
 from app.errors import ConfigurationError
-from app.kernel import IS_LINUX, die_with_parent
+from app.kernel import (
+    IS_LINUX,
+    PR_CAP_AMBIENT,
+    die_with_parent,
+    forbid_new_privileges,
+    keep_capabilities,
+    prctl,
+)
+
+# Numbers from linux/capability.h, linux/prctl.h and linux/securebits.h.
+CAP_DAC_OVERRIDE = 1
+CAP_DAC_READ_SEARCH = 2
+
+_PR_SET_KEEPCAPS = 8
+_PR_GET_SECUREBITS = 27
+_PR_SET_SECUREBITS = 28
+_PR_CAP_AMBIENT_RAISE = 2
+_SECBIT_NO_SETUID_FIXUP = 1 << 2
+
+
+def become_user(uid: int, gid: int, capability: int | None) -> None:
+    """Change this root process to an ordinary user that keeps at most one capability, also across exec.
+
+    Raises OSError where the system does not allow it.
+    """
+    if capability is not None:
+        try:
+            # Postgres finds its own programs with access(2), which otherwise ignores capabilities.
+            prctl(_PR_SET_SECUREBITS, prctl(_PR_GET_SECUREBITS) | _SECBIT_NO_SETUID_FIXUP)
+        except PermissionError:
+            prctl(_PR_SET_KEEPCAPS, 1)
+    os.setgroups([])
+    os.setgid(gid)
+    os.setuid(uid)
+    if capability is not None:
+        keep_capabilities(1 << capability)
+        prctl(PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability)
+        forbid_new_privileges()
+
 
 ACCOUNTS_INSTEAD_OF_ROOT = ("postgres", "nobody")
 

@@ -8,10 +8,8 @@ from typing import Final
 import httpx
 from google.genai import Client, errors, types
 
-from app.embeddings.failures import describe_status
-from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.provider import EmbeddingModel, Vector, check_vectors, describe_status
 from app.embeddings.tokens import BatchLimits, estimate_tokens, split_batches
-from app.embeddings.vectors import check_vectors
 from app.errors import EmbeddingUnavailable
 from app.resilience.statuses import parse_retry_after
 

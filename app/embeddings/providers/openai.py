@@ -15,10 +15,8 @@ from openai import (
     omit,
 )
 
-from app.embeddings.failures import describe_status
-from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.provider import EmbeddingModel, Vector, check_vectors, describe_status
 from app.embeddings.tokens import BatchLimits, estimate_tokens, split_batches
-from app.embeddings.vectors import check_vectors
 from app.errors import EmbeddingUnavailable
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"

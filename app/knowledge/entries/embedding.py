@@ -16,8 +16,7 @@ from app.db.queries.knowledge.embeddings import PassageVector, PendingText
 from app.db.queries.tenants import usage
 from app.db.queries.work import jobs as queue
 from app.documents.chunking import split_text
-from app.embeddings.failures import InputRefused
-from app.embeddings.provider import EmbeddingProvider
+from app.embeddings.provider import EmbeddingProvider, InputRefused
 from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable, KnowledgeError
 from app.knowledge.entries.entry import embedding_text

@@ -34,8 +34,7 @@ from app.documents.chunking import split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.parsing import parse_document
 from app.documents.screening.screen import screen_chunks
-from app.embeddings.failures import InputRefused
-from app.embeddings.provider import EmbeddingProvider
+from app.embeddings.provider import EmbeddingProvider, InputRefused
 from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import make_passages

@@ -14,7 +14,7 @@ from app.db.database import Database
 from app.db.queries.knowledge.embeddings import PassageVector, PendingText, replace_vectors
 from app.db.queries.tenants import usage
 from app.db.queries.work import reembedding as db
-from app.embeddings.failures import InputRefused
+from app.embeddings.provider import InputRefused
 from app.knowledge.entries.embedding import EntryEmbedder, limit_by_quota
 from app.knowledge.tenants.context import TenantContext
 from app.knowledge.tenants.quotas import tokens_left

@@ -7,8 +7,7 @@ import contextlib
 from collections.abc import Sequence
 
 from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatch
-from app.embeddings.failures import InputRefused
-from app.embeddings.provider import EmbeddingProvider, Vector
+from app.embeddings.provider import EmbeddingProvider, InputRefused, Vector
 
 
 class QueryBatch:

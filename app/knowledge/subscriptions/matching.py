@@ -17,8 +17,7 @@ from app.db.queries.work import deliveries as outbox
 from app.db.queries.work import subscriptions as db
 from app.db.queries.work.deliveries import NewDelivery
 from app.db.session import TenantSession
-from app.embeddings.provider import EmbeddingProvider, Vector
-from app.embeddings.vectors import make_unit_vector
+from app.embeddings.provider import EmbeddingProvider, Vector, make_unit_vector
 from app.errors import EmbeddingUnavailable, InvalidInput
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.search.legs.keyword import find_alternatives

@@ -15,7 +15,7 @@ from app.db.database import Database
 from app.db.queries.work import jobs as queue
 from app.db.queries.work.jobs import Job, JobKind
 from app.documents.process.parsing import ParserDied
-from app.embeddings.failures import InputRefused
+from app.embeddings.provider import InputRefused
 from app.errors import (
     DatabaseUnavailable,
     EmbeddingUnavailable,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from app.embeddings.failures import InputRefused
+from app.embeddings.provider import InputRefused
 from tests.embeddings.providers.wiring import KEY, build, fail_query
 from tests.fixtures.providers.wire import DIMENSIONS, Reply, WireServer
 

@@ -10,9 +10,8 @@ from email.utils import format_datetime
 import numpy as np
 import pytest
 
-from app.embeddings.failures import InputRefused
+from app.embeddings.provider import InputRefused, check_vectors
 from app.embeddings.resilience.cache import QueryCache
-from app.embeddings.vectors import check_vectors
 from app.errors import EmbeddingUnavailable
 from app.resilience.statuses import parse_retry_after
 from tests.embeddings.providers.wiring import KEY, build, fail_query

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.embeddings.failures import InputRefused
-from app.embeddings.provider import Vector
+from app.embeddings.provider import InputRefused, Vector
 from app.embeddings.resilience.resilient import ResilientProvider
 from app.errors import EmbeddingUnavailable
 from app.resilience.calls import CHECK_TEXT, CallBudget

@@ -9,7 +9,7 @@ import pytest
 
 from app.embeddings.provider import Vector
 from app.embeddings.resilience.cache import asking_tenant
-from app.embeddings.resilience.query_queue import QueryQueue
+from app.embeddings.resilience.lanes import QueryQueue
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
 from app.resilience.calls import CallBudget

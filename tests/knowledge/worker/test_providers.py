@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from app.embeddings.failures import InputRefused
-from app.embeddings.provider import Vector
+from app.embeddings.provider import InputRefused, Vector
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.embedding import EntryEmbedder

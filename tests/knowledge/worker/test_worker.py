@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from app.documents.parsed import ParseLimits
-from app.embeddings.failures import InputRefused
+from app.embeddings.provider import InputRefused
 from app.errors import DatabaseUnavailable
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload

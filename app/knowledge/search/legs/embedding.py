@@ -7,10 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from app.embeddings.provider import EmbeddingProvider, Vector
+from app.embeddings.provider import EmbeddingProvider, Vector, make_unit_vector
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.tokens import approximate_tokens
-from app.embeddings.vectors import make_unit_vector
 from app.errors import EmbeddingUnavailable
 from app.knowledge.search.plan import Plan
 from app.knowledge.tenants.providers import find_provider

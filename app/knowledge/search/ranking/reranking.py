@@ -16,8 +16,7 @@ from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.tenants.quotas import TokenMeter
-from app.reranking.reranker import Reranker
-from app.reranking.resilient import count_tokens
+from app.reranking.reranker import Reranker, count_tokens
 from app.telemetry.tracing import span
 
 log = logging.getLogger("app.knowledge.search")

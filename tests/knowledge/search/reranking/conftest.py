@@ -8,7 +8,7 @@ import pytest
 
 from app.composition.services import Services
 from app.knowledge.search.service import KnowledgeSearchService
-from app.reranking.resilient import ResilientReranker
+from app.reranking.reranker import ResilientReranker
 from app.reranking.server import RerankServer
 from app.resilience.calls import CallPolicy
 from tests.fixtures.providers.rerank_wire import RerankWire

@@ -12,7 +12,7 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import Tenant
-from app.reranking.resilient import ResilientReranker
+from app.reranking.reranker import ResilientReranker
 from app.reranking.server import RerankServer
 from app.resilience.calls import CallPolicy
 from tests.fixtures.providers.failing import FailingProvider

@@ -12,7 +12,7 @@ from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import Tenant
-from app.reranking.resilient import ResilientReranker
+from app.reranking.reranker import ResilientReranker
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.providers.rerank_wire import RerankWire
 from tests.fixtures.searching import explanation_of, make_search
