@@ -19,7 +19,7 @@ from app.composition.services import Services
 from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
 from app.errors import KnowledgeError
-from app.evaluation.output.progress import ShowProgress
+from app.evaluation.evaluation import ShowProgress
 from app.settings import Settings
 from benchmarks.corpus.dataset import MeasuredTenant
 from benchmarks.corpus.population import Population

@@ -17,11 +17,10 @@ from app.composition.services import Services, open_services
 from app.db.queries.knowledge import embeddings
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection
-from app.evaluation.evaluation import search_all
+from app.evaluation.evaluation import fill_tenant, open_tenant, search_all
 from app.evaluation.metrics import score_rankings
+from app.evaluation.report import with_cache
 from app.evaluation.runs import Variant
-from app.evaluation.session import with_cache
-from app.evaluation.tenant import fill_tenant, open_tenant
 from benchmarks.collections.named import read_collections
 from benchmarks.place import COLLECTIONS, KEPT, VECTORS, bench_settings
 

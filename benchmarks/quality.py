@@ -15,8 +15,7 @@ from app.cli.output.progress import show_progress
 from app.composition.services import open_services
 from app.embeddings.models import E5, MINILM
 from app.errors import KnowledgeError
-from app.evaluation.output.report import Report
-from app.evaluation.session import evaluate_collections
+from app.evaluation.report import Report, evaluate_collections
 from app.settings import EmbeddingSettings
 from benchmarks.collections.named import MULTILINGUAL, NAMES, is_present, read_collections
 from benchmarks.place import COLLECTIONS, KEPT, VECTORS, bench_settings

@@ -14,7 +14,7 @@ from app.cli.output.text import print_json, remark
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from app.evaluation.output.report import Report
+    from app.evaluation.report import Report
     from app.evaluation.runs import Variant
     from app.evaluation.tuning import Tuning
     from app.settings import Settings
@@ -91,8 +91,8 @@ def measure_quality(
     own queries, which it must keep (setting keep_query_text). This changes nothing in the tenant.
     """
     from app.composition.services import open_services
-    from app.evaluation.formats.path import read_path
-    from app.evaluation.session import evaluate_collections
+    from app.evaluation.collection import read_path
+    from app.evaluation.report import evaluate_collections
 
     if tenant is not None:
         if folders:
@@ -157,7 +157,7 @@ def choose_variants(modes: str) -> list[Variant]:
 
 def print_report(report: Report) -> None:
     """Print the tables of an evaluation: its collections, groups of queries, and the summary of several."""
-    from app.evaluation.output.tables import (
+    from app.evaluation.report import (
         HEADINGS,
         SUMMARY_HEADINGS,
         make_group_rows,

@@ -1,23 +1,183 @@
-"""Evaluate one collection: run all judged queries through the service in each mode."""
+"""One evaluation: a tenant of its own, its vectors, and the questions asked in every mode."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hashlib
+import re
+import secrets
+import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
+from typing import Final, TypeAlias
 from uuid import UUID
 
+import numpy as np
+
 from app.composition.services import Services
-from app.evaluation.baseline import is_baseline_installed, rank_by_bm25
-from app.evaluation.collection import Collection
-from app.evaluation.metrics import Scores, score_rankings
-from app.evaluation.output.progress import ShowProgress
+from app.db.queries.knowledge import embeddings
+from app.db.queries.work import jobs
+from app.embeddings.provider import EmbeddingProvider, Vector
+from app.errors import KnowledgeError
+from app.evaluation.collection import Collection, Document
+from app.evaluation.metrics import Scores, is_baseline_installed, rank_by_bm25, score_rankings
 from app.evaluation.runs import VARIANTS, Comparison, Variant, compare_runs
-from app.evaluation.tenant import EvaluationFailed, fill_tenant, open_tenant
+from app.knowledge.entries.drafts import EntryDraft
+from app.knowledge.entries.entry import MAX_TITLE
 from app.knowledge.search.query import SearchQuery
+
+
+class VectorCache:
+    """An EmbeddingProvider that stores all vectors in a folder, with one file per model.
+
+    For evaluations only: the cache grows without bound, and a change of a provider's code does not invalidate it;
+    delete the folder then. Several processes can share it.
+    """
+
+    def __init__(self, inner: EmbeddingProvider, folder: Path) -> None:
+        self._inner = inner
+        self.model: Final = inner.model
+        model = inner.model
+        folder.mkdir(parents=True, exist_ok=True)
+        name = re.sub(r"[^A-Za-z0-9.-]+", "_", f"{model.provider}-{model.name}-{model.dimensions}")
+        self._file = sqlite3.connect(folder / f"{name}.sqlite3", timeout=30, isolation_level=None)
+        self._file.execute("pragma journal_mode = wal")
+        self._file.execute("pragma synchronous = off")
+        self._file.execute(
+            "create table if not exists vectors (text_hash blob primary key, vector blob) without rowid"
+        )
+        self.made = 0
+
+    async def embed_query(self, text: str) -> Vector:
+        known = self._find("query", text)
+        if known is None:
+            known = await self._inner.embed_query(text)
+            self._keep("query", [text], [known])
+        return known
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return [await self.embed_query(text) for text in texts]
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        found = {text: self._find("document", text) for text in texts}
+        missing = [text for text, vector in found.items() if vector is None]
+        if missing:
+            made = await self._inner.embed_documents(missing)
+            self._keep("document", missing, made)
+            found.update(zip(missing, made, strict=True))
+        return [vector for text in texts if (vector := found[text]) is not None]
+
+    def count_tokens(self, text: str) -> int:
+        return self._inner.count_tokens(text)
+
+    async def close(self) -> None:
+        """Close the file; the caller closes the inner provider."""
+        self._file.close()
+
+    def _find(self, kind: str, text: str) -> Vector | None:
+        row = self._file.execute(
+            "select vector from vectors where text_hash = ?", (_key(kind, text),)
+        ).fetchone()
+        return None if row is None else np.frombuffer(row[0], dtype=np.float32)
+
+    def _keep(self, kind: str, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
+        self.made += len(texts)
+        rows = [
+            (_key(kind, t), np.asarray(v, dtype=np.float32).tobytes())
+            for t, v in zip(texts, vectors, strict=True)
+        ]
+        self._file.execute("begin")
+        self._file.executemany("insert or replace into vectors values (?, ?)", rows)
+        self._file.execute("commit")
+
+
+def _key(kind: str, text: str) -> bytes:
+    return hashlib.sha256(f"{kind}\n{text}".encode()).digest()
+
+
+ShowProgress: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Opens a step with a label and a total; yields a function to call with the amount done so far."""
+
+
+BATCH = 500
+PATIENCE = 120.0
+"""Seconds to wait for upkeep by another worker before the evaluation fails."""
+
+
+class EvaluationFailed(KnowledgeError):
+    """The collection could not be made searchable; the message gives the reason."""
+
+
+@contextlib.asynccontextmanager
+async def open_tenant(services: Services, name: str) -> AsyncIterator[UUID]:
+    """Create a tenant, and delete it with all its data at the end, also after a cancellation."""
+    slug = f"eval-{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')[:40]}-{secrets.token_hex(4)}"
+    tenant = await services.tenants.create(slug, f"Evaluation of {name}"[:200], actor="evaluation")
+    try:
+        yield tenant.id
+    finally:
+        # Pending records of searches refer to the tenant: write them before it is deleted.
+        await services.journal.flush()
+        await services.tenants.delete(tenant.id, actor="evaluation")
+
+
+async def fill_tenant(
+    services: Services, tenant_id: UUID, collection: Collection, progress: ShowProgress
+) -> dict[UUID, str]:
+    """Import and embed the documents, and run the upkeep that is due; return document ids by entry id.
+
+    Raises EvaluationFailed when an entry is refused or cannot be embedded, EmbeddingUnavailable, DatabaseUnavailable.
+    """
+    documents: dict[UUID, str] = {}
+    with progress(f"{collection.name}: import", len(collection.documents)) as report:
+        for start in range(0, len(collection.documents), BATCH):
+            batch = collection.documents[start : start + BATCH]
+            results = await services.entries.create_many(tenant_id, [_entry(d) for d in batch])
+            for document, result in zip(batch, results, strict=True):
+                if result.id is None:
+                    raise EvaluationFailed(f"document {document.id} is refused: {result.error}")
+                documents[result.id] = document.id
+            report(len(documents))
+    with progress(f"{collection.name}: embed", len(documents)) as report:
+        embedded = 0
+        while taken := await services.embedder.embed(tenant_id):
+            embedded += taken
+            report(min(embedded, len(documents)))
+    await finish_upkeep(services, tenant_id)
+    async with services.database.tenant_session(tenant_id) as session:
+        waiting = await embeddings.count_pending(session)
+    if waiting:
+        raise EvaluationFailed(f"{waiting} documents have no vector: the provider refuses their text")
+    services.tenants.forget(tenant_id)
+    return documents
+
+
+async def finish_upkeep(services: Services, tenant_id: UUID, patience: float = PATIENCE) -> None:
+    """Run jobs until the tenant has none queued or running, here or in another worker. Raises EvaluationFailed."""
+    deadline = time.monotonic() + patience
+    while True:
+        async with services.database.tenant_session(tenant_id) as session:
+            left = await session.fetch_value(jobs.SQL["count"])
+        if not left:
+            return
+        if await services.worker.run_once():
+            deadline = time.monotonic() + patience
+        elif time.monotonic() > deadline:
+            raise EvaluationFailed("maintenance of the tenant does not finish; see the service's log")
+        else:
+            await asyncio.sleep(0.1)
+
+
+def _entry(document: Document) -> EntryDraft:
+    title = document.title[:MAX_TITLE] if document.title else None
+    return EntryDraft(external_id=document.id, title=title, content=document.text)
+
 
 DEPTH = 100
 CONCURRENCY = 2

@@ -8,8 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from app.evaluation.bootstrap import Estimate, Interval, estimate_means
-from app.evaluation.metrics import METRICS, Scores
+from app.evaluation.metrics import METRICS, Estimate, Interval, Scores, estimate_means
 from app.knowledge.vocabulary import Fusion, Mode
 
 

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from app.composition.services import Services
 from app.errors import KnowledgeError
-from app.evaluation.bootstrap import Interval, compare_paired
-from app.evaluation.output.progress import ShowProgress
-from app.evaluation.output.tables import describe
+from app.evaluation.evaluation import ShowProgress
+from app.evaluation.metrics import Interval, compare_paired
+from app.evaluation.report import describe
 from app.knowledge.feedback.gain import ndcg
 from app.knowledge.feedback.service import JudgedQuery
 from app.knowledge.search.checks import MAX_QUERY_LENGTH

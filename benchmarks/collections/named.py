@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.evaluation.collection import Collection, read_collection
-from app.evaluation.formats.path import read_path
+from app.evaluation.collection import Collection, read_collection, read_path
 from benchmarks.collections.mixed import NAME as MIXED
 from benchmarks.collections.mixed import mix_languages
 from benchmarks.place import COLLECTIONS

@@ -17,7 +17,7 @@ from app.db.queries.knowledge.entries import WrittenEntry, insert_entries
 from app.db.queries.tenants.tenants import create_tenant
 from app.db.schema.registration import register_model
 from app.db.session import TenantSession
-from app.evaluation.output.progress import ShowProgress
+from app.evaluation.evaluation import ShowProgress
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.entries.merging import new_entry

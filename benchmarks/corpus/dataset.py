@@ -16,8 +16,7 @@ from app.composition.services import Services, open_services
 from app.db.schema.scripts import latest_revision
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.evaluation.collection import Document
-from app.evaluation.output.progress import ShowProgress
-from app.evaluation.tenant import finish_upkeep
+from app.evaluation.evaluation import ShowProgress, finish_upkeep
 from app.knowledge.search.plan import EXACT_LIMIT
 from app.knowledge.upkeep.growth import Upkeep
 from app.settings import Settings

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from app.embeddings.provider import EmbeddingProvider
 from app.evaluation.collection import Document
-from app.evaluation.output.progress import ShowProgress
-from app.evaluation.vector_cache import VectorCache
+from app.evaluation.evaluation import ShowProgress, VectorCache
 from app.knowledge.entries.entry import embedding_text
 from benchmarks.corpus.population import Population
 from benchmarks.place import VECTORS

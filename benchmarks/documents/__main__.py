@@ -16,7 +16,7 @@ from app.cli.output.progress import show_progress
 from app.cli.output.tables import print_table
 from app.composition.services import open_services
 from app.errors import KnowledgeError
-from app.evaluation.session import with_cache
+from app.evaluation.report import with_cache
 from app.settings import EmbeddingSettings
 from benchmarks.documents.measurement import Figures, measure_collection
 from benchmarks.documents.questions import COLLECTIONS, load_files

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.composition.services import Services
-from app.evaluation.output.progress import ShowProgress
-from app.evaluation.tenant import finish_upkeep, open_tenant
+from app.evaluation.evaluation import ShowProgress, finish_upkeep, open_tenant
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from benchmarks.documents.packages import Missing, fetch_file

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from app.evaluation.bootstrap import compare_paired, estimate_means
+from app.evaluation.metrics import compare_paired, estimate_means
 from benchmarks.documents.measurement import Figures
 from benchmarks.documents.scoring import METRICS
 

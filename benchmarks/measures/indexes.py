@@ -13,7 +13,7 @@ from app.composition.services import Services
 from app.db.queries.knowledge import embeddings, vector_indexes
 from app.db.queries.knowledge.entries import insert_entries
 from app.db.statements import parse_statement
-from app.evaluation.output.progress import ShowProgress
+from app.evaluation.evaluation import ShowProgress
 from app.knowledge.search.legs.semantic import search_vectors, session_setup
 from app.knowledge.search.plan import EXACT_LIMIT, SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery

@@ -20,7 +20,7 @@ from app.db.queries.knowledge.entries import insert_entries
 from app.db.queries.tenants.tenants import create_tenant
 from app.db.schema.registration import register_model
 from app.db.schema.scripts import latest_revision
-from app.evaluation.output.progress import ShowProgress
+from app.evaluation.evaluation import ShowProgress
 from app.knowledge.search.plan import EXACT_LIMIT
 from app.settings import Settings
 from benchmarks.corpus.construction import LOADING, UNSYNCED, analyze, passage_vector, written_entry

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from app.evaluation.evaluation import Evaluation
-from app.evaluation.output.report import Report
-from app.evaluation.output.tables import describe, format_table
+from app.evaluation.report import Report, describe, format_table
 from app.evaluation.runs import Comparison, Run
 
 QUALITY, LANGUAGES = "quality-readme.md", "languages.md"

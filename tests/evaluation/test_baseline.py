@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from app.evaluation.baseline import K1, B, find_language, rank_by_bm25
 from app.evaluation.collection import Collection, Document, Query
+from app.evaluation.metrics import K1, B, find_language, rank_by_bm25
 
 
 def make_collection(texts: list[str], queries: list[str]) -> Collection:

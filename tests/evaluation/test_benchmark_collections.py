@@ -10,10 +10,9 @@ from statistics import fmean
 import pytest
 
 from app.composition.services import Services
-from app.evaluation.bootstrap import compare_paired
-from app.evaluation.collection import Collection, Document, Query
+from app.evaluation.collection import Collection, Document, Query, read_path
 from app.evaluation.evaluation import evaluate
-from app.evaluation.formats.path import read_path
+from app.evaluation.metrics import compare_paired
 from app.evaluation.runs import Variant
 from benchmarks.collections.mixed import mix_languages
 from benchmarks.collections.named import HELP_DESK, JUDGEMENTS, MULTILINGUAL, NAMES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.evaluation.bootstrap import compare_paired, estimate_means
+from app.evaluation.metrics import compare_paired, estimate_means
 
 
 def test_interval_is_the_same_each_time() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.evaluation.collection import UnreadableCollection, read_collection
-from app.evaluation.formats.path import read_path
+from app.evaluation.collection import UnreadableCollection, read_collection, read_path
 
 
 def write_collection(

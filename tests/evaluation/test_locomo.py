@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.composition.services import Services
-from app.evaluation.collection import UnreadableCollection
+from app.evaluation.collection import UnreadableCollection, read_locomo, read_path
 from app.evaluation.evaluation import evaluate
-from app.evaluation.formats.locomo import read_locomo
-from app.evaluation.formats.path import read_path
 from app.evaluation.runs import Variant
 from tests.evaluation.conversations import make_conversations
 from tests.evaluation.samples import hide_progress

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from app.cli.eval import print_report
-from app.evaluation.bootstrap import Interval
 from app.evaluation.collection import join_collections
-from app.evaluation.output.rankings import write_runs
-from app.evaluation.output.report import Report
-from app.evaluation.output.tables import describe, make_group_rows, make_rows, make_summary_rows
+from app.evaluation.metrics import Interval
+from app.evaluation.report import Report, describe, make_group_rows, make_rows, make_summary_rows, write_runs
 from app.evaluation.runs import Variant
 from tests.evaluation.reports import make_evaluation, make_report
 from tests.evaluation.samples import make_tiny_collection

@@ -10,7 +10,7 @@ import numpy as np
 from app.embeddings.models import resolve_model
 from app.embeddings.provider import EmbeddingModel, Vector
 from app.embeddings.providers.mock import MockProvider
-from app.evaluation.vector_cache import VectorCache
+from app.evaluation.evaluation import VectorCache
 
 
 class CountingProvider(MockProvider):

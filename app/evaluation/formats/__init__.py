@@ -1,1 +1,0 @@
-"""Judged collections in the forms in which they are published."""
