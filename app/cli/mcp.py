@@ -139,7 +139,7 @@ def _find_program() -> str:
 async def _serve(
     settings: Settings, slug: str, role: Role, subject: str, groups: tuple[str, ...], sees_all: bool
 ) -> None:
-    from app.mcp.links import Links
+    from app.mcp.answers.passages import Links
     from app.mcp.stdio import serve_stdio
 
     links = Links(settings.server.public_url)

@@ -19,10 +19,8 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.concurrency.stopwatch import run_stopwatch
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
-from app.mcp.answers.tool_answer import ToolAnswer
-from app.mcp.links import Links
-from app.mcp.prompts import describe_prompts, get_prompt
-from app.mcp.resources import TEMPLATES, list_resources, read_resource
+from app.mcp.answers.passages import Links, ToolAnswer
+from app.mcp.resources import TEMPLATES, describe_prompts, get_prompt, list_resources, read_resource
 from app.mcp.tools import TOOLS
 from app.mcp.tools.tool import Call, Tool
 from app.web.access import Caller, require_overview

@@ -13,7 +13,7 @@ from mcp.server.stdio import stdio_server
 from app.auth.principal import Principal, Role
 from app.composition.services import Services
 from app.errors import TenantNotFound, Unauthenticated
-from app.mcp.links import Links
+from app.mcp.answers.passages import Links
 from app.mcp.server import Context, build_server
 from app.telemetry.logs import request_id
 from app.web.access import Caller

@@ -12,8 +12,8 @@ from fastapi import FastAPI
 
 from app.db.queries.search.hits import StoredEntry
 from app.knowledge.search.results import Hit
-from app.mcp.answers.citations import LONGEST_NAME, cite
-from app.mcp.answers.notes import MOST, compare_hits
+from app.mcp.answers.hits import MOST, compare_hits
+from app.mcp.answers.passages import LONGEST_NAME, cite
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.mcp_client import connect, succeed
 

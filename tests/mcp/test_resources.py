@@ -11,7 +11,7 @@ from mcp import Client, MCPError
 from mcp_types import TextContent, TextResourceContents
 
 from app.embeddings.tokens import estimate_tokens
-from app.mcp.prompts import OFFERS, PROMPT_TOKENS
+from app.mcp.resources import OFFERS, PROMPT_TOKENS
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.mcp_client import connect, succeed

@@ -1,18 +1,80 @@
-"""The result of kb_get, and a written entry in the results of kb_add and kb_update."""
+"""Results of the tools that read, list and write entries, documents and tags."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
+from app.db.queries.knowledge.inspection import Section
+from app.db.queries.knowledge.tags import TagCount
+from app.db.queries.search.hits import StoredEntry
+from app.db.queries.work.saved_searches import SavedSearch
 from app.errors import InvalidInput
-from app.knowledge.entries.sections import READ_LENGTH
+from app.knowledge.entries.related import Related, RelatedEntry
+from app.knowledge.entries.sections import READ_LENGTH, ReadPart
+from app.knowledge.paging import Page
 from app.knowledge.quarantine.flagging import flags_of
-from app.mcp.answers.citations import cite
-from app.mcp.answers.described import list_facts, mark_of, texts_of, write_lines
-from app.mcp.answers.passages import Marker
-from app.mcp.answers.tool_answer import ToolAnswer, to_json
+from app.knowledge.reembedding.account import explain_change
+from app.knowledge.reembedding.change import ModelChange
+from app.mcp.answers.passages import (
+    READABLE_LENGTH,
+    Marker,
+    ToolAnswer,
+    cite,
+    cut_passage,
+    mark_flags,
+    to_json,
+)
+from app.web.rendering import describe_change
+
+Stored = StoredEntry | Entry
+
+
+def list_facts(entry: Stored) -> list[str]:
+    """What the service or its callers state about an entry, without any text that a caller wrote."""
+    facts = [
+        entry.entry_type,
+        f"updated {entry.updated_at:%Y-%m-%d}",
+        "verified" if entry.is_verified else "not verified",
+        f"confidence {entry.confidence:g}",
+    ]
+    if entry.superseded_by_id is not None:
+        facts.append(f"SUPERSEDED by {entry.superseded_by_id}")
+    if entry.asset_id is not None and entry.metadata.get("ocr") is True:
+        facts.append("recognised on an image, may contain errors")
+    return facts
+
+
+def mark_of(entry: Stored) -> list[str]:
+    """The mark of an entry with suspicious content, if it has any."""
+    flags = flags_of(entry.metadata)
+    return [mark_flags(flags)] if flags else []
+
+
+def write_lines(entry: Stored) -> list[str]:
+    """Lines above the content, which callers wrote: they belong between the markers."""
+    named = (
+        ("source", cite(entry).text if entry.asset_id is not None else None),
+        ("title", entry.title),
+        ("tags", ", ".join(entry.tags)),
+        ("external id", entry.external_id),
+    )
+    lines = [f"{name}: {value}" for name, value in named if value]
+    return [*lines, *_write_lists(entry)] if isinstance(entry, Entry) else lines
+
+
+def _write_lists(entry: Entry) -> list[str]:
+    """Who may read and change the entry, where not all may."""
+    lists = (("readers", entry.readers), ("writers", entry.writers))
+    return [f"{name}: {', '.join(principals)}" for name, principals in lists if principals is not None]
+
+
+def texts_of(entry: Stored) -> Sequence[str]:
+    """All texts of an entry that an answer can show."""
+    return (entry.content, *write_lines(entry))
 
 
 def answer_entry(entry: Entry, start: int) -> ToolAnswer:
@@ -60,3 +122,115 @@ def describe_state(entry: Entry) -> str:
         f"It is in quarantine (SUSPICIOUS: {', '.join(flags_of(entry.metadata))}): searches do not find it, and tools"
         " do not return its text. An admin can release it in the console or over HTTP."
     )
+
+
+def answer_related(found: Related, structured: dict[str, Any]) -> ToolAnswer:
+    """Build the text and the structured form of related entries."""
+    if not len(found):
+        return ToolAnswer("Nothing is related to it, or there is no such entry.", structured)
+    marker = Marker([text for item in found for text in texts_of(item.entry)])
+    blocks = [_write(number, item, marker) for number, item in enumerate(found, 1)]
+    return ToolAnswer(
+        "\n\n".join([f"{len(found)} of {found.total} related entries. {marker.notice}", *blocks]), structured
+    )
+
+
+def _write(number: int, item: RelatedEntry, marker: Marker) -> str:
+    entry = item.entry
+    shared = f" ({item.overlap_count} shared tags)" if item.overlap_count else ""
+    passage = cut_passage(entry.content, (0, 0), READABLE_LENGTH)
+    cut = " (cut)" if passage.cut else ""
+    facts = [f"{item.relationship}{shared}", *list_facts(entry), f"id {entry.id}", *mark_of(entry)]
+    return f"{number}. {', '.join(facts)}{cut}\n" + marker.enclose(
+        "\n".join([*write_lines(entry), passage.text])
+    )
+
+
+def answer_tags(page: Page[TagCount]) -> ToolAnswer:
+    """Build the result for a page of tags."""
+    return _answer(page, "tag", "tags", [f"{item.tag} ({item.count})" for item in page.items])
+
+
+def answer_saved_searches(page: Page[SavedSearch]) -> ToolAnswer:
+    """Build the result for a page of saved searches."""
+    lines = [f"{item.id}: {item.name}, query: {item.request.get('query')}" for item in page.items]
+    return _answer(page, "saved search", "saved searches", lines)
+
+
+def _answer(page: Page[Any], thing: str, things: str, lines: list[str]) -> ToolAnswer:
+    structured = {"items": [to_json(item) for item in page.items], "next_cursor": page.next_cursor}
+    if not lines:
+        return ToolAnswer(f"There are no {things}.", structured)
+    more = f" More follow: continue with cursor {page.next_cursor}." if page.next_cursor else ""
+    marker = Marker(lines)
+    count = f"{len(lines)} {thing if len(lines) == 1 else things}"
+    text = f"{count}.{more} {marker.notice}\n\n{marker.enclose(chr(10).join(lines))}"
+    return ToolAnswer(text, structured)
+
+
+SHOWN_CONTENTS = 60
+"""Headings of the table of contents in the text; the structured output has all."""
+
+
+def answer_part(asset: Asset, part: ReadPart) -> ToolAnswer:
+    """Build the result for a part of a document."""
+    lines = _list_lines(asset, part)
+    marker = Marker([*lines, part.text])
+    head = [f"Characters {part.start} to {part.end} of {part.total}."]
+    if part.end < part.stop and part.stop < part.total:
+        head.append("The page or section is cut.")
+    if part.next_start is not None:
+        head.append(f"Continue with start {part.next_start}.")
+    if len(part.matches) > 1:
+        head.append(f"{len(part.matches)} headings match; the first was read.")
+    if asset.flags:
+        head.append(f"{mark_flags(list(asset.flags))} (somewhere in the document).")
+    head.append(marker.notice)
+    structured: dict[str, Any] = {
+        "asset_id": str(asset.id),
+        "name": asset.name,
+        "title": asset.title,
+        "total_pages": asset.total_pages,
+        "pages_without_text": list(asset.pages_without_text),
+        "flags": dict(asset.flags),
+        "text": part.text,
+        "start": part.start,
+        "end": part.end,
+        "stop": part.stop,
+        "total": part.total,
+        "next_start": part.next_start,
+        "matches": _describe(part.matches),
+        "contents": _describe(part.contents),
+    }
+    return ToolAnswer(f"{' '.join(head)}\n\n{marker.enclose(chr(10).join([*lines, part.text]))}", structured)
+
+
+def _list_lines(asset: Asset, part: ReadPart) -> list[str]:
+    """Lines above the text, which callers or the document's author wrote."""
+    lines = [f"document: {asset.name}"]
+    if asset.title:
+        lines.append(f"title: {asset.title}")
+    for name, sections in (("heading", part.matches), ("contents", part.contents)):
+        lines += [f"{name}: {s.title} (from character {s.start})" for s in sections[:SHOWN_CONTENTS]]
+    return lines
+
+
+def _describe(sections: Sequence[Section]) -> list[dict[str, Any]]:
+    described = [to_json(section) for section in sections]
+    return [{name: section[name] for name in ("title", "level", "start")} for section in described]
+
+
+STATES = {
+    "filling": "The vectors are being created",
+    "ready": "The vectors are complete, and searches use the old model",
+    "switched": "Searches use the new vectors",
+    "dropping": "The change has ended, and the vectors that are not in use are being removed",
+}
+
+
+def answer_change(change: ModelChange) -> ToolAnswer:
+    """Describe a change in text and as structured output."""
+    subject = f"Rebuild of {change.new.name}" if change.rebuild else f"{change.old.name} to {change.new.name}"
+    done = f"{change.progress:.0%} of {change.entries} entries are done"
+    lines = [f"{subject}: {change.state}. {STATES[change.state]}; {done}.", *explain_change(change)]
+    return ToolAnswer("\n".join(lines), to_json(describe_change(change)))

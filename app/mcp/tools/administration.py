@@ -10,10 +10,10 @@ from app.auth.principal import Role
 from app.errors import InvalidInput
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.service import ReembeddingService
-from app.mcp.answers.model_changes import answer_change
-from app.mcp.answers.tool_answer import ToolAnswer, to_json
+from app.mcp.answers.entries import answer_change
+from app.mcp.answers.passages import ToolAnswer, to_json
+from app.mcp.schemas.arguments import NoArguments, RebuildArguments
 from app.mcp.schemas.flattening import output_schema
-from app.mcp.schemas.writing import NoArguments, RebuildArguments
 from app.mcp.tools.tool import Call, make_tool
 from app.web.models.administration import Stats
 from app.web.models.model_changes import ModelChangeModel

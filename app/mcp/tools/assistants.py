@@ -9,12 +9,10 @@ from app.db.queries.knowledge.entries import Entry
 from app.errors import Quarantined, TextNotReady
 from app.knowledge.quarantine.flagging import flags_of
 from app.knowledge.search.query import SearchQuery
-from app.mcp.answers.citations import Citation, cite
-from app.mcp.answers.tool_answer import ToolAnswer
+from app.mcp.answers.passages import Citation, ToolAnswer, cite
+from app.mcp.schemas.arguments import ConnectorSearchArguments, FetchArguments
 from app.mcp.schemas.flattening import output_schema
 from app.mcp.schemas.models import FetchedModel, FoundListModel
-from app.mcp.schemas.reading import FetchArguments
-from app.mcp.schemas.searching import ConnectorSearchArguments
 from app.mcp.tools.tool import Call, make_tool
 
 FETCH_LENGTH = 40_000

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from app.auth.principal import Role
-from app.mcp.answers.entries import answer_entry
-from app.mcp.answers.lists import answer_tags
-from app.mcp.answers.reading import answer_part
-from app.mcp.answers.tool_answer import ToolAnswer
+from app.mcp.answers.entries import answer_entry, answer_part, answer_tags
+from app.mcp.answers.passages import ToolAnswer
+from app.mcp.schemas.arguments import DocumentArguments, GetArguments, TagArguments
 from app.mcp.schemas.flattening import output_schema
 from app.mcp.schemas.models import DocumentPartModel, ReadEntryModel
-from app.mcp.schemas.reading import DocumentArguments, GetArguments, TagArguments
 from app.mcp.tools.tool import Call, make_tool
 from app.web.models.entries import TagList
 

@@ -6,13 +6,10 @@ from typing import Any
 
 from app.auth.principal import Role
 from app.knowledge.entries.related import describe_related
+from app.mcp.answers.entries import answer_related, answer_saved_searches
 from app.mcp.answers.hits import answer_search
-from app.mcp.answers.lists import answer_saved_searches
-from app.mcp.answers.related import answer_related
-from app.mcp.answers.tool_answer import ToolAnswer, to_json
-from app.mcp.schemas.flattening import output_schema
-from app.mcp.schemas.models import SavedSearchesModel, search_output_schema
-from app.mcp.schemas.searching import (
+from app.mcp.answers.passages import ToolAnswer, to_json
+from app.mcp.schemas.arguments import (
     FeedbackArguments,
     HybridSearchArguments,
     KbSearchArguments,
@@ -20,6 +17,8 @@ from app.mcp.schemas.searching import (
     SavedSearchArguments,
     WhyNotArguments,
 )
+from app.mcp.schemas.flattening import output_schema
+from app.mcp.schemas.models import SavedSearchesModel, search_output_schema
 from app.mcp.tools.tool import Call, make_tool
 from app.web.models.entries import RelatedResponse
 from app.web.models.feedback import FeedbackModel

@@ -17,8 +17,7 @@ from app.db.queries.knowledge.entries import Entry
 from app.knowledge.entries.sections import ReadPart
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
-from app.mcp.answers.tool_answer import ToolAnswer
-from app.mcp.links import Links
+from app.mcp.answers.passages import Links, ToolAnswer
 from app.mcp.schemas.flattening import admit_problem, input_schema
 from app.web.access import Caller
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from app.auth.principal import Role
 from app.mcp.answers.entries import describe_state, show_written
-from app.mcp.answers.tool_answer import ToolAnswer, to_json
+from app.mcp.answers.passages import ToolAnswer, to_json
+from app.mcp.schemas.arguments import BulkArguments, DeleteArguments, UpdateArguments
 from app.mcp.schemas.flattening import output_schema
 from app.mcp.schemas.models import AddedModel, DeletedModel, written_output_schema
-from app.mcp.schemas.writing import BulkArguments, DeleteArguments, UpdateArguments
 from app.mcp.tools.tool import Call, make_tool
 from app.web.bulk import write_entries
 from app.web.models.entries import BulkResponse, NewEntry

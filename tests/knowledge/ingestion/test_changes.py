@@ -15,7 +15,7 @@ from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from app.mcp.answers.citations import cite
+from app.mcp.answers.passages import cite
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

@@ -1,20 +1,25 @@
-"""The arguments of the tools that search, described for language models."""
+"""The arguments of the tools, described for language models."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.knowledge.entries.entry import MAX_EXTERNAL_ID
+from app.knowledge.entries.drafts import EntryDraft
+from app.knowledge.entries.entry import MAX_BULK, MAX_EXTERNAL_ID, MAX_TAG
+from app.knowledge.entries.inspection import MAX_POSITION
 from app.knowledge.entries.related import MAX_RELATED
+from app.knowledge.entries.sections import READ_LENGTH
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.vocabulary import MAX_LIMIT, Audience, EntryType
+from app.knowledge.vocabulary import MAX_LIMIT, Audience, EntryType, TagSort
+from app.web.models.entries import BulkRequest, EntryPatch, NewEntry
 from app.web.models.feedback import NewFeedback
 from app.web.models.filters import FILTER_DESCRIPTION, FilterObject
+from app.web.models.model_changes import NewModelChange
 from app.web.models.requests import Moment
 from app.web.models.search import Number, QueryText, WeightsModel
 from app.web.models.why_not import read_entry
@@ -196,3 +201,151 @@ class HybridSearchArguments(BaseModel):
             created_after=self.created_after,
             created_before=self.created_before,
         )
+
+
+MAX_HEADING = 500
+"""Characters of a heading that is searched for."""
+
+Position = Annotated[int, Field(strict=True, ge=0, le=MAX_POSITION)]
+
+
+class GetArguments(BaseModel):
+    """The entry to read."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    entry_id: UUID = Field(description="The id of an entry or chunk, for example from a search.")
+    start: Position = Field(
+        0,
+        description=f"The first character to read, from 0; at most {READ_LENGTH:,} characters are read. Continue a"
+        " long entry with `next_start`.",
+    )
+
+
+class DocumentArguments(BaseModel):
+    """The part of a document to read: a page, a section, or the text from a position on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    asset_id: UUID = Field(description="The `asset_id` of a passage that a search found.")
+    page: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = Field(
+        None, description="The number of a page or slide, from 1, if the document has pages."
+    )
+    heading: Annotated[str, Field(min_length=1, max_length=MAX_HEADING)] | None = Field(
+        None,
+        description="A heading or a part of it, in any case: its section is read. If several headings match, the"
+        " first is read, and `matches` lists them.",
+    )
+    start: Position | None = Field(
+        None,
+        description=f"The first character to read, from 0; at most {READ_LENGTH:,} characters are read. Continue with"
+        " `next_start`, or start at a heading of `contents`.",
+    )
+
+
+class TagArguments(BaseModel):
+    """A part of the list of tags."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prefix: Annotated[str, Field(max_length=MAX_TAG)] = Field(
+        "", description="Only tags that start with these characters, in this case."
+    )
+    sort: TagSort = Field(
+        "-count", description="`-count` lists the most used tags first, `tag` lists them by their characters."
+    )
+    limit: Annotated[int, Field(strict=True, ge=1, le=MAX_PAGE)] = Field(
+        PAGE_SIZE, description=f"Maximum number of tags, 1 to {MAX_PAGE}."
+    )
+    cursor: Annotated[str, Field(max_length=1_000)] | None = Field(
+        None, description="The `next_cursor` of the list before, for its next page."
+    )
+
+
+class FetchArguments(BaseModel):
+    """The result to fetch, as hosted assistants name it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: UUID = Field(description="The id of a result of the tool `search`.")
+
+
+MAX_VERSION = 2**63 - 1
+"""The largest version that the database can store."""
+
+Version = Annotated[int, Field(strict=True, ge=1, le=MAX_VERSION)]
+
+VERSION_TEXT = (
+    "The version of the entry that you have read. If the entry has changed since then, nothing is done."
+    " Omit it to ignore other changes."
+)
+
+
+class NoArguments(BaseModel):
+    """No arguments."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class BulkArguments(BulkRequest):
+    """1 to 1,000 entries."""
+
+    # The HTTP schema refers to a component; here it contains the schema of an entry.
+    entries: Annotated[
+        list[Any],
+        WithJsonSchema(
+            {"type": "array", "minItems": 1, "maxItems": MAX_BULK, "items": NewEntry.model_json_schema()}
+        ),
+    ] = Field(min_length=1, max_length=MAX_BULK)
+
+
+class UpdateArguments(EntryPatch):
+    """Changes to an entry. Omitted fields are unchanged; null clears a field that may be empty."""
+
+    MEANINGFUL_NULLS: ClassVar = (
+        *(
+            "title",
+            "parent_id",
+            "language",
+            "expires_at",
+            "superseded_by_id",
+            "external_id",
+            "readers",
+            "writers",
+        ),
+    )
+
+    entry_id: UUID = Field(description="The id of the entry to change.")
+    version: Version | None = Field(None, description=VERSION_TEXT)
+
+    def draft(self) -> EntryDraft:
+        """The fields to change."""
+        given = self.model_fields_set & EntryPatch.model_fields.keys()
+        return EntryDraft(**{name: getattr(self, name) for name in given})
+
+
+class DeleteArguments(BaseModel):
+    """The entry to delete."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    entry_id: UUID = Field(description="The id of the entry to delete.")
+    version: Version | None = Field(None, description=VERSION_TEXT)
+
+
+class RebuildArguments(NewModelChange):
+    """What to do with the vectors of the knowledge base."""
+
+    MEANINGFUL_NULLS: ClassVar = ("rate", "switch_at_overlap")
+
+    action: Literal["start", "status", "switch", "switch_back", "end"] = Field(
+        "start",
+        description="'start', the default, creates all vectors again. 'status' shows the progress. 'switch' makes"
+        " searches use the new model, 'switch_back' the old one. 'end' keeps the model in use and removes the vectors"
+        " of the other one.",
+    )
+
+    @property
+    def names_model(self) -> bool:
+        """Whether a model is named; without a name, the model in use is rebuilt."""
+        return (self.provider, self.model, self.dimensions) != (None, None, None)
