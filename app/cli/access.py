@@ -27,9 +27,8 @@ from app.errors import AssetNotFound, EntryNotFound
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
-    from app.knowledge.permissions.changes import AccessChange, ListChange
+    from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
     from app.knowledge.permissions.overview import ItemReaders, SubjectAccess
-    from app.knowledge.permissions.selection import AccessSelection
     from app.knowledge.permissions.service import ChangedAccess
 
 Principals = Annotated[
@@ -206,7 +205,7 @@ def _selection(
     condition: str | None,
     principal: str | None,
 ) -> AccessSelection:
-    from app.knowledge.permissions.selection import AccessSelection
+    from app.knowledge.permissions.changes import AccessSelection
 
     if not (ids or tags or entry_types or condition is not None or principal is not None):
         raise typer.BadParameter(

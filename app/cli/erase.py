@@ -28,7 +28,7 @@ from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
     from app.db.schema.rewriting import RewrittenFiles
-    from app.knowledge.erasure.erasure import Erasure
+    from app.knowledge.erasure.service import Erasure
     from app.settings import Settings
 
 

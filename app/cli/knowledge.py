@@ -17,12 +17,11 @@ from app.knowledge.administration.service import TenantStatistics
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.related import Related
 from app.knowledge.entries.writing import BulkResult
-from app.knowledge.erasure.erasure import Erasure
+from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import Page
-from app.knowledge.permissions.changes import AccessChange
+from app.knowledge.permissions.changes import AccessChange, AccessSelection
 from app.knowledge.permissions.overview import ItemReaders, SubjectAccess
-from app.knowledge.permissions.selection import AccessSelection
 from app.knowledge.permissions.service import ChangedAccess
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult

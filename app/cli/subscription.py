@@ -72,7 +72,7 @@ async def _read(settings: Settings, slug: str) -> list[dict[str, Any]]:
     # Not part of the platform, since the libraries of webhooks would delay every other command of it.
     from app.knowledge.audit import AuditTrail
     from app.knowledge.paging import MAX_PAGE
-    from app.knowledge.queue.jobs import JobQueue
+    from app.knowledge.queue import JobQueue
     from app.knowledge.subscriptions.sealing import SecretSealer
     from app.knowledge.subscriptions.service import SubscriptionService
 

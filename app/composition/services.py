@@ -26,24 +26,21 @@ from app.documents.parsed import ParseLimits
 from app.embeddings.provider import EmbeddingProvider
 from app.kernel import count_cores
 from app.knowledge.administration.platform import PlatformService
-from app.knowledge.administration.preview import PreviewService
-from app.knowledge.administration.replay import ReplayService
+from app.knowledge.administration.replay import PreviewService, ReplayService
 from app.knowledge.administration.service import AdministrationService
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.accesses import AccessCounter
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.entries.inspection import InspectionService
+from app.knowledge.entries.reading import InspectionService, SectionReader
 from app.knowledge.entries.related import RelatedService
-from app.knowledge.entries.sections import SectionReader
 from app.knowledge.entries.service import EntryService
 from app.knowledge.entries.tags import TagService
 from app.knowledge.erasure.service import ErasureService
-from app.knowledge.feedback.service import FeedbackService
-from app.knowledge.feedback.tuning import WeightTuner
+from app.knowledge.feedback import FeedbackService, WeightTuner
 from app.knowledge.ingestion.assets import AssetService
-from app.knowledge.ingestion.rows import ChunkSize
+from app.knowledge.ingestion.pipeline import ChunkSize
 from app.knowledge.permissions.service import AccessService
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.reembedding.machine import ChangeMachine
 from app.knowledge.reembedding.service import ReembeddingService
 from app.knowledge.search.journal.records import SearchJournal

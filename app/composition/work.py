@@ -9,13 +9,11 @@ from app.documents.parsed import ParseLimits
 from app.embeddings.provider import EmbeddingProvider
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.erasure.work import ErasureWork
-from app.knowledge.ingestion.pipeline import Ingestion
-from app.knowledge.ingestion.rows import ChunkSize
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.ingestion.pipeline import ChunkSize, Ingestion
+from app.knowledge.queue import JobQueue
 from app.knowledge.reembedding.comparison import ModelComparer
-from app.knowledge.reembedding.job import ReembeddingJob
+from app.knowledge.reembedding.job import ReembeddingJob, VectorRebuild
 from app.knowledge.reembedding.machine import ChangeMachine
-from app.knowledge.reembedding.rebuild import VectorRebuild
 from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.ranker import Ranker

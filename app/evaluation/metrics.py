@@ -14,7 +14,7 @@ from Stemmer import Stemmer
 
 from app.documents.language import detect_language
 from app.evaluation.collection import Collection
-from app.knowledge.feedback.gain import ndcg
+from app.knowledge.feedback import ndcg
 from app.knowledge.languages import SNOWBALL
 
 __all__ = ["METRICS", "Scores", "ndcg", "recall", "reciprocal_rank", "score_rankings"]

@@ -13,8 +13,7 @@ from app.errors import KnowledgeError
 from app.evaluation.evaluation import ShowProgress
 from app.evaluation.metrics import Interval, compare_paired
 from app.evaluation.report import describe
-from app.knowledge.feedback.gain import ndcg
-from app.knowledge.feedback.service import JudgedQuery
+from app.knowledge.feedback import JudgedQuery, ndcg
 from app.knowledge.search.checks import MAX_QUERY_LENGTH
 from app.knowledge.search.plan import make_plan
 from app.knowledge.search.query import SearchQuery

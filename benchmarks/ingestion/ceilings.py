@@ -20,8 +20,7 @@ from app.embeddings.provider import EmbeddingProvider
 from app.embeddings.providers.local import load_minilm
 from app.kernel import count_cores
 from app.knowledge.entries.embedding import make_passages
-from app.knowledge.ingestion.pipeline import STORED_AT_ONCE, STORING
-from app.knowledge.ingestion.rows import chunk_tokens, make_chunk_row
+from app.knowledge.ingestion.pipeline import STORED_AT_ONCE, STORING, chunk_tokens, make_chunk_row
 from benchmarks.ingestion.line import Line
 
 

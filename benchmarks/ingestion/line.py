@@ -14,7 +14,7 @@ from app.composition.services import Services, build_services, open_services
 from app.db.statements import parse_statement
 from app.errors import KnowledgeError
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.rows import ChunkSize
+from app.knowledge.ingestion.pipeline import ChunkSize
 from app.knowledge.search.plan import SearchDefaults
 from app.settings import DatabaseSettings, EmbeddingSettings, Settings
 

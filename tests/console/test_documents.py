@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.composition.services import Services
 from app.console.parts.document_text import read_marks
-from app.knowledge.entries.inspection import DOCUMENT_PART, DocumentPart
+from app.knowledge.entries.reading import DOCUMENT_PART, DocumentPart
 from tests.console.asset_pages import Work, upload
 from tests.console.browser import Browser
 from tests.fixtures.http.callers import Caller

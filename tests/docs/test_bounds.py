@@ -12,7 +12,7 @@ from app.concurrency.share import SHARE as LOOP_SHARE
 from app.documents.marks import MOST_MARKS
 from app.documents.parsed import ParseLimits
 from app.knowledge.administration.platform import READS
-from app.knowledge.entries.sections import READ_LENGTH
+from app.knowledge.entries.reading import READ_LENGTH
 from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.checks import MAX_METADATA_VALUES
 from app.knowledge.search.journal.waiting import QUEUE_BYTES

@@ -28,7 +28,7 @@ from app.documents.parsed import ParsedDocument
 from app.embeddings.provider import Vector
 from app.embeddings.providers.mock import MockProvider
 from app.knowledge.ingestion.pipeline import STORING, Ingestion
-from app.knowledge.queue.lease import Lease
+from app.knowledge.queue import Lease
 from tests.fixtures.database.cluster import MODEL
 from tests.fixtures.workers import change_runner
 

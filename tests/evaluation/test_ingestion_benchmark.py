@@ -13,7 +13,7 @@ from app.composition.services import Services
 from app.db.statements import parse_statement
 from app.documents.formats import detect_format
 from app.evaluation.collection import Document
-from app.knowledge.ingestion.rows import ChunkSize
+from app.knowledge.ingestion.pipeline import ChunkSize
 from app.knowledge.tenants.directory import Tenant
 from benchmarks.ingestion.ceilings import embed_alone, insert_alone, prepare_file
 from benchmarks.ingestion.files import MARKDOWN_SHARE, FileMaker

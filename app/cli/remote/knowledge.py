@@ -29,12 +29,11 @@ from app.knowledge.administration.service import TenantStatistics
 from app.knowledge.entries.drafts import UNSET, EntryDraft
 from app.knowledge.entries.related import Related, RelatedEntry
 from app.knowledge.entries.writing import BulkResult
-from app.knowledge.erasure.erasure import Erasure
+from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST, Page
-from app.knowledge.permissions.changes import AccessChange, ListChange
+from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS, ItemReaders, SubjectAccess
-from app.knowledge.permissions.selection import AccessSelection
 from app.knowledge.permissions.service import ChangedAccess
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.machine import Terms

@@ -16,9 +16,8 @@ from app.console.parts.search.form import CHOSEN, read_number
 from app.console.parts.words import LISTS, TYPES, read_principals
 from app.db.queries.knowledge.access import ListedKind
 from app.errors import FieldError, InvalidInput
-from app.knowledge.permissions.changes import AccessChange, ListChange
+from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS
-from app.knowledge.permissions.selection import AccessSelection
 from app.knowledge.sources.manifest import SOURCE_NAME
 from app.knowledge.tenants.limits import NAMES as LIMITS
 from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings

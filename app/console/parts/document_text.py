@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Literal
 
 from app.db.queries.knowledge.inspection import ChunkSpan
-from app.knowledge.entries.inspection import DocumentPart, TextPart
+from app.knowledge.entries.reading import DocumentPart, TextPart
 
 # The pieces are text, which the template escapes: nothing of a document becomes HTML.
 

@@ -31,22 +31,26 @@ from app.knowledge.entries.drafts import (
 )
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.entries.entry import MAX_BULK
-from app.knowledge.entries.merging import (
+from app.knowledge.entries.writing import (
+    EMBEDDING_WAIT,
     LINK_OUTSIDE,
+    BulkResult,
+    EntryWriter,
     change_of_chunk,
     check_references,
+    failed_result,
     find_existing,
     find_unresolved,
     growth,
     hold_successions,
     lock_entry,
     merge,
+    note_writes,
 )
-from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result, note_writes
 from app.knowledge.paging import NEWEST_FIRST, Page, PageRequest
 from app.knowledge.principals import require_one_server
 from app.knowledge.quarantine.service import HELD_ENTRY, QuarantineService
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room
 from app.knowledge.vocabulary import EntrySort, Source, SuspiciousContent

@@ -1,8 +1,8 @@
-"""Writing drafts in a tenant's transaction: insert, merge into stored entries, mark for embedding."""
+"""Drafts become entries: defaults, changes and references, written in a tenant's transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -10,23 +10,23 @@ from uuid import UUID
 
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries as db
-from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
+from app.db.queries.knowledge.entries import Entry, EntryKey, LockedEntry, WrittenEntry
 from app.db.queries.tenants import audit
 from app.db.rows import new_id
 from app.db.session import TenantSession
-from app.errors import ConcurrentWrites, FieldError, InvalidInput, NotAWriter
-from app.knowledge.entries.drafts import UNSET, EntryDraft
-from app.knowledge.entries.merging import (
-    NOT_A_WRITER,
-    differs,
-    find_misreference,
-    find_outside,
-    growth,
-    hold_successions,
-    merge,
-    new_entry,
-    size,
+from app.errors import (
+    ConcurrentWrites,
+    EntryExists,
+    EntryNotFound,
+    FieldError,
+    InvalidInput,
+    NotAWriter,
+    PartOfAsset,
+    PreconditionFailed,
 )
+from app.knowledge.entries.drafts import DEFAULTS, UNSET, EntryDraft, Unset
+from app.knowledge.entries.entry import PLACE, content_hash
+from app.knowledge.languages import detect
 from app.knowledge.quarantine.flagging import (
     apply_policy,
     content_of,
@@ -34,10 +34,218 @@ from app.knowledge.quarantine.flagging import (
     flag_new,
     flags_of,
     judge,
+    with_flags,
 )
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.quotas import Room
 from app.knowledge.vocabulary import SuspiciousContent
+
+
+def new_entry(entry_id: UUID, draft: EntryDraft) -> WrittenEntry:
+    """A new entry: the draft's fields, and defaults for those that are unset."""
+    values = DEFAULTS.given() | draft.given()
+    if values["language"] is None:
+        values["language"] = detect(values["title"], values["content"])
+    return WrittenEntry(id=entry_id, **values)
+
+
+def merge(stored: LockedEntry, draft: EntryDraft) -> LockedEntry:
+    """The stored entry with the draft's fields, and its own flags.
+
+    The language of a changed text is detected unless it is set.
+    """
+    wanted = replace(stored, **draft.given())
+    if not isinstance(draft.metadata, Unset):
+        wanted = replace(wanted, metadata=with_flags(wanted.metadata, flags_of(stored.metadata)))
+    if draft.language is None or (draft.language is UNSET and differs(stored, wanted)):
+        wanted = replace(wanted, language=detect(wanted.title, wanted.content))
+    return wanted
+
+
+def differs(stored: WrittenEntry, wanted: WrittenEntry) -> bool:
+    """Whether the searchable text has changed."""
+    return (stored.content, stored.title) != (wanted.content, wanted.title)
+
+
+def size(draft: EntryDraft) -> int:
+    """Count characters of a new entry as the database does: those of a title count twice."""
+    title = None if isinstance(draft.title, Unset) else draft.title
+    assert isinstance(draft.content, str)
+    return _size(title, draft.content)
+
+
+def growth(stored: WrittenEntry, draft: EntryDraft) -> int:
+    """Characters that a change adds to the tenant's text."""
+    title = stored.title if isinstance(draft.title, Unset) else draft.title
+    content = stored.content if isinstance(draft.content, Unset) else draft.content
+    return max(0, _size(title, content) - _size(stored.title, stored.content))
+
+
+def _size(title: str | None, content: str) -> int:
+    return len(content) + 2 * len(title or "")
+
+
+NOT_A_WRITER = "the entry has writers, and you are not one of them"
+
+MAX_SUCCESSORS = 100
+"""Longest chain of entries that supersede each other."""
+
+
+async def find_unresolved(session: TenantSession, drafts: Mapping[int, EntryDraft]) -> dict[int, FieldError]:
+    """Find drafts that refer to entries which do not exist for the caller, or not for all readers of the draft.
+
+    Each with its first such field.
+    """
+    wanted = {i for draft in drafts.values() for _, i in draft.references()}
+    found = await db.find_readers(session, sorted(wanted)) if wanted else {}
+    errors: dict[int, FieldError] = {}
+    for index, draft in drafts.items():
+        for name, reference in draft.references():
+            if reference not in found:
+                errors.setdefault(index, FieldError(name, "there is no entry with this id"))
+            elif not _covers(found[reference], draft):
+                errors.setdefault(index, FieldError(name, LINK_OUTSIDE))
+    return errors
+
+
+LINK_OUTSIDE = "must be an entry that all readers of this one may read"
+
+
+def _covers(readers: Sequence[str] | None, draft: EntryDraft) -> bool:
+    """Whether a draft with readers of its own may link to an entry with these; `find_outside` checks the others."""
+    return isinstance(draft.readers, Unset) or contains(readers, draft.readers)
+
+
+async def find_outside(
+    session: TenantSession,
+    wanted: Collection[WrittenEntry],
+    changing: Mapping[UUID, Sequence[str] | None],
+) -> dict[UUID, FieldError]:
+    """Find entries that would link to one which not all of their readers may read, each with the first such field.
+
+    `changing` has the readers that entries get by the same request. Links to entries that do not exist are left to
+    their keys.
+    """
+    links = {entry.id: _links_of(entry) for entry in wanted}
+    others = {target for found in links.values() for _, target in found} - changing.keys()
+    readers = {**(await db.find_readers(session, sorted(others)) if others else {}), **changing}
+    errors: dict[UUID, FieldError] = {}
+    for entry in wanted:
+        for name, target in links[entry.id]:
+            if target in readers and not contains(readers[target], entry.readers):
+                errors.setdefault(entry.id, FieldError(name, LINK_OUTSIDE))
+    return errors
+
+
+def _links_of(entry: WrittenEntry) -> list[tuple[str, UUID]]:
+    """The entries to which an entry links, but itself, with the names of the fields."""
+    named = [("parent_id", entry.parent_id), ("superseded_by_id", entry.superseded_by_id)]
+    named += [("source_ids", source) for source in entry.source_ids]
+    return [(name, target) for name, target in named if target is not None and target != entry.id]
+
+
+def contains(readers: Sequence[str] | None, others: Sequence[str] | None) -> bool:
+    """Whether all `others` are among the readers; None means all readers of the tenant."""
+    return readers is None or (others is not None and set(others) <= set(readers))
+
+
+async def check_references(session: TenantSession, draft: EntryDraft, entry_id: UUID | None = None) -> None:
+    """Raise InvalidInput if the draft refers to an entry that does not exist or, by itself or others, to `entry_id`."""
+    errors: Sequence[FieldError] = [*(await find_unresolved(session, {0: draft})).values()]
+    itself = await find_misreference(session, draft, entry_id, {}) if entry_id is not None else None
+    if itself is not None:
+        errors = [*errors, itself]
+    if errors:
+        raise InvalidInput(errors)
+
+
+async def hold_successions(session: TenantSession, drafts: Iterable[EntryDraft]) -> None:
+    """Before a write that supersedes entries locks them: make other such writes of the tenant wait."""
+    if any(isinstance(draft.superseded_by_id, UUID) for draft in drafts):
+        await db.lock_successions(session)
+
+
+async def find_misreference(
+    session: TenantSession, draft: EntryDraft, entry_id: UUID, written: Mapping[UUID, WrittenEntry]
+) -> FieldError | None:
+    """The error if the draft, written to `entry_id`, would refer to itself or supersede itself by way of others.
+
+    `written` are entries that the same request has changed. The transaction holds the lock of `hold_successions`.
+    """
+    itself = draft.self_reference(entry_id)
+    if itself is not None or not isinstance(draft.superseded_by_id, UUID):
+        return itself
+    successor: UUID | None = draft.superseded_by_id
+    for _ in range(MAX_SUCCESSORS):
+        if successor is None:
+            return None
+        if successor == entry_id:
+            return FieldError(
+                "superseded_by_id", "must not be superseded by this entry, directly or by way of others"
+            )
+        known = written.get(successor)
+        successor = known.superseded_by_id if known else await db.find_successor(session, successor)
+    return FieldError("superseded_by_id", f"has more than {MAX_SUCCESSORS} successors in a row")
+
+
+def change_of_chunk(stored: LockedEntry, draft: EntryDraft) -> EntryDraft:
+    """The change of a chunk. Raises Conflict when it touches what the chunk has from its asset."""
+    if draft.given().keys() & {"content", "title", "entry_type", "external_id", "readers", "writers"}:
+        raise PartOfAsset(
+            "the entry is a chunk of an asset: change the asset's title, or upload a new version of it, instead; its"
+            " readers and writers are those of the asset"
+        )
+    if isinstance(draft.metadata, Unset):
+        return draft
+    return replace(draft, metadata=_keep_place(stored.metadata, draft.metadata))
+
+
+def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Add a chunk's position in its asset to its new metadata. Raises Conflict when they give another position."""
+    place = {name: value for name, value in stored.items() if name in PLACE}
+    moved = sorted(name for name in given.keys() & PLACE if given[name] != place.get(name))
+    if moved:
+        raise PartOfAsset(
+            f"the entry is a chunk of an asset: {', '.join(moved)} of its metadata cannot be changed"
+        )
+    return {**given, **place}
+
+
+async def find_existing(session: TenantSession, stored: Entry, draft: EntryDraft) -> EntryExists:
+    """The error for a change that would give the entry the identity of another one, with the id of that one."""
+    wanted = stored.readers if isinstance(draft.readers, Unset) else draft.readers
+    readers = None if wanted is None else tuple(wanted)
+    external_id = stored.external_id if isinstance(draft.external_id, Unset) else draft.external_id
+    keys: dict[str, EntryKey] = {}
+    if external_id is not None:
+        keys["external_id"] = EntryKey(external_id, b"", readers, given=True)
+    else:
+        content = stored.content if isinstance(draft.content, Unset) else draft.content
+        keys["content"] = EntryKey(None, content_hash(content), readers, given=True)
+    found = await db.find_same(session, list(keys.values()))
+    for place, name in enumerate(keys):
+        if (existing := found.get(place, stored.id)) != stored.id:
+            return EntryExists(f"another entry has the same {name}: {existing}", existing)
+    return EntryExists("another entry has the same content or external_id", None)
+
+
+async def lock_entry(
+    session: TenantSession, entry_id: UUID, if_version: int | Collection[int] | None
+) -> LockedEntry:
+    """Lock the entry for a change.
+
+    Raises EntryNotFound, NotAWriter, and PreconditionFailed when its version is not one of those given.
+    """
+    locked = (await db.lock_entries(session, [entry_id])).get(entry_id)
+    if locked is None:
+        if await db.find_readers(session, [entry_id]):
+            raise NotAWriter(NOT_A_WRITER)
+        raise EntryNotFound("there is no entry with this id")
+    versions = (if_version,) if isinstance(if_version, int) else if_version
+    if versions is not None and locked.version not in versions:
+        raise PreconditionFailed("the entry has changed since it was read")
+    return locked
+
 
 WriteStatus = Literal["created", "updated", "unchanged", "failed"]
 

@@ -19,7 +19,7 @@ from app.db.queries.tenants.erasures import HeldErasure
 from app.db.queries.tenants.removal import Words
 from app.db.session import TenantSession
 from app.knowledge.erasure import removal
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.search.journal.records import RECENT, SearchJournal
 
 STEP = timedelta(minutes=10)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
-from dataclasses import replace
-from typing import get_args
+import hashlib
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 from uuid import UUID
 
 from app.db.database import Database
@@ -16,31 +17,94 @@ from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue
 from app.db.rows import new_id
 from app.db.session import TenantSession
+from app.documents.formats import detect_format
 from app.errors import (
     AssetNotFound,
     ConcurrentWrites,
+    FieldError,
+    InvalidInput,
     NotFailed,
     TextNotReady,
     TooLarge,
 )
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import UNSET
+from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
 from app.knowledge.ingestion.changes import (
     AssetDraft,
+    draft_of,
     find_missing,
     refuse_reader,
     require_version,
     write_change,
 )
-from app.knowledge.ingestion.uploads import Upload as Upload
-from app.knowledge.ingestion.uploads import check_upload, inherit
 from app.knowledge.paging import NEWEST_FIRST, Page, PageRequest
 from app.knowledge.principals import require_one_server
 from app.knowledge.quarantine.service import require_released
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room, refuse_entries
+from app.knowledge.text import STORABLE, is_storable
 from app.knowledge.vocabulary import AssetSort
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file as a caller sends it. An unset field of an existing asset keeps its value."""
+
+    name: str
+    data: bytes
+    declared_type: str | None = None
+    external_id: str | None = None
+    tags: Sequence[str] | Unset = UNSET
+    roles: Sequence[str] | Unset = UNSET
+    metadata: Mapping[str, Any] | Unset = UNSET
+    readers: Sequence[str] | Unset | None = UNSET
+    writers: Sequence[str] | Unset | None = UNSET
+
+
+def check_upload(upload: Upload) -> tuple[NewAsset, AssetDraft]:
+    """Check a file, and recognise its format. Raises InvalidInput and UnsupportedMediaType."""
+    # Some clients send a path: only its last part is the name.
+    name = upload.name.replace("\\", "/").rpartition("/")[2].strip()
+    if not 1 <= len(name) <= 512 or not is_storable(name):
+        raise InvalidInput([FieldError("file", f"needs a name of 1 to 512 characters, {STORABLE}")])
+    given = EntryDraft(
+        tags=upload.tags,
+        roles=upload.roles,
+        metadata=upload.metadata,
+        external_id=upload.external_id,
+        readers=upload.readers,
+        writers=upload.writers,
+    )
+    valid = check_draft(given)
+    kind = detect_format(upload.data, name, upload.declared_type)
+    new = NewAsset(
+        external_id=upload.external_id,
+        name=name,
+        media_type=kind.media_type,
+        sha256=hashlib.sha256(upload.data).digest(),
+        original=upload.data,
+        tags=() if isinstance(valid.tags, Unset) else valid.tags,
+        roles=("all",) if isinstance(valid.roles, Unset) else valid.roles,
+        metadata={} if isinstance(valid.metadata, Unset) else valid.metadata,
+        readers=None if isinstance(valid.readers, Unset) else valid.readers,
+        writers=None if isinstance(valid.writers, Unset) else valid.writers,
+        readers_given=not isinstance(valid.readers, Unset),
+    )
+    return new, draft_of(valid)
+
+
+def inherit(new: NewAsset, merged: LockedAsset) -> NewAsset:
+    """A new version with the fields that its asset has or gets."""
+    return replace(
+        new,
+        tags=merged.tags,
+        roles=merged.roles,
+        metadata=merged.metadata,
+        readers=merged.readers,
+        writers=merged.writers,
+    )
+
 
 MAX_UPLOAD = 50 * 1024 * 1024
 PART_BYTES = 1 << 20

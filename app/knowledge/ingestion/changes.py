@@ -25,7 +25,7 @@ from app.errors import (
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
 from app.knowledge.entries.entry import PLACE, inheritable
 from app.knowledge.quarantine.flagging import flag_chunks, screen_fields
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.quotas import Room
 
 CHANGEABLE = ("name", "title", "tags", "roles", "metadata", "readers", "writers")

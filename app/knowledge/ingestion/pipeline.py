@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -16,6 +16,7 @@ from app.db.database import Database
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import contents, source_items, sources
 from app.db.queries.knowledge import embeddings as vectors
+from app.db.queries.knowledge.assets import Extract
 from app.db.queries.knowledge.chunks import (
     ChunkChange,
     ChunkRow,
@@ -30,25 +31,109 @@ from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.tenants import usage
 from app.db.queries.work import jobs as queue
 from app.db.queries.work.jobs import Job
-from app.documents.chunking import split
+from app.db.rows import new_id
+from app.documents.chunking import Chunk, split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.parsing import parse_document
+from app.documents.screening.rules import Flag
 from app.documents.screening.screen import screen_chunks
-from app.embeddings.provider import EmbeddingProvider, InputRefused
+from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, InputRefused
 from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import make_passages
-from app.knowledge.entries.entry import inheritable
-from app.knowledge.ingestion.rows import ChunkSize, chunk_tokens, make_chunk_row, make_extract
+from app.knowledge.entries.entry import inheritable, text_hash
 from app.knowledge.languages import detect
 from app.knowledge.quarantine.flagging import add_inherited, judge_chunks
-from app.knowledge.queue.lease import ClaimLost, Lease
-from app.knowledge.queue.pause import choose_pause
+from app.knowledge.queue import ClaimLost, Lease, choose_pause
 from app.knowledge.tenants.context import TenantContext
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.providers import find_provider
 from app.knowledge.tenants.quotas import find_room, require_within, tokens_left
 from app.telemetry.tracing import span
+
+TITLE_ROOM = 48
+"""Tokens of a model's input reserved for the title in each chunk's embedding."""
+
+MAX_HEADING_PATH = 300
+"""Characters of the headings in a chunk's title."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSize:
+    """Size and overlap of chunks, in tokens of the tenant's model."""
+
+    tokens: int = 350
+    overlap: int = 0
+
+
+def chunk_tokens(size: ChunkSize, model: EmbeddingModel) -> tuple[int, int]:
+    """Tokens of a chunk and of its overlap with the next; the model's input must also hold the chunk's title."""
+    tokens = max(16, min(size.tokens, model.max_tokens - TITLE_ROOM))
+    return tokens, min(size.overlap, tokens // 2)
+
+
+def make_extract(document: ParsedDocument) -> Extract:
+    """What the asset keeps of its parsed file."""
+    return Extract(
+        title=document.title,
+        text=document.text,
+        total_pages=document.total_pages,
+        outline={
+            "headings": [(heading.start, heading.level, heading.title) for heading in document.headings],
+            "pages": [(page.start, page.end) for page in document.pages],
+            "tables": [(table.start, table.header_end, table.end) for table in document.tables],
+        },
+        pages_without_text=document.pages_without_text,
+    )
+
+
+def make_chunk_row(
+    chunk: Chunk, document: ParsedDocument, given_title: str | None, flags: Sequence[Flag] = ()
+) -> ChunkRow:
+    """Make the row of a chunk: its title, which begins with the asset's, and its position in the document."""
+    title = chunk_title(document.title, chunk.headings, given_title)
+    place: dict[str, Any] = {"char_start": chunk.char_start, "char_end": chunk.char_end}
+    if chunk.headings:
+        place["headings"] = list(chunk.headings)
+    if chunk.lead:
+        place["header_chars"] = len(chunk.lead)
+    if document.is_recognised(chunk.char_start, chunk.char_end):
+        place["ocr"] = True
+    if chunk.page is not None:
+        place |= {"page": chunk.page, "total_pages": document.total_pages or chunk.page}
+        if chunk.page_end is not None and chunk.page_end != chunk.page:
+            place["page_end"] = chunk.page_end
+    return ChunkRow(
+        id=new_id(),
+        index=chunk.index,
+        title=title,
+        content=chunk.text,
+        place=place,
+        text_hash=text_hash(title, chunk.text),
+        flags=flags,
+    )
+
+
+def chunk_title(
+    document_title: str | None, headings: Sequence[str], given_title: str | None = None
+) -> str | None:
+    """The title of a chunk: the document's title and the headings above the chunk, without repetition.
+
+    A title that a caller gave replaces that of the document.
+    """
+    heading = " > ".join(headings)[:MAX_HEADING_PATH]
+    if not document_title:
+        title = heading or None
+    elif not heading or heading == document_title:
+        title = document_title
+    else:
+        repeated = heading.startswith(f"{document_title} > ")
+        title = heading if repeated else f"{document_title} > {heading}"
+    if not given_title:
+        return title
+    below = title if title is None or not document_title else title[len(document_title) + 3 :]
+    return f"{given_title} > {below}" if below else given_title
+
 
 log = logging.getLogger("app.knowledge.ingestion")
 

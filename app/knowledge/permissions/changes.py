@@ -1,15 +1,23 @@
-"""Changes of lists of principals: a new list, or principals to add and to remove."""
+"""Changes of lists of principals: which items, which lists, and whether a change would be refused."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+from uuid import UUID
 
-from app.db.queries.knowledge.access import Lists
-from app.errors import FieldError, InvalidInput
-from app.knowledge.entries.drafts import UNSET, Unset
-from app.knowledge.principals import MAX_PRINCIPALS, RULE, is_principal, is_principal_list
+from app.db.queries.knowledge import assets, entries
+from app.db.queries.knowledge.access import ItemKind, Lists, Selection
+from app.db.session import TenantSession
+from app.errors import EntryExists, FieldError, InvalidInput
+from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
+from app.knowledge.entries.writing import find_outside, lock_entry, merge
+from app.knowledge.ingestion.changes import AssetDraft, find_missing, refuse_twin
+from app.knowledge.paging import read_cursor, unknown_cursor, write_cursor
+from app.knowledge.principals import MAX_PRINCIPALS, PRINCIPAL_RULE, RULE, is_principal, is_principal_list
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.vocabulary import EntryType, TagsMatch
 
 Principals = Sequence[str] | None
 ListName = Literal["readers", "writers"]
@@ -78,3 +86,91 @@ class AccessChange:
         if self.writers is not None:
             lists["writers"] = self.writers.apply(item.writers, "writers")
         return {name: after for name, after in lists.items() if after != getattr(item, name)}
+
+
+MOST_IDS = 1_000
+_CONDITIONS = ("ids", "tags", "entry_type", "filter", "principal")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessSelection:
+    """Entries and assets that pass all of these conditions, of which there is at least one.
+
+    Attributes:
+        ids: of entries and assets, 1 to 1,000.
+        tags, tags_match, entry_type, filter: as in a search. An asset passes a filter if one of its chunks does; its
+            type is `chunk`.
+        principal: one that the readers or writers name.
+    """
+
+    ids: Sequence[UUID] | None = None
+    tags: Sequence[str] | None = None
+    tags_match: TagsMatch = "any"
+    entry_type: EntryType | Sequence[EntryType] | None = None
+    filter: Mapping[str, Any] | None = None
+    principal: str | None = None
+
+    def read(self) -> Selection:
+        """The selection for the database. Raises InvalidInput."""
+        if self.ids is not None and not 1 <= len(self.ids) <= MOST_IDS:
+            raise InvalidInput.of("where.ids", f"must be 1 to {MOST_IDS:,} ids")
+        if self.principal is not None and not is_principal(self.principal):
+            raise InvalidInput.of("where.principal", PRINCIPAL_RULE)
+        if all(getattr(self, name) is None for name in _CONDITIONS):
+            raise InvalidInput.of("where", f"must have at least one of {', '.join(_CONDITIONS)}")
+        try:
+            found = SearchQuery(
+                query="*",
+                tags=self.tags,
+                tags_match=self.tags_match,
+                entry_type=self.entry_type,
+                filter=self.filter,
+            ).entry_filter
+        except InvalidInput as error:
+            raise InvalidInput(
+                [FieldError(f"where.{each.field}", each.message) for each in error.errors]
+            ) from None
+        return Selection(self.ids, found.tags, found.all_tags, found.entry_types, self.principal, found)
+
+
+ORDER = "access"
+
+
+def read_place(cursor: str | None) -> tuple[ItemKind, UUID | None]:
+    """The kind and the last item of a cursor. Raises InvalidInput."""
+    if cursor is None:
+        return "entry", None
+    place = read_cursor(cursor, ORDER)
+    if place[:1] not in (b"a", b"e") or len(place) not in (1, 17):
+        raise unknown_cursor()
+    return "asset" if place[:1] == b"a" else "entry", UUID(bytes=place[1:]) if len(place) == 17 else None
+
+
+def write_place(kind: ItemKind, last: UUID | None) -> str:
+    """The cursor after an item; None: of the first item of this kind."""
+    return write_cursor(kind[:1].encode() + (b"" if last is None else last.bytes), ORDER)
+
+
+async def check_entry(
+    session: TenantSession, entry_id: UUID, draft: EntryDraft, changing: Mapping[UUID, Principals]
+) -> None:
+    """Raise what the change of an entry's lists would; `changing` has the readers that others would get."""
+    valid = check_draft(draft)
+    stored = await lock_entry(session, entry_id, None)
+    wanted = merge(stored, valid)
+    if wanted.readers != stored.readers:
+        if (twin := await entries.find_twin(session, entry_id, wanted.readers)) is not None:
+            raise EntryExists(f"another entry with these readers has the same identity: {twin}", twin)
+        if outside := await find_outside(session, [wanted], changing):
+            raise InvalidInput([outside[entry_id]])
+
+
+async def check_asset(session: TenantSession, asset_id: UUID, draft: AssetDraft) -> None:
+    """Raise what the change of an asset's lists would."""
+    valid = draft.checked()
+    stored = await assets.lock_asset(session, asset_id)
+    if stored is None:
+        raise await find_missing(session, asset_id)
+    wanted = valid.merge(stored)
+    if wanted.readers != stored.readers:
+        await refuse_twin(session, wanted)

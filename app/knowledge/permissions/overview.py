@@ -19,7 +19,7 @@ from app.db.session import TenantSession
 from app.errors import AssetNotFound, EntryNotFound, InvalidInput, SourceNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import MAX_PAGE
-from app.knowledge.permissions.places import read_place, write_place
+from app.knowledge.permissions.changes import read_place, write_place
 from app.knowledge.principals import NAME_RULE, is_principal
 
 PLURALS: Mapping[ListedKind, str] = {"entry": "entries", "asset": "assets", "source": "sources"}

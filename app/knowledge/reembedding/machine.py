@@ -56,9 +56,9 @@ from app.db.queries.work.reembedding import ChangeRow, Comparison
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingModel
 from app.errors import ModelChangeConflict, ModelChangeNotFound, TenantNotFound
-from app.knowledge.queue.jobs import JobQueue
-from app.knowledge.reembedding.gate import DEFAULT_OVERLAP
-from app.knowledge.reembedding.target import WantedModel, choose_model
+from app.knowledge.queue import JobQueue
+from app.knowledge.reembedding.change import WantedModel, choose_model
+from app.knowledge.reembedding.comparison import DEFAULT_OVERLAP
 from app.knowledge.tenants.context import TenantContext
 from app.knowledge.tenants.directory import TenantDirectory
 

@@ -9,9 +9,8 @@ from app.db.queries.work import reembedding as db
 from app.errors import InvalidInput, ModelChangeConflict
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.reembedding.change import ModelChange, show_change
+from app.knowledge.reembedding.change import ModelChange, WantedModel, show_change
 from app.knowledge.reembedding.machine import ChangeMachine, Terms, require_change
-from app.knowledge.reembedding.target import WantedModel
 
 TRIES = 5
 """How often a switch embeds entries that were written in the meantime before it fails with Conflict."""

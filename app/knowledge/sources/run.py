@@ -26,7 +26,7 @@ from app.errors import (
     UnsupportedMediaType,
 )
 from app.knowledge.entries.drafts import UNSET, Unset
-from app.knowledge.ingestion.uploads import Upload, check_upload
+from app.knowledge.ingestion.assets import Upload, check_upload
 from app.knowledge.paging import MAX_PAGE, Page
 from app.knowledge.sources.acceptance import Accepted, ItemState, Manifest
 from app.knowledge.sources.access import Given

@@ -23,7 +23,7 @@ from app.errors import (
 )
 from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.assets import AssetService, Upload
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.sources.manifest import CHECKED
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import find_room

@@ -23,7 +23,7 @@ from app.db.queries.work import subscriptions
 from app.db.queries.work.deliveries import Delivery
 from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.subscriptions.handshakes import Handshakes
 from app.knowledge.subscriptions.matching import fingerprint
 from app.knowledge.subscriptions.pacing import SendPace

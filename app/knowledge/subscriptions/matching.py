@@ -19,7 +19,7 @@ from app.db.queries.work.deliveries import NewDelivery
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider, Vector, make_unit_vector
 from app.errors import EmbeddingUnavailable, InvalidInput
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.search.legs.keyword import find_alternatives
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import is_identifier

@@ -23,7 +23,7 @@ from app.db.queries.work.subscriptions import Subscription
 from app.errors import MaximumReached, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.subscriptions.addresses import check_url
 from app.knowledge.subscriptions.handshakes import ASKED_AGAIN
 from app.knowledge.subscriptions.pacing import find_host

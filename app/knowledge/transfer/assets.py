@@ -15,7 +15,7 @@ from app.db.database import Database
 from app.db.queries.knowledge import transfer as db
 from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.transfer.exported import ExportedAsset, read_asset, read_part
 from app.knowledge.transfer.outcome import REFUSALS, Restored, describe_refusal
 

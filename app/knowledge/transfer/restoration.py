@@ -25,7 +25,7 @@ from app.db.session import TenantSession
 from app.errors import InvalidInput
 from app.knowledge.entries.entry import text_hash
 from app.knowledge.quarantine.flagging import apply_policy
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.context import TenantContext
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.transfer.assets import AssetRestoration

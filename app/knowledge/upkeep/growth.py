@@ -8,7 +8,7 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.tenants import statistics
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.search.plan import EXACT_LIMIT
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.upkeep.indexes import VectorIndexes

@@ -12,8 +12,7 @@ from app.db.queries.search import feedback, receipts
 from app.db.queries.tenants import audit, revocations, usage
 from app.db.queries.work.jobs import is_statements_fault
 from app.errors import DatabaseUnavailable, TenantNotFound
-from app.knowledge.feedback.service import REPORTED
-from app.knowledge.feedback.tuning import WeightTuner
+from app.knowledge.feedback import REPORTED, WeightTuner
 from app.knowledge.search.journal.receipts import KEPT
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.tenants.directory import TenantDirectory

@@ -15,7 +15,7 @@ from app.db.queries.work import jobs as queue
 from app.db.queries.work.jobs import JobKind
 from app.db.server.server import Server
 from app.errors import DatabaseUnavailable, KnowledgeError
-from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.queue import JobQueue
 from app.knowledge.upkeep.sweep import Sweep
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS, JobRunner
 from app.telemetry.metrics import JOB_SECONDS, JOBS

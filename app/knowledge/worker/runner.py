@@ -29,8 +29,7 @@ from app.errors import (
 from app.knowledge.entries.embedding import EntryEmbedder, TextsFail
 from app.knowledge.erasure.work import ErasureWork
 from app.knowledge.ingestion.pipeline import Ingestion
-from app.knowledge.queue.lease import ClaimLost, Lease
-from app.knowledge.queue.pause import LONG_PAUSE_SECONDS, PAUSE_SECONDS, choose_pause
+from app.knowledge.queue import LONG_PAUSE_SECONDS, PAUSE_SECONDS, ClaimLost, Lease, choose_pause
 from app.knowledge.reembedding.job import ReembeddingJob
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher

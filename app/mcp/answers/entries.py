@@ -13,12 +13,11 @@ from app.db.queries.knowledge.tags import TagCount
 from app.db.queries.search.hits import StoredEntry
 from app.db.queries.work.saved_searches import SavedSearch
 from app.errors import InvalidInput
+from app.knowledge.entries.reading import READ_LENGTH, ReadPart
 from app.knowledge.entries.related import Related, RelatedEntry
-from app.knowledge.entries.sections import READ_LENGTH, ReadPart
 from app.knowledge.paging import Page
 from app.knowledge.quarantine.flagging import flags_of
-from app.knowledge.reembedding.account import explain_change
-from app.knowledge.reembedding.change import ModelChange
+from app.knowledge.reembedding.change import ModelChange, explain_change
 from app.mcp.answers.passages import (
     READABLE_LENGTH,
     Marker,

@@ -9,9 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import MAX_BULK, MAX_EXTERNAL_ID, MAX_TAG
-from app.knowledge.entries.inspection import MAX_POSITION
+from app.knowledge.entries.reading import MAX_POSITION, READ_LENGTH
 from app.knowledge.entries.related import MAX_RELATED
-from app.knowledge.entries.sections import READ_LENGTH
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery

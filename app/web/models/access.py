@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.db.queries.knowledge.access import ItemKind, ListedKind
 from app.knowledge.entries.drafts import UNSET
 from app.knowledge.entries.entry import MAX_TAG, MAX_TAGS
-from app.knowledge.permissions.changes import AccessChange, ListChange
-from app.knowledge.permissions.selection import MOST_IDS, AccessSelection
+from app.knowledge.permissions.changes import MOST_IDS, AccessChange, AccessSelection, ListChange
 from app.knowledge.principals import MAX_PRINCIPALS
 from app.knowledge.vocabulary import EntryType, TagsMatch
 from app.web.models.entries import Principal

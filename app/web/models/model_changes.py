@@ -8,7 +8,7 @@ from typing import Annotated, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.db.queries.work.reembedding import Source
-from app.knowledge.reembedding.gate import DEFAULT_OVERLAP, Basis, Switching
+from app.knowledge.reembedding.comparison import DEFAULT_OVERLAP, Basis, Switching
 from app.knowledge.reembedding.machine import Terms
 from app.web.models.administration import ModelInfo
 from app.web.models.requests import RequestBody

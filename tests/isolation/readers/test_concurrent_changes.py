@@ -13,9 +13,8 @@ from app.db.principals import Rights, acting_as, principals_of
 from app.db.queries.knowledge import access, assets, entries
 from app.db.queries.knowledge.access import ItemKind
 from app.db.session import TenantSession
-from app.knowledge.permissions.changes import AccessChange, ListChange
-from app.knowledge.permissions.items import ItemChanges
-from app.knowledge.permissions.selection import AccessSelection
+from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
+from app.knowledge.permissions.service import ItemChanges
 from tests.fixtures.http.callers import Caller
 from tests.isolation.readers.conftest import Join
 

@@ -10,7 +10,7 @@ import pytest
 from app.composition.services import Services
 from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.entries.merging import MAX_SUCCESSORS
+from app.knowledge.entries.writing import MAX_SUCCESSORS
 from app.knowledge.tenants.directory import Tenant
 
 pytestmark = pytest.mark.own_tenants

@@ -10,7 +10,7 @@ from app.composition.services import Services
 from app.db.queries.search import feedback
 from app.errors import AssetNotFound, EntryNotFound, ErasureNotFound, InvalidInput, PartOfAsset
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.erasure.places import EXEMPT, OF_ITEMS, OF_SUBJECTS
+from app.knowledge.erasure.removal import EXEMPT, OF_ITEMS, OF_SUBJECTS
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant

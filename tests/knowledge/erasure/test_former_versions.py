@@ -8,7 +8,7 @@ import pytest
 
 from app.composition.services import Services
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.erasure.erasure import Erasure
+from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.conftest import RunJobs

@@ -9,7 +9,7 @@ import pytest
 
 from app.db.queries.work.reembedding import SampledQuery
 from app.errors import EntryNotFound, InvalidInput, SearchNotFound
-from app.knowledge.feedback.service import JudgedQuery
+from app.knowledge.feedback import JudgedQuery
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult

@@ -9,7 +9,7 @@ import pytest
 from app.composition.services import Services
 from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.feedback.tuning import WeightTuner
+from app.knowledge.feedback import WeightTuner
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Weights

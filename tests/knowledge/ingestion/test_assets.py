@@ -11,7 +11,7 @@ from app.composition.services import Services
 from app.errors import AssetNotFound, Conflict, InvalidInput, TooLarge, UnsupportedMediaType
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import AssetService, Upload
-from app.knowledge.ingestion.rows import chunk_title
+from app.knowledge.ingestion.pipeline import chunk_title
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.documents import write_pdf

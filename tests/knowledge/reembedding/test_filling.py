@@ -13,7 +13,7 @@ from app.db.queries.knowledge import entries
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.errors import Conflict
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.entries.merging import new_entry
+from app.knowledge.entries.writing import new_entry
 from app.knowledge.ingestion.assets import Upload
 from tests.knowledge.reembedding.moving import NEW, OLD, Move
 

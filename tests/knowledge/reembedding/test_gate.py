@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.db.queries.work.reembedding import ChangeRow, Comparison, Quality
-from app.knowledge.feedback.gain import difference_interval
-from app.knowledge.reembedding.gate import DEFAULT_OVERLAP, decide
+from app.knowledge.feedback import difference_interval
+from app.knowledge.reembedding.comparison import DEFAULT_OVERLAP, decide
 from tests.fixtures.database.cluster import MODEL
 from tests.knowledge.reembedding.moving import WIDER
 

@@ -11,7 +11,7 @@ from app.composition.services import Services
 from app.db.queries.knowledge import entries as db
 from app.errors import EntryNotFound
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.feedback.tuning import WeightTuner
+from app.knowledge.feedback import WeightTuner
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.upkeep.records import RecordTrimmer
 from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, Sweep

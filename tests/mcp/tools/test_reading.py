@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from mcp import Client
 
-from app.knowledge.entries.sections import READ_LENGTH
+from app.knowledge.entries.reading import READ_LENGTH
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.mcp_client import connect, fail, succeed

@@ -17,7 +17,7 @@ from app.console.parts.search.comparison import SideBySide, compare
 from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import InvalidInput, PreconditionFailed
-from app.knowledge.administration.preview import QUERIES, SettingsPreview
+from app.knowledge.administration.replay import QUERIES, SettingsPreview
 from app.knowledge.search.checks import MAX_QUERY_LENGTH
 from app.knowledge.tenants.settings import TenantSettings, version_of
 from app.knowledge.vocabulary import Fusion, SuspiciousContent

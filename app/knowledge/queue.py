@@ -1,4 +1,6 @@
-"""The lease by which a worker holds a job."""
+"""Queue jobs for background workers, the lease by which a worker holds one, and pauses after a failure of a
+provider.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,64 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.knowledge import assets
+from app.db.queries.work import jobs as db
 from app.db.queries.work import jobs as queue
-from app.db.queries.work.jobs import Job
-from app.errors import DatabaseUnavailable
+from app.db.queries.work.jobs import Job, JobKind
+from app.db.session import TenantSession
+from app.errors import DatabaseUnavailable, EmbeddingUnavailable
 
 log = logging.getLogger("app.knowledge.queue")
+
+PAUSE_SECONDS = 15.0
+LONG_PAUSE_SECONDS = 60.0
+"""After a refusal that waiting does not resolve, such as a rejected key."""
+LONGEST_PAUSE_SECONDS = 900.0
+"""Upper bound, even if the provider asks for a longer pause."""
+
+
+def choose_pause(error: EmbeddingUnavailable) -> float:
+    """Choose and log the number of seconds for which no job calls the provider."""
+    pause = error.retry_after or (LONG_PAUSE_SECONDS if error.permanent else PAUSE_SECONDS)
+    pause = min(pause, LONGEST_PAUSE_SECONDS)
+    log.warning(
+        "the provider is unavailable; its jobs wait",
+        extra={"provider": error.provider, "seconds": round(pause, 1)},
+    )
+    return pause
+
+
+class JobQueue:
+    """Queues jobs in the caller's transaction, and wakes the workers of this process.
+
+    Attributes:
+        calls: how many times the workers were woken.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._called = asyncio.Event()
+
+    async def enqueue(
+        self, session: TenantSession, kind: JobKind, subject: str, *, delay: float = 0.0
+    ) -> None:
+        """Queue a job to run `delay` seconds from now, in the transaction of the change that requires it."""
+        await db.enqueue_job(session, kind, subject, timedelta(seconds=delay))
+
+    def wake(self) -> None:
+        """Wake the workers of this process; call it after the transaction has committed."""
+        self.calls += 1
+        self._called.set()
+        self._called = asyncio.Event()
+
+    async def wait(self, calls: int) -> None:
+        """Wait until the workers have been woken more than `calls` times.
+
+        A worker that reads `calls` before it looks for a job misses no call that comes while it looks, whatever the
+        others do.
+        """
+        if self.calls == calls:
+            await self._called.wait()
+
 
 BEAT_SECONDS = 1.0
 """Interval at which the lease is renewed and progress is stored; shorter if the lease is under three beats."""
