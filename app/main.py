@@ -34,7 +34,7 @@ from app.console.installation import install_console
 from app.db.schema.readiness import outdated_revisions
 from app.documents.process.parsing import log_missing_protections
 from app.hosts import bind_metrics
-from app.knowledge.search.rehearsal import Rehearsal
+from app.knowledge.search.service import Rehearsal
 from app.mcp.endpoint import PATH as MCP
 from app.mcp.endpoint import install_endpoint, open_endpoint
 from app.settings import Settings

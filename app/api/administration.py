@@ -11,8 +11,7 @@ from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
 from app.db.queries.tenants.audit import Action, AuditFilter, AuditOutcome
 from app.knowledge.reembedding.change import ModelChange
-from app.knowledge.tenants.limits import NAMES
-from app.knowledge.tenants.settings import TenantSettings, version_of
+from app.knowledge.tenants.settings import NAMES, TenantSettings, version_of
 from app.web.access import (
     CurrentCaller,
     CurrentPrincipal,

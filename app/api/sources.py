@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from app.auth.principal import Role
-from app.knowledge.sources.acceptance import AssetsFate, ItemState
+from app.knowledge.sources.service import AssetsFate, ItemState
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.sources import (
     AcceptedModel,

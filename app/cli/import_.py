@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
     from app.composition.services import Services
     from app.knowledge.transfer.entry_import import Imported
-    from app.knowledge.transfer.lines import TextLine
     from app.knowledge.transfer.outcome import Restored
+    from app.knowledge.transfer.records import TextLine
 
 
 def register(app: typer.Typer) -> None:
@@ -117,8 +117,7 @@ def import_entries(
 
 def _check_first(file: Path) -> None:
     """Raise InvalidInput if the first record is refused, so that nothing is deleted for a file of another kind."""
-    from app.knowledge.transfer.lines import parse_record
-    from app.knowledge.transfer.records import Record, read_records
+    from app.knowledge.transfer.records import Record, parse_record, read_records
 
     if _read_header(file) is not None:
         return
@@ -138,7 +137,7 @@ async def _import(
         async with open_knowledge(target) as (knowledge, tenant_id):
             outcome = await _write(knowledge, tenant_id, file)
             return outcome, await wait_for_embeddings(knowledge, tenant_id) if wait else None
-    from app.knowledge.transfer.clearing import clear_tenant
+    from app.knowledge.transfer.entry_import import clear_tenant
 
     async with contextlib.AsyncExitStack() as stack:
         services, tenant = await stack.enter_async_context(open_tenant(target.settings, target.slug))
@@ -157,7 +156,7 @@ async def _import(
 
 def _read_header(file: Path) -> Mapping[str, Any] | None:
     """The first line of an export; None for a file of entries."""
-    from app.knowledge.transfer.lines import MAX_RECORD
+    from app.knowledge.transfer.records import MAX_RECORD
     from app.knowledge.transfer.restoration import read_header
 
     with file.open("rb") as stream:
@@ -167,7 +166,7 @@ def _read_header(file: Path) -> Mapping[str, Any] | None:
 async def _write(knowledge: Knowledge, tenant_id: UUID, file: Path) -> Imported:
     """Write the entries of a file, and then their references."""
     from app.knowledge.transfer.entry_import import EntryImport
-    from app.knowledge.transfer.lines import count_lines
+    from app.knowledge.transfer.records import count_lines
 
     importer = EntryImport(knowledge.entries, tenant_id, ACTOR)
     total = count_lines(file)
@@ -194,7 +193,7 @@ async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int | None:
 
 
 async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapping[str, Any]) -> Restored:
-    from app.knowledge.transfer.lines import count_lines
+    from app.knowledge.transfer.records import count_lines
 
     restoration = services.restoration(tenant_id, ACTOR)
     total = count_lines(file)
@@ -209,6 +208,6 @@ async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapp
 
 
 def _after_header(file: Path) -> Iterator[TextLine]:
-    from app.knowledge.transfer.lines import read_lines
+    from app.knowledge.transfer.records import read_lines
 
     return (line for line in read_lines(file, exported=True) if line.number > 1)

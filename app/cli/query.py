@@ -69,8 +69,8 @@ Superseded = Annotated[bool, typer.Option("--include-superseded", help="Include 
 
 def read_query(wanted: Mapping[str, Any]) -> tuple[SearchQuery, int]:
     """The query, and the number of hits before its page. Raises InvalidInput."""
-    from app.knowledge.search.journal.continuation import PageStart
     from app.knowledge.search.query import SearchQuery, read_values
+    from app.knowledge.search.receipts import PageStart
 
     query = SearchQuery(**read_values(wanted))
     return query, 0 if query.cursor is None else PageStart.from_cursor(query.cursor).offset

@@ -73,8 +73,8 @@ async def _read(settings: Settings, slug: str) -> list[dict[str, Any]]:
     from app.knowledge.audit import AuditTrail
     from app.knowledge.paging import MAX_PAGE
     from app.knowledge.queue import JobQueue
-    from app.knowledge.subscriptions.sealing import SecretSealer
     from app.knowledge.subscriptions.service import SubscriptionService
+    from app.knowledge.subscriptions.webhooks import SecretSealer
 
     async with open_tenants(settings) as platform:
         database = platform.database

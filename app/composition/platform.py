@@ -14,8 +14,8 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.related import RelatedService
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.limits import Limits
 from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations
+from app.knowledge.tenants.settings import Limits
 from app.knowledge.vocabulary import Weights
 from app.settings import Settings
 

@@ -43,30 +43,28 @@ from app.knowledge.permissions.service import AccessService
 from app.knowledge.queue import JobQueue
 from app.knowledge.reembedding.machine import ChangeMachine
 from app.knowledge.reembedding.service import ReembeddingService
-from app.knowledge.search.journal.records import SearchJournal
+from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.ranker import Ranker
-from app.knowledge.search.ranking.reranking import CANDIDATES, RerankStage
+from app.knowledge.search.reranking import CANDIDATES, RerankStage
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.sources.service import SourceService
 from app.knowledge.sources.uploads import SourceUploads
 from app.knowledge.subscriptions.deliveries import DeliveryService
-from app.knowledge.subscriptions.pacing import PER_MINUTE, SendPace
 from app.knowledge.subscriptions.saved_searches import SavedSearchService
-from app.knowledge.subscriptions.sealing import SecretSealer
+from app.knowledge.subscriptions.sending import PER_MINUTE, SendPace
 from app.knowledge.subscriptions.service import RIGHTS_LAST, SubscriptionService
-from app.knowledge.subscriptions.webhooks import WebhookSender
+from app.knowledge.subscriptions.webhooks import SecretSealer, WebhookSender
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.limits import Limits
 from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations
+from app.knowledge.tenants.settings import Limits
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep.growth import Upkeep
-from app.knowledge.upkeep.records import MOST_AUDIT, RecordTrimmer
-from app.knowledge.upkeep.sweep import Sweep
-from app.knowledge.versions.service import VersionService
-from app.knowledge.worker.loop import Worker
+from app.knowledge.upkeep.sweep import MOST_AUDIT, RecordTrimmer, Sweep
+from app.knowledge.versions import VersionService
+from app.knowledge.worker import Worker
 from app.reranking.reranker import Reranker
 from app.settings import Settings
 

@@ -14,14 +14,14 @@ from app.knowledge.queue import JobQueue
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.job import ReembeddingJob, VectorRebuild
 from app.knowledge.reembedding.machine import ChangeMachine
-from app.knowledge.search.journal.records import SearchJournal
+from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.upkeep.growth import Upkeep
-from app.knowledge.worker.runner import JobRunner
+from app.knowledge.worker import JobRunner
 
 
 def build_runner(

@@ -11,7 +11,7 @@ from fastapi import Request, Response
 
 from app.auth.principal import Principal, Role
 from app.db.principals import name_group, name_user
-from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantContext
 from app.web.access import Caller
 
 EVERYTHING_COOKIE = "kb_console_everything"

@@ -17,7 +17,7 @@ from app.knowledge.feedback import JudgedQuery, ndcg
 from app.knowledge.search.checks import MAX_QUERY_LENGTH
 from app.knowledge.search.plan import make_plan
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantContext
 from app.knowledge.vocabulary import Fusion, Weights
 
 DEPTH = 10

@@ -24,15 +24,13 @@ from app.errors import EmbeddingUnavailable, EntryNotFound, InvalidInput, Search
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.accesses import AccessCounter
 from app.knowledge.search.checks import MAX_QUERY_LENGTH
-from app.knowledge.search.journal.records import SearchJournal
+from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.plan import SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranker import Ranker
-from app.knowledge.search.ranking.fusion import fuse, lift_identified, rank
-from app.knowledge.tenants.context import TenantContext
-from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.settings import TunedWeights
-from app.knowledge.tenants.stored_settings import store_tuned
+from app.knowledge.search.ranking import fuse, lift_identified, rank
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+from app.knowledge.tenants.settings import TunedWeights, store_tuned
 from app.knowledge.vocabulary import Weights
 
 K = TypeVar("K", bound=Hashable)

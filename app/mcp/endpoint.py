@@ -22,7 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.auth.principal import Principal, Role
 from app.errors import Forbidden, InvalidInput, RateLimited, UnsupportedMediaType
-from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantContext
 from app.mcp.answers.passages import Links
 from app.mcp.server import Context, build_server
 from app.web.access import Caller, Parts, authenticate

@@ -21,8 +21,7 @@ from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
 from app.db.principals import SERVICE, Rights, act_as, principals_of
 from app.errors import FieldError, Forbidden, InvalidInput, TenantNotFound, Unauthenticated
-from app.knowledge.tenants.context import TenantContext
-from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.web.bodies import (
     Handler,
     JsonRequest,

@@ -34,8 +34,8 @@ from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.lanes import QueryQueue
 from app.embeddings.resilience.resilient import ResilientProvider
 from app.errors import DatabaseUnavailable
-from app.knowledge.search.journal.receipts import service_version
-from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
+from app.knowledge.search.receipts import service_version
+from app.knowledge.worker import KINDS, OUTWARD_KINDS
 from app.reranking.reranker import PROVIDER, ResilientReranker
 from app.telemetry.metrics import collect_processes, count_processes, publish_process, service_figures
 

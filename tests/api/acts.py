@@ -15,7 +15,7 @@ from app.db.rows import new_id
 from app.db.schema.registration import register_model
 from app.embeddings.models import resolve_model
 from app.knowledge.transfer.export import FORMAT, TenantExport
-from app.knowledge.transfer.lines import TextLine
+from app.knowledge.transfer.records import TextLine
 from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep import sweep
 from tests.api.scene import Scene

@@ -13,8 +13,7 @@ from app.auth.tokens import TokenVerifier
 from app.db.queries.tenants.audit import Action
 from app.db.queries.tenants.tenants import PlatformAction
 from app.embedded import EmbeddedAddress
-from app.knowledge.tenants.settings import TunedWeights
-from app.knowledge.tenants.stored_settings import TUNER, store_tuned
+from app.knowledge.tenants.settings import TUNER, TunedWeights, store_tuned
 from app.knowledge.vocabulary import Weights
 from app.settings import Settings
 from tests.api.acts import (

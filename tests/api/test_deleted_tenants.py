@@ -18,7 +18,7 @@ from app.composition.services import Services
 from app.db.queries.search.feedback import put_feedback
 from app.db.queries.work.jobs import Job
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
+from app.knowledge.worker import KINDS, OUTWARD_KINDS
 from tests.api.deletion import delete_elsewhere
 from tests.api.endpoints import PLATFORM, TABLE, save_search
 from tests.fixtures.database.cluster import TestDatabase

@@ -15,8 +15,8 @@ from app.composition.services import Services
 from app.concurrency.limits import Arrivals
 from app.console.session import COOKIE
 from app.knowledge.tenants.admission import BODY_BYTES, CHARGED_BYTES, Admission
-from app.knowledge.tenants.context import TenantContext
-from app.knowledge.tenants.limits import NAMES
+from app.knowledge.tenants.directory import TenantContext
+from app.knowledge.tenants.settings import NAMES
 from app.main import create_app
 from app.settings import Settings
 from tests.fixtures.http.callers import Caller, open_client

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from app.knowledge.search.journal.continuation import mark_search
 from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.receipts import mark_search
 from tests.api.notes import add_notes
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields, expect_problem

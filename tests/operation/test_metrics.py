@@ -15,7 +15,7 @@ from app.composition.services import Services
 from app.db.database import Database
 from app.errors import ConfigurationError
 from app.hosts import bind_metrics
-from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
+from app.knowledge.worker import KINDS, OUTWARD_KINDS
 from app.mcp.tools import TOOLS
 from app.web.monitoring import FRESH_SECONDS, Observation, serve_metrics
 from tests.fixtures.database.cluster import connected

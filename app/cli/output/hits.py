@@ -115,7 +115,7 @@ def describe_score(hit: HitExplanation) -> str:
 
 
 def _warn(result: SearchResult) -> Iterator[str]:
-    from app.knowledge.search.answer.notices import describe_degradation
+    from app.knowledge.search.answer.suggestions import describe_degradation
 
     metadata = result.metadata
     yield from describe_degradation(metadata)
@@ -185,7 +185,7 @@ def _describe_words(hit: Hit) -> str:
 
 def _highlight(hit: Hit) -> Line:
     """The snippet with the query's words marked, in any form."""
-    from app.knowledge.search.answer.highlighting import Highlighter
+    from app.knowledge.search.answer.snippet import Highlighter
 
     pieces = Highlighter(hit).split(flatten(hit.snippet))
     return [(piece.text, "bold green" if piece.found else "") for piece in pieces]

@@ -40,7 +40,7 @@ from app.knowledge.reembedding.machine import Terms
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.search.why_not import WhyNot
-from app.knowledge.sources.acceptance import Accepted, ItemState, Manifest
+from app.knowledge.sources.service import Accepted, ItemState, Manifest
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TenantSettings
 from app.knowledge.vocabulary import AssetSort, EntrySort, Relationship

@@ -19,7 +19,7 @@ from app.errors import FieldError, InvalidInput
 from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS
 from app.knowledge.sources.manifest import SOURCE_NAME
-from app.knowledge.tenants.limits import NAMES as LIMITS
+from app.knowledge.tenants.settings import NAMES as LIMITS
 from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings
 from app.web.models.administration import SettingsPatch
 from app.web.problems import invalid_input

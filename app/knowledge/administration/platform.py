@@ -19,7 +19,7 @@ from app.db.session import TenantSession
 from app.errors import InvalidInput, RateLimited
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.tenants.directory import Tenant, TenantDirectory
-from app.knowledge.tenants.limits import NAMES, Limits
+from app.knowledge.tenants.settings import NAMES, Limits
 
 TENANTS_PER_PAGE = 50
 """Each tenant is read in a transaction of its own, which takes some milliseconds."""

@@ -18,15 +18,14 @@ from app.db.queries.search.replays import Trace
 from app.errors import InvalidInput
 from app.knowledge.administration.service import AdministrationService
 from app.knowledge.audit import AuditTrail
-from app.knowledge.search.journal.continuation import mark_search
-from app.knowledge.search.journal.receipts import KEPT, rank_entries, service_version
-from app.knowledge.search.journal.records import SearchJournal
+from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.query import SearchQuery, read_values
+from app.knowledge.search.receipts import KEPT, mark_search, rank_entries, service_version
 from app.knowledge.search.results import SearchResult
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.settings import TenantSettings
-from app.knowledge.versions.service import VersionService
+from app.knowledge.versions import VersionService
 from app.knowledge.vocabulary import Weights
 
 CLOSE = 1e-6

@@ -15,8 +15,8 @@ from app.db.rows import Position
 from app.errors import FieldError, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
-from app.knowledge.search.journal.receipts import KEPT
-from app.knowledge.search.journal.records import SearchJournal
+from app.knowledge.search.journal import SearchJournal
+from app.knowledge.search.receipts import KEPT
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.text import MOMENT, STORABLE, is_moment, is_storable

@@ -20,9 +20,7 @@ from app.embeddings.provider import EmbeddingProvider, InputRefused
 from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable, KnowledgeError
 from app.knowledge.entries.entry import embedding_text
-from app.knowledge.tenants.context import TenantContext
-from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.providers import find_provider
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory, find_provider
 from app.knowledge.tenants.quotas import EmbeddingQuotaUsed, tokens_left
 
 log = logging.getLogger("app.knowledge.entries")

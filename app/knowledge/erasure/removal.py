@@ -18,7 +18,7 @@ from app.db.queries.tenants.removal import VisitedReceipts, Words
 from app.db.queries.work import jobs as queue
 from app.db.session import TenantSession
 from app.knowledge.quarantine.releases import forget_releases
-from app.knowledge.search.journal.continuation import FILTERS
+from app.knowledge.search.receipts import FILTERS
 
 # A test compares both lists with the tables that have a tenant_id.
 

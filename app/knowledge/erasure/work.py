@@ -20,7 +20,7 @@ from app.db.queries.tenants.removal import Words
 from app.db.session import TenantSession
 from app.knowledge.erasure import removal
 from app.knowledge.queue import JobQueue
-from app.knowledge.search.journal.records import RECENT, SearchJournal
+from app.knowledge.search.journal import RECENT, SearchJournal
 
 STEP = timedelta(minutes=10)
 """Time limit of a statement; most take milliseconds, the first reads the audit trail of a subject."""

@@ -45,9 +45,7 @@ from app.knowledge.entries.entry import inheritable, text_hash
 from app.knowledge.languages import detect
 from app.knowledge.quarantine.flagging import add_inherited, judge_chunks
 from app.knowledge.queue import ClaimLost, Lease, choose_pause
-from app.knowledge.tenants.context import TenantContext
-from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.providers import find_provider
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory, find_provider
 from app.knowledge.tenants.quotas import find_room, require_within, tokens_left
 from app.telemetry.tracing import span
 

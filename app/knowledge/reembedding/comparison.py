@@ -26,7 +26,7 @@ from app.knowledge.search.checks import MAX_QUERY_LENGTH
 from app.knowledge.search.plan import SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranker import Ranker
-from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantContext
 
 DEPTH = 10
 SHARE = 10

@@ -22,9 +22,7 @@ from app.knowledge.entries.embedding import BATCH, EntryEmbedder, limit_by_quota
 from app.knowledge.reembedding.change import switches_by_itself
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.machine import ChangeMachine
-from app.knowledge.tenants.context import TenantContext
-from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.providers import NoProvider
+from app.knowledge.tenants.directory import NoProvider, TenantContext, TenantDirectory
 from app.knowledge.tenants.quotas import tokens_left
 from app.knowledge.upkeep.growth import Upkeep
 

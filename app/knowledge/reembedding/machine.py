@@ -59,8 +59,7 @@ from app.errors import ModelChangeConflict, ModelChangeNotFound, TenantNotFound
 from app.knowledge.queue import JobQueue
 from app.knowledge.reembedding.change import WantedModel, choose_model
 from app.knowledge.reembedding.comparison import DEFAULT_OVERLAP
-from app.knowledge.tenants.context import TenantContext
-from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 
 VISIT = 500
 """Entries to mark as pending in one statement."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from app.db.queries.search.search import EntryFilter
 from app.errors import InvalidInput
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantContext
 from app.knowledge.vocabulary import Fusion, Weights
 
 DEFAULT_LIMIT, DEFAULT_MAX_LIMIT = 10, 50

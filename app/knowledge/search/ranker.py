@@ -15,24 +15,25 @@ from app.db.database import Database
 from app.db.queries.search import vectors
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
+from app.knowledge.search import ranking
+from app.knowledge.search.diversity import diversify
 from app.knowledge.search.legs.embedding import EmbedQuery, QueryEmbedding, embed_query, recall_query
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.keyword import search_words
 from app.knowledge.search.legs.semantic import SemanticHits, search_vectors, session_setup
 from app.knowledge.search.plan import GROUP_DEPTH, PENDING_POOL, Plan
-from app.knowledge.search.ranking import boosts
-from app.knowledge.search.ranking.diversity import diversify
-from app.knowledge.search.ranking.estimates import estimate_cosines
-from app.knowledge.search.ranking.fusion import (
+from app.knowledge.search.ranking import (
     Candidate,
+    count_groups,
+    estimate_cosines,
     fuse,
+    group_by_asset,
     join_legs,
     keep_pending,
     lift_identified,
     rank,
 )
-from app.knowledge.search.ranking.grouping import count_groups, group_by_asset
-from app.knowledge.search.ranking.reranking import Reranking, RerankStage
+from app.knowledge.search.reranking import Reranking, RerankStage
 from app.knowledge.tenants.quotas import TokenMeter
 from app.telemetry.tracing import span
 
@@ -222,7 +223,7 @@ async def _fuse(session: TenantSession, plan: Plan, legs: Legs) -> list[Candidat
     threshold = plan.tenant.model.similarity_threshold
     fuse(candidates, plan.fusion, weights, legs.keyword_scale, plan.query.rrf_k, threshold=threshold)
     if plan.query.boost and candidates:
-        await boosts.apply(session, plan.tenant, plan.query.boost, candidates, plan.query.as_of)
+        await ranking.apply(session, plan.tenant, plan.query.boost, candidates, plan.query.as_of)
     if legs.whole and not legs.only_meaning:
         lift_identified(candidates)
     return rank(candidates, legs.searched[0] if len(legs.searched) == 1 else None)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from app.db.queries.search.hits import HitOrigin, StoredEntry, Validity
 from app.db.queries.search.receipts import ModelName
-from app.knowledge.search.ranking.fusion import Candidate
+from app.knowledge.search.ranking import Candidate
 from app.knowledge.vocabulary import Degradation, Leg, Weights
 
 

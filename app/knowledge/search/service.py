@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
+import numpy as np
 import orjson
 
 from app.concurrency.stopwatch import current_stopwatch, run_stopwatch
 from app.db.database import Database
 from app.db.queries.knowledge.entries import EntryKey, find_same
+from app.db.queries.search import hits, search, vectors
 from app.db.queries.search.hits import fetch_verdict
+from app.db.queries.search.search import EntryFilter, VectorSpace
+from app.db.queries.tenants import tenants
 from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
@@ -29,26 +33,31 @@ from app.errors import (
 )
 from app.knowledge.search.answer.explanation import explain, explain_page
 from app.knowledge.search.answer.facets import count_facets
-from app.knowledge.search.answer.hydration import Page, fetch_page, make_hits
-from app.knowledge.search.answer.metadata import Times, describe_ranking, log_search, make_metadata
-from app.knowledge.search.answer.relaxation import relax
-from app.knowledge.search.answer.suggestions import suggest
-from app.knowledge.search.batch import QueryBatch
-from app.knowledge.search.journal.continuation import PageStart, resume
-from app.knowledge.search.journal.receipts import pinned_ranking
-from app.knowledge.search.journal.records import SearchJournal
-from app.knowledge.search.legs.embedding import EmbedQuery
+from app.knowledge.search.answer.page import (
+    Page,
+    Times,
+    describe_ranking,
+    fetch_page,
+    log_search,
+    make_hits,
+    make_metadata,
+)
+from app.knowledge.search.answer.snippet import SnippetMaker
+from app.knowledge.search.answer.suggestions import relax, suggest
+from app.knowledge.search.journal import SearchJournal
+from app.knowledge.search.legs.embedding import EmbedQuery, QueryBatch
+from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranker import Ranker
+from app.knowledge.search.receipts import PageStart, pinned_ranking, resume
 from app.knowledge.search.results import Ranking, SearchResult
 from app.knowledge.search.why_not import WhyNot, judge
 from app.knowledge.tenants.admission import Admission
-from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.providers import find_provider
+from app.knowledge.tenants.directory import TenantDirectory, find_provider
 from app.knowledge.tenants.settings import TenantSettings
 from app.knowledge.text import is_storable
-from app.knowledge.versions.service import VersionService
+from app.knowledge.versions import VersionService
 from app.telemetry.metrics import SEARCH_LEG_SECONDS, SEARCH_SECONDS, SEARCH_WAITING_SECONDS, SEARCHES
 from app.telemetry.tracing import span
 
@@ -298,3 +307,38 @@ async def _find_entry(session: TenantSession, external_id: str) -> UUID:
     if not same:
         raise EntryNotFound("there is no entry with this external_id")
     return same[0]
+
+
+QUERY = "rehearsal"
+LOCAL = "local"
+"""The provider whose model is in this process; a query to any other would cost money."""
+
+
+class Rehearsal:
+    """Makes the first searches of a process, and of a connection, as fast as the later ones."""
+
+    def __init__(self, database: Database, providers: Mapping[int, EmbeddingProvider]) -> None:
+        """`providers` are keyed by the id of their embedding model."""
+        self._database = database
+        self._providers = providers
+
+    @contextlib.asynccontextmanager
+    async def keep_warm(self) -> AsyncIterator[None]:
+        """Rehearse, and rehearse on each new connection while the block runs."""
+        for language in ("english", "german", "simple"):
+            SnippetMaker(QUERY).make(QUERY, f"The *{QUERY}* of {QUERY}s", language, (QUERY,), None)
+        for provider in self._providers.values():
+            if provider.model.provider == LOCAL:
+                with contextlib.suppress(EmbeddingUnavailable):
+                    await provider.embed_query(QUERY)
+        async with self._database.keep_warm(self._run_statements, setup=session_setup(None)):
+            yield
+
+    async def _run_statements(self, session: TenantSession) -> None:
+        await tenants.own_tenant(session)
+        await search.rehearse(session)
+        for model_id, provider in self._providers.items():
+            space = VectorSpace(model_id, provider.model.dimensions)
+            vector = np.ones(space.dimensions, dtype=np.float32)
+            await vectors.rehearse(session, space, vector)
+            await hits.hydrate(session, space, [], QUERY, vector, EntryFilter(), 1)

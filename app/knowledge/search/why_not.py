@@ -8,11 +8,10 @@ from uuid import UUID
 
 from app.concurrency.stopwatch import Stopwatch
 from app.db.queries.search.hits import Verdict
-from app.knowledge.search.answer.metadata import milliseconds
+from app.knowledge.search.answer.page import milliseconds
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.ranking.fusion import Candidate
-from app.knowledge.search.ranking.grouping import FURTHER, shown
+from app.knowledge.search.ranking import FURTHER, Candidate, shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,8 @@ from app.errors import (
 from app.knowledge.entries.drafts import UNSET, Unset
 from app.knowledge.ingestion.assets import Upload, check_upload
 from app.knowledge.paging import MAX_PAGE, Page
-from app.knowledge.sources.acceptance import Accepted, ItemState, Manifest
-from app.knowledge.sources.access import Given
-from app.knowledge.sources.manifest import ManifestItem, name_of
+from app.knowledge.sources.manifest import Given, ManifestItem, name_of
+from app.knowledge.sources.service import Accepted, ItemState, Manifest
 from app.origins.origin import OpenOrigin, Origin, OriginFile, OriginUnavailable
 
 KEPT = "Its asset stays as it was, since the run would delete too many: `knowledge sync --confirm-deletions`"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import get_args
+from typing import Any, Literal, get_args
 from uuid import UUID
 
 import asyncpg
@@ -28,15 +30,65 @@ from app.errors import (
     TooManyDeletions,
 )
 from app.knowledge.audit import AuditTrail
+from app.knowledge.entries.drafts import UNSET
 from app.knowledge.paging import Page
 from app.knowledge.principals import require_one_server
-from app.knowledge.sources.acceptance import Accepted, AssetsFate, ItemState, Manifest
-from app.knowledge.sources.access import Access
-from app.knowledge.sources.manifest import check_source_name, read_manifest, read_origin
-from app.knowledge.sources.places import read_place, write_place
-from app.knowledge.sources.planning import Plan, plan_manifest
+from app.knowledge.sources.manifest import (
+    Access,
+    Given,
+    Plan,
+    check_source_name,
+    plan_manifest,
+    read_manifest,
+    read_origin,
+    read_place,
+    write_place,
+)
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.text import MOMENT, is_moment
+
+ItemState = Literal["indexed", "pending", "failed", "refused", "missing"]
+AssetsFate = Literal["keep", "delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the origin of a source has, and what its caller confirms.
+
+    Attributes:
+        items: parsed JSON, or ManifestItem.
+        origin: describes where the files come from; None keeps the former text.
+        run: the run that the caller saw before it listed the origin; None: any.
+        listed_at: when the listing began; None: now.
+        confirm_deletions: whether more assets may be deleted than `max_deletions`.
+        allow_empty: whether a manifest without items may delete all assets.
+        retry: whether files that were refused or could not be ingested are needed again.
+        readers: who may see the source and read its assets, unless an item has readers; unset: as before.
+        writers: who may send manifests and files, and sees all items; unset: as before.
+    """
+
+    items: Sequence[Any]
+    origin: str | None = None
+    run: int | None = None
+    listed_at: datetime | None = None
+    confirm_deletions: bool = False
+    allow_empty: bool = False
+    retry: bool = False
+    readers: Given = UNSET
+    writers: Given = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An accepted manifest: the source's status, and what the manifest changed; `is_new`: it created the source."""
+
+    source: SourceStatus
+    is_new: bool
+    added: int
+    changed: int
+    moved: int
+    removed: int
+
 
 MAX_SOURCES = 100
 HELD = timedelta(days=30)

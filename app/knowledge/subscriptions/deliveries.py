@@ -26,10 +26,8 @@ from app.errors import DatabaseUnavailable
 from app.knowledge.queue import JobQueue
 from app.knowledge.subscriptions.handshakes import Handshakes
 from app.knowledge.subscriptions.matching import fingerprint
-from app.knowledge.subscriptions.pacing import SendPace
-from app.knowledge.subscriptions.sealing import SecretSealer, SecretUnreadable
-from app.knowledge.subscriptions.sending import MessageSender
-from app.knowledge.subscriptions.webhooks import EndpointAnswer, WebhookSender
+from app.knowledge.subscriptions.sending import MessageSender, SendPace
+from app.knowledge.subscriptions.webhooks import EndpointAnswer, SecretSealer, SecretUnreadable, WebhookSender
 
 log = logging.getLogger("app.knowledge.subscriptions.deliveries")
 

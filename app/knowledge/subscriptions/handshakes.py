@@ -14,8 +14,7 @@ from app.db.queries.work import handshakes as db
 from app.db.queries.work.handshakes import Handshake
 from app.db.rows import new_id
 from app.errors import DatabaseUnavailable
-from app.knowledge.subscriptions.pacing import SendPace
-from app.knowledge.subscriptions.sending import MessageSender
+from app.knowledge.subscriptions.sending import MessageSender, SendPace
 from app.knowledge.subscriptions.webhooks import EndpointAnswer
 
 log = logging.getLogger("app.knowledge.subscriptions.handshakes")

@@ -24,11 +24,9 @@ from app.errors import MaximumReached, SavedSearchNotFound, SubscriptionNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue import JobQueue
-from app.knowledge.subscriptions.addresses import check_url
 from app.knowledge.subscriptions.handshakes import ASKED_AGAIN
-from app.knowledge.subscriptions.pacing import find_host
-from app.knowledge.subscriptions.sealing import SecretSealer
-from app.knowledge.subscriptions.webhooks import make_secret, read_secret
+from app.knowledge.subscriptions.sending import find_host
+from app.knowledge.subscriptions.webhooks import SecretSealer, check_url, make_secret, read_secret
 
 log = logging.getLogger("app.knowledge.subscriptions")
 

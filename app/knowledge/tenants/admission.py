@@ -15,7 +15,7 @@ from app.concurrency.share import LoopShare, Passage, Work
 from app.concurrency.stopwatch import current_stopwatch
 from app.concurrency.turns import Turns
 from app.errors import RateLimited
-from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantContext
 
 PLACES = 500
 """Simultaneous searches, and simultaneous reads, of all tenants: a bound on memory. The database's pool is smaller."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -21,20 +21,91 @@ from app.db.queries.search.search import VectorSpace
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import tenants as db
 from app.db.rows import new_id
-from app.embeddings.provider import EmbeddingModel
-from app.errors import DatabaseUnavailable, InvalidInput, TenantExists, TenantNotFound
+from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
+from app.embeddings.resilience.cache import asking_tenant
+from app.errors import DatabaseUnavailable, EmbeddingUnavailable, InvalidInput, TenantExists, TenantNotFound
 from app.knowledge.audit import AuditTrail
-from app.knowledge.tenants.context import TenantContext
-from app.knowledge.tenants.limits import Limits, check_limits
-from app.knowledge.tenants.settings import TenantSettings
-from app.knowledge.tenants.stored_settings import (
+from app.knowledge.tenants.settings import (
+    Limits,
+    TenantSettings,
     apply_changes,
+    check_limits,
     hold_tenant,
     require_version,
     store_settings,
 )
-from app.knowledge.tenants.wide_callers import WideCallers
 from app.knowledge.text import STORABLE, is_storable
+
+WIDE_KEPT_SECONDS = 60.0
+MOST = 1_000
+"""Callers of one tenant that are remembered."""
+
+
+class WideCallers:
+    """Remembers the principals of such callers for a minute. Only the way to search depends on it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until: dict[tuple[str, ...], float] = {}
+
+    def add(self, principals: tuple[str, ...]) -> None:
+        """Remember a caller."""
+        if len(self._until) >= MOST:
+            self._until.clear()
+        self._until[principals] = self._clock() + WIDE_KEPT_SECONDS
+
+    def __contains__(self, principals: tuple[str, ...]) -> bool:
+        return self._until.get(principals, 0.0) > self._clock()
+
+
+@dataclass(frozen=True, slots=True)
+class TenantContext:
+    """The facts about a tenant that a search or a write needs.
+
+    Attributes:
+        space: the model's id and dimensions, for SQL literals.
+        passages: number of vectors stored for the model.
+        indexed: whether the tenant's HNSW index contains all of them.
+        limits: the limits in force.
+        allowed: the platform's limits for the tenant, without the tenant's own settings.
+        revoked_tokens: ids of tokens that are refused.
+        tokens_today: embedding tokens used today (UTC) when this was read.
+        restricted: whether it has or had entries or assets that not all its callers may read.
+        open_entries: number of entries that all its callers may read.
+        wide_callers: the principals of callers that were found to read more entries than are compared exactly.
+    """
+
+    tenant_id: UUID
+    slug: str
+    settings: TenantSettings
+    model: EmbeddingModel
+    space: VectorSpace
+    passages: int
+    indexed: bool
+    limits: Limits = field(default_factory=Limits)
+    allowed: Limits = field(default_factory=Limits)
+    revoked_tokens: frozenset[str] = frozenset()
+    tokens_today: int = 0
+    restricted: bool = False
+    open_entries: int = 0
+    wide_callers: WideCallers = field(default_factory=WideCallers, compare=False)
+
+
+class NoProvider(EmbeddingUnavailable):
+    """This process has no provider for the tenant's model; another process may have one."""
+
+
+def find_provider(providers: Mapping[int, EmbeddingProvider], tenant: TenantContext) -> EmbeddingProvider:
+    """Find the provider of the tenant's model, and attribute the calls of the current task to the tenant.
+
+    Raises NoProvider.
+    """
+    asking_tenant.set(tenant.tenant_id)
+    provider = providers.get(tenant.space.model_id)
+    if provider is None:
+        raise NoProvider(tenant.model.provider, "no provider for the tenant's model", attempts=0)
+    return provider
+
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 DELETION = timedelta(minutes=30)

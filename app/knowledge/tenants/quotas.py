@@ -10,7 +10,7 @@ from uuid import UUID
 from app.db.queries.tenants import usage
 from app.db.session import TenantSession
 from app.errors import EmbeddingUnavailable, RateLimited
-from app.knowledge.tenants.context import TenantContext
+from app.knowledge.tenants.directory import TenantContext
 
 STORAGE_RETRY = 3600.0
 """`Retry-After` for a storage limit, which only a deletion or a higher limit can resolve."""

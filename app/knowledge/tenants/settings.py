@@ -1,18 +1,95 @@
-"""Settings of a tenant, which its admin can change."""
+"""Settings of a tenant, which its admin can change, and its limits, stored under its lock."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from typing import Any, get_args
 
 import orjson
 
-from app.errors import FieldError, InvalidInput
-from app.knowledge.tenants.limits import NAMES, check_limits
+from app.db.principals import SERVICE
+from app.db.queries.knowledge import versions
+from app.db.queries.search import feedback
+from app.db.queries.tenants import audit
+from app.db.queries.tenants import tenants as db
+from app.db.session import TenantSession
+from app.errors import FieldError, InvalidInput, PreconditionFailed, TenantNotFound
 from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent, Weights
+
+GREATEST = 10**15
+"""Within the integers that all JSON parsers represent exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one tenant; 0 means unlimited.
+
+    Attributes:
+        requests_per_minute: requests over HTTP and MCP in each instance; a burst can use all of them at once.
+        concurrent_searches: simultaneous searches in each instance; further ones wait briefly for their turn.
+        entries: stored entries, including chunks.
+        bytes: bytes of uploaded files, plus one for each character of entries' text (two for a title's).
+        receipts: records of searches; the oldest are removed.
+        embedding_tokens_per_day: tokens of texts and queries, with four bytes of text per token; days are in UTC.
+    """
+
+    requests_per_minute: int = 0
+    concurrent_searches: int = 0
+    entries: int = 0
+    bytes: int = 0
+    receipts: int = 0
+    embedding_tokens_per_day: int = 0
+
+    def replaced(self, given: Mapping[str, int]) -> Limits:
+        """These limits, overridden by the platform's limits for one tenant."""
+        known = {name: value for name, value in given.items() if name in NAMES}
+        return Limits(**{**asdict(self), **known})
+
+    def lowered(self, own: Mapping[str, int | None]) -> Limits:
+        """These limits, overridden by the tenant's own where those are lower; a tenant cannot raise a limit."""
+        lowest = {
+            name: min(value, getattr(self, name) or value)
+            for name, value in own.items()
+            if name in NAMES and value
+        }
+        return Limits(**{**asdict(self), **lowest})
+
+    def as_mapping(self) -> dict[str, int]:
+        """The limits by name."""
+        return asdict(self)
+
+
+NAMES = tuple(f.name for f in fields(Limits))
+
+
+def check_limits(given: Any, least: int, prefix: str = "limits") -> list[FieldError]:
+    """Return what is wrong with given limits; None, which removes a limit, is valid."""
+    if not isinstance(given, Mapping):
+        return [FieldError(prefix, "must be an object")]
+    errors: list[FieldError] = []
+    for name, value in given.items():
+        if name not in NAMES:
+            errors.append(FieldError(f"{prefix}.{name}", f"unknown; allowed are {', '.join(NAMES)}"))
+        elif value is not None and (type(value) is not int or not least <= value <= GREATEST):
+            errors.append(
+                FieldError(f"{prefix}.{name}", f"must be an integer between {least} and {GREATEST}")
+            )
+    return errors
+
+
+def require_lower(own: Mapping[str, Any], allowed: Limits) -> None:
+    """Raise InvalidInput for a tenant's own limits that exceed the platform's."""
+    errors = [
+        FieldError(f"limits.{name}", f"must be at most {most}, the platform's limit for this tenant")
+        for name, value in own.items()
+        if value is not None and 0 < (most := getattr(allowed, name)) < value
+    ]
+    if errors:
+        raise InvalidInput(errors)
+
 
 TYPE_WEIGHTS: Mapping[str, float] = {"decision": 2.0, "lesson": 2.0, "summary": 0.5, "temp_note": 0.3}
 """Factors of `boost: ["type"]`; all other types have 1.0."""
@@ -221,3 +298,81 @@ def _type_weights(value: Any, errors: list[FieldError]) -> dict[str, float]:
         )
         return {}
     return {k: float(v) for k, v in value.items()}
+
+
+TUNER = "tuning"
+"""The actor in the audit trail of weights that the service applies."""
+
+
+async def hold_tenant(session: TenantSession) -> db.OwnTenant:
+    """Lock the tenant and read it. Raises TenantNotFound."""
+    await db.hold_tenant(session)
+    if (row := await db.own_tenant(session)) is None:
+        raise TenantNotFound("the tenant does not exist")
+    return row
+
+
+def require_version(row: db.OwnTenant, versions: Collection[int] | None) -> None:
+    """Raise PreconditionFailed unless the stored settings have one of these versions; None: any."""
+    if versions is not None and version_of(TenantSettings.from_mapping(row.settings)) not in versions:
+        raise PreconditionFailed("the settings have changed since they were read")
+
+
+def apply_changes(
+    stored: Mapping[str, Any], changes: Mapping[str, Any], *, allowed: Limits, max_limit: int
+) -> tuple[Mapping[str, Any], TenantSettings]:
+    """Merge changes into stored settings, which stay as they are: the values to store, and the settings they make.
+
+    None resets a setting, and one of the `limits`. `allowed` are the platform's limits, and `max_limit` the service's
+    largest number of hits per page. Raises InvalidInput.
+    """
+    check_page_limits(changes, max_limit)
+    if changes.get("tuned") is not None:
+        raise InvalidInput.of("tuned", "is set by the service")
+    if isinstance(own := changes.get("limits"), dict):
+        if not check_limits(own, least=1):
+            require_lower(own, allowed)
+        changes = {**changes, "limits": {**stored.get("limits", {}), **own}}
+    given = _tidy({**stored, **changes})
+    settings = TenantSettings.from_mapping(given)
+    require_default_within(settings, changes)
+    return given, settings
+
+
+async def store_settings(
+    session: TenantSession, row: db.OwnTenant, given: Mapping[str, Any]
+) -> tuple[TenantSettings, list[str]]:
+    """Replace all settings, without those that are None; return the settings and the names of those that changed."""
+    stored = _tidy(given)
+    settings = TenantSettings.from_mapping(stored)
+    changed = sorted(n for n in row.settings.keys() | stored if row.settings.get(n) != stored.get(n))
+    if changed:
+        await db.update_settings(session, orjson.dumps(stored).decode())
+    if "keep_versions_days" in changed:
+        former = row.settings.get("keep_versions_days", 0)
+        await versions.keep(session, former, settings.keep_versions_days)
+    if row.settings.get("keep_query_text"):
+        async with session.acting_as(SERVICE):  # those of all callers
+            await feedback.erase_queries(session)
+    return settings, changed
+
+
+async def store_tuned(session: TenantSession, tuned: TunedWeights) -> bool:
+    """Apply weights that the service has found, unless the settings on which they depend have changed since.
+
+    Raises TenantNotFound.
+    """
+    row = await hold_tenant(session)
+    settings = TenantSettings.from_mapping(row.settings)
+    if not settings.auto_tune or settings.weights is not None or settings.fusion != tuned.fusion:
+        return False
+    await store_settings(session, row, {**row.settings, "tuned": asdict(tuned)})
+    await audit.write_audit(session, TUNER, "settings.tune", [], asdict(tuned))
+    return True
+
+
+def _tidy(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, and the limits among them, that have a value."""
+    if isinstance(limits := given.get("limits"), dict):
+        given = {**given, "limits": {n: v for n, v in limits.items() if v is not None} or None}
+    return {name: value for name, value in given.items() if value is not None}

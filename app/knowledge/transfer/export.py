@@ -1,22 +1,220 @@
-"""Export a whole tenant as JSON lines; `app.knowledge.transfer.restoration` reads them.
-
-The first line is the tenant with its settings. Then come assets, each followed by its bytes in parts, then entries and
-chunks, then saved searches, feedback, and sources with their items. The last line marks the end; without it the export
-is truncated. Each line has the key `kind` and the columns of its table.
-"""
+"""Export a whole tenant as JSON lines, and the lines as they are checked when they are read."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import base64
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 import orjson
+from pgvector import HalfVector
 
 from app.db.database import Database
 from app.db.queries.knowledge import transfer as db
 from app.db.queries.tenants import audit
 from app.db.queries.tenants.tenants import own_tenant
+from app.documents.marks import MARKS_RULE, has_excess_marks
 from app.errors import TenantNotFound
+from app.knowledge.quarantine.flagging import flags_of, screen_fields, with_flags
+from app.knowledge.text import load_json
+from app.knowledge.transfer.records import REFERENCES
+from app.knowledge.vocabulary import SuspiciousContent
+
+# `columns` are the fields of a line as the table has them: Postgres reads and checks those. The other attributes are
+# what the restoration itself needs. The readers raise KeyError, TypeError or ValueError for a line that cannot be
+# restored.
+
+_IDS = ("id", "asset_id", "entry_id", "parent_id", "superseded_by_id", "repeats")
+_IDENTITIES: Mapping[str, tuple[str, ...]] = {
+    "saved_search": ("id",),
+    "feedback": ("search_id", "entry_id"),
+    "source": (),
+    "source_item": (),
+}
+RECORDS = frozenset(_IDENTITIES)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedVector:
+    """The vector of a passage, which has the characters from `char_start` to before `char_end`."""
+
+    passage: int
+    char_start: int
+    char_end: int
+    vector: HalfVector
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedEntry:
+    """An entry with the columns of its line."""
+
+    id: UUID
+    title: str | None
+    content: Any
+    accesses: int
+    vectors: tuple[ExportedVector, ...]
+    columns: Mapping[str, Any]
+
+    @property
+    def refers(self) -> bool:
+        """Whether it refers to other entries."""
+        return any(self.columns.get(name) for name in REFERENCES)
+
+    @property
+    def links(self) -> Mapping[str, Any]:
+        """The columns with its id and its references."""
+        return {name: self.columns.get(name) for name in ("id", *REFERENCES)}
+
+    @property
+    def is_to_judge(self) -> bool:
+        """Whether it has flags and its line does not tell if it was quarantined, as in exports of older versions."""
+        return "quarantined" not in self.columns and "flags" in (self.columns.get("metadata") or ())
+
+    def renamed(self, ids: Mapping[str, str]) -> ExportedEntry:
+        """The same entry with the ids that things have in this tenant."""
+        columns = rename(self.columns, ids)
+        return replace(self, id=UUID(columns["id"]), columns=columns)
+
+    def found_as(self, present: UUID | None) -> ExportedEntry:
+        """The same entry with the id of the existing entry that it describes, if there is one."""
+        if present is None or present == self.id:
+            return self
+        return replace(self, id=present, columns={**self.columns, "id": str(present)})
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedAsset:
+    """An asset, whose bytes follow in parts."""
+
+    id: UUID
+    byte_size: int
+    sha256: str | None
+    unfinished: bool
+    columns: Mapping[str, Any]
+
+    def found_as(self, present: UUID) -> ExportedAsset:
+        """The same asset with the id of the existing asset that it describes."""
+        return replace(self, id=present, columns={**self.columns, "id": str(present)})
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedPart:
+    """Bytes of an asset from `start`."""
+
+    start: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRecord:
+    """A row of another kind; `ids` identify it in the audit trail."""
+
+    kind: str
+    ids: tuple[UUID, ...]
+    columns: Mapping[str, Any]
+
+
+def read_object(raw: bytes) -> dict[str, Any] | None:
+    """The fields of a line; None if it is not an object."""
+    try:
+        given = load_json(raw)
+    except ValueError:
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def read_entry(given: Mapping[str, Any], *, with_vectors: bool) -> ExportedEntry:
+    """An entry; `with_vectors` only if they are of the tenant's model."""
+    for name in ("title", "content"):
+        if isinstance(text := given.get(name), str) and has_excess_marks(text):
+            raise ValueError(f"{name}: {MARKS_RULE}")
+    return ExportedEntry(
+        id=_read_id(given["id"]),
+        title=given.get("title"),
+        content=given.get("content"),
+        accesses=int(given.get("accesses") or 0),
+        vectors=tuple(map(_read_vector, given.get("vectors") or ())) if with_vectors else (),
+        columns={name: value for name, value in given.items() if name != "vectors"},
+    )
+
+
+def flag_lines(entries: Sequence[ExportedEntry], policy: SuspiciousContent) -> list[ExportedEntry]:
+    """The entries with the flags of what they contain, in addition to those that come from the form of a file."""
+    return [entry if policy == "keep" else _flag_line(entry) for entry in entries]
+
+
+def _flag_line(entry: ExportedEntry) -> ExportedEntry:
+    tags, metadata = entry.columns.get("tags") or [], entry.columns.get("metadata") or {}
+    readable = (
+        isinstance(entry.title, str | None) and isinstance(entry.content, str) and isinstance(metadata, dict)
+    )
+    if not readable or not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        return entry  # Postgres refuses it
+    known = flags_of(metadata)
+    kept = known if entry.columns.get("asset_id") else [flag for flag in known if flag == "invisible_text"]
+    flags = [*kept, *screen_fields(entry.title, entry.content, tags, metadata)]
+    return replace(entry, columns={**entry.columns, "metadata": with_flags(metadata, flags)})
+
+
+def _read_vector(given: Mapping[str, Any]) -> ExportedVector:
+    return ExportedVector(
+        passage=int(given["passage"]),
+        char_start=int(given["char_start"]),
+        char_end=int(given["char_end"]),
+        vector=HalfVector.from_binary(base64.b64decode(given["vector"], validate=True)),
+    )
+
+
+def read_asset(given: Mapping[str, Any]) -> ExportedAsset:
+    """An asset without its bytes."""
+    size = given.get("byte_size", 0)
+    if not isinstance(size, int):
+        raise TypeError("byte_size")
+    return ExportedAsset(
+        id=_read_id(given["id"]),
+        byte_size=size,
+        sha256=given.get("sha256"),
+        unfinished=given.get("status") in ("pending", "processing"),
+        columns=given,
+    )
+
+
+def read_part(given: Mapping[str, Any]) -> ExportedPart:
+    """Some of an asset's bytes."""
+    return ExportedPart(given["start"], base64.b64decode(given["data"], validate=True))
+
+
+def read_record(kind: str, given: Mapping[str, Any], renamed: Mapping[str, str]) -> ExportedRecord:
+    """A row of another kind with the ids that things have in this tenant."""
+    columns = rename(given, renamed)
+    return ExportedRecord(kind, tuple(_read_id(columns[name]) for name in _IDENTITIES[kind]), columns)
+
+
+def rename(columns: Mapping[str, Any], ids: Mapping[str, str]) -> Mapping[str, Any]:
+    """Replace the ids in a line with those in `ids`."""
+    if not ids:
+        return columns
+    names: dict[str, Any] = {
+        name: ids.get(value, value) for name in _IDS if isinstance(value := columns.get(name), str)
+    }
+    if isinstance(sources := columns.get("source_ids"), list):
+        names["source_ids"] = [ids.get(s, s) for s in sources]
+    return {**columns, **names}
+
+
+def _read_id(value: Any) -> UUID:
+    try:
+        return UUID(value)
+    except (AttributeError, ValueError):
+        # Refused like every other field that cannot be read.
+        raise TypeError("id") from None
+
+
+# The first line is the tenant with its settings. Then come assets, each followed by its bytes in parts, then entries
+# and chunks, then saved searches, feedback, and sources with their items. The last line marks the end; without it the
+# export is truncated. Each line has the key `kind` and the columns of its table.
 
 FORMAT = 1
 PAGE = 100

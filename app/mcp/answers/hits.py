@@ -11,7 +11,7 @@ from uuid import UUID
 
 from app.embeddings.tokens import estimate_tokens
 from app.knowledge.quarantine.flagging import flags_of
-from app.knowledge.search.answer.notices import describe_degradation
+from app.knowledge.search.answer.suggestions import describe_degradation
 from app.knowledge.search.results import Hit, SearchResult
 from app.mcp.answers.entries import list_facts, mark_of, texts_of, write_lines
 from app.mcp.answers.passages import (

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.knowledge.tenants.limits import GREATEST
-from app.knowledge.tenants.settings import MAX_FACTOR, MAX_KEPT_DAYS, MAX_PURGE_DAYS, MIN_FACTOR
+from app.knowledge.tenants.settings import GREATEST, MAX_FACTOR, MAX_KEPT_DAYS, MAX_PURGE_DAYS, MIN_FACTOR
 from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent
 from app.web.models.requests import RequestBody
 from app.web.models.search import Number, WeightsModel

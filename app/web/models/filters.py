@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from pydantic import WithJsonSchema
 from pydantic.config import JsonDict
 
-from app.knowledge.search.conditions.fields import FIELDS
-from app.knowledge.search.conditions.reading import MAX_CONDITIONS, MAX_DEPTH, MAX_VALUES
+from app.knowledge.search.conditions import FIELDS, MAX_CONDITIONS, MAX_DEPTH, MAX_VALUES
 
 SCALAR: JsonDict = {"type": ["string", "number", "boolean", "null"]}
 BOUND: JsonDict = {"type": ["string", "number"]}

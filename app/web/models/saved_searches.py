@@ -9,8 +9,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 
-from app.knowledge.subscriptions.addresses import MAX_URL
 from app.knowledge.subscriptions.saved_searches import MAX_NAME
+from app.knowledge.subscriptions.webhooks import MAX_URL
 from app.web.models.requests import NOT_BLANK, RequestBody
 from app.web.models.search import SearchRequest
 

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 
 from app.knowledge.entries.entry import MAX_EXTERNAL_ID
 from app.knowledge.principals import MAX_PRINCIPALS
-from app.knowledge.sources.acceptance import ItemState, Manifest
 from app.knowledge.sources.manifest import MAX_DIGEST, MAX_ITEMS, MAX_NAME, MAX_ORIGIN, NAME_RULE, SOURCE_NAME
+from app.knowledge.sources.service import ItemState, Manifest
 from app.web.models.entries import PRINCIPAL_SCHEMA, Principal
 from app.web.models.requests import Moment, RequestBody
 

@@ -11,7 +11,7 @@ from asgi_lifespan import LifespanManager
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.documents.process import parsing
-from app.knowledge.worker.loop import Worker
+from app.knowledge.worker import Worker
 from app.main import create_app
 from app.settings import IngestionSettings, Settings
 

@@ -15,7 +15,7 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.sources.acceptance import Manifest
+from app.knowledge.sources.service import Manifest
 from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.providers.failing import FailingProvider
 

@@ -12,7 +12,7 @@ from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.ranking.grouping import FURTHER
+from app.knowledge.search.ranking import FURTHER
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Boost, Fusion, Mode

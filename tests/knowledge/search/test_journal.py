@@ -15,16 +15,16 @@ import pytest
 from app.composition.services import Services
 from app.db.rows import new_id
 from app.knowledge.search import SearchQuery
-from app.knowledge.search.journal.records import SearchJournal
-from app.knowledge.search.journal.waiting import (
+from app.knowledge.search.journal import (
     BATCH_BYTES,
     Answered,
+    SearchJournal,
     WaitingSearches,
     estimate_size,
     without_vector,
 )
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.ranking.fusion import Candidate
+from app.knowledge.search.ranking import Candidate
 from app.knowledge.search.results import Ranking, SearchResult
 from app.knowledge.tenants.directory import Tenant
 

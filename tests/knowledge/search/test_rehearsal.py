@@ -9,7 +9,7 @@ from app.db.database import Database
 from app.db.session import PlatformSession
 from app.db.statements import parse_statement
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.rehearsal import Rehearsal
+from app.knowledge.search.service import Rehearsal
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.searching import make_search

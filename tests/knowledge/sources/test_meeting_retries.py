@@ -13,8 +13,8 @@ from app.composition.services import Services
 from app.db.queries.knowledge import assets, sources
 from app.errors import AssetNotFound, InvalidInput
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.sources.acceptance import Manifest
 from app.knowledge.sources.run import RunOptions
+from app.knowledge.sources.service import Manifest
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.sources.origins import Shelf, assets_of, run_source

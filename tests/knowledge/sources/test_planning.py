@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 from app.db.queries.knowledge.source_items import StoredItem
 from app.db.rows import new_id
 from app.errors import InvalidInput
-from app.knowledge.sources.manifest import MAX_ITEMS, ManifestItem, name_of, read_manifest
-from app.knowledge.sources.planning import Plan, plan_manifest
+from app.knowledge.sources.manifest import (
+    MAX_ITEMS,
+    ManifestItem,
+    Plan,
+    name_of,
+    plan_manifest,
+    read_manifest,
+)
 
 LIMIT = 1_000
 

@@ -15,9 +15,8 @@ from app.errors import (
     SourceNotFound,
 )
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.sources.acceptance import Manifest
 from app.knowledge.sources.run import RunOptions
-from app.knowledge.sources.service import MAX_SOURCES
+from app.knowledge.sources.service import MAX_SOURCES, Manifest
 from app.knowledge.tenants.directory import Tenant
 from app.origins.origin import OriginUnavailable
 from tests.knowledge.sources.origins import FIVE, Shelf, assets_of, digest, find, run_source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.knowledge.subscriptions.addresses import Resolve
+from app.knowledge.subscriptions.webhooks import Resolve
 
 
 def resolving(*addresses: str) -> Resolve:

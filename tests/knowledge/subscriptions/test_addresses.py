@@ -7,12 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from app.errors import InvalidInput
-from app.knowledge.subscriptions.addresses import (
-    AddressRefused,
-    check_url,
-    choose_address,
-    is_allowed,
-)
+from app.knowledge.subscriptions.webhooks import AddressRefused, check_url, choose_address, is_allowed
 from tests.knowledge.subscriptions.resolving import resolving
 
 PUBLIC = ["8.8.8.8", "2606:4700:4700::1111", "193.99.144.80"]

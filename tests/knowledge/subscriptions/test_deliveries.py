@@ -10,10 +10,8 @@ import pytest
 from app.errors import DatabaseUnavailable
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions import deliveries
-from app.knowledge.subscriptions.addresses import LookupsBusy
 from app.knowledge.subscriptions.deliveries import RETRY_SECONDS, DeliveryService, find_pause
-from app.knowledge.subscriptions.sealing import SecretSealer
-from app.knowledge.subscriptions.webhooks import WebhookSender
+from app.knowledge.subscriptions.webhooks import LookupsBusy, SecretSealer, WebhookSender
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 

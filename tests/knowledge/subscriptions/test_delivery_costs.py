@@ -12,8 +12,7 @@ from app.db.queries.work import deliveries as outbox
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions import matching
 from app.knowledge.subscriptions.deliveries import LEAST_PAUSE_SECONDS, DeliveryService
-from app.knowledge.subscriptions.sealing import SecretSealer
-from app.knowledge.subscriptions.webhooks import WebhookSender
+from app.knowledge.subscriptions.webhooks import SecretSealer, WebhookSender
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 

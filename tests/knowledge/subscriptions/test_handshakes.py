@@ -16,9 +16,8 @@ from app.db.queries.work.subscriptions import Subscription
 from app.errors import SubscriptionNotFound
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.handshakes import PAUSES
-from app.knowledge.subscriptions.pacing import SendPace
-from app.knowledge.subscriptions.sealing import SecretSealer
-from app.knowledge.subscriptions.webhooks import MAX_ECHO, WebhookSender, is_echo, make_secret
+from app.knowledge.subscriptions.sending import SendPace
+from app.knowledge.subscriptions.webhooks import MAX_ECHO, SecretSealer, WebhookSender, is_echo, make_secret
 from tests.knowledge.subscriptions.endpoint import Received
 from tests.knowledge.subscriptions.resolving import resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk

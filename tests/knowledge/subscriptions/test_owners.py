@@ -10,7 +10,7 @@ import pytest
 
 from app.errors import Conflict, InvalidInput, SavedSearchNotFound, SubscriptionNotFound
 from app.knowledge.subscriptions import service as subscriptions
-from app.knowledge.subscriptions.sealing import SecretSealer
+from app.knowledge.subscriptions.webhooks import SecretSealer
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 

@@ -16,15 +16,14 @@ from app.db.database import Database
 from app.db.rows import new_id
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions.deliveries import DeliveryService
-from app.knowledge.subscriptions.pacing import (
+from app.knowledge.subscriptions.sending import (
     HOSTS_OF_AN_ADDRESS,
     TENANTS_CHALLENGES,
     SendPace,
     find_host,
     find_network,
 )
-from app.knowledge.subscriptions.sealing import SecretSealer
-from app.knowledge.subscriptions.webhooks import WebhookSender
+from app.knowledge.subscriptions.webhooks import SecretSealer, WebhookSender
 from tests.fixtures.database.cluster import Connection, connected
 from tests.knowledge.subscriptions.resolving import resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk

@@ -8,9 +8,8 @@ import pytest
 from cryptography.fernet import Fernet
 
 from app.knowledge.subscriptions.deliveries import DeliveryService
-from app.knowledge.subscriptions.sealing import SecretSealer, SecretUnreadable
 from app.knowledge.subscriptions.service import SubscriptionService
-from app.knowledge.subscriptions.webhooks import WebhookSender, sign
+from app.knowledge.subscriptions.webhooks import SecretSealer, SecretUnreadable, WebhookSender, sign
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 OLD, NEW = Fernet.generate_key(), Fernet.generate_key()

@@ -18,17 +18,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.errors import InvalidInput
-from app.knowledge.subscriptions.addresses import (
-    LookupsBusy,
-    Resolver,
-    resolve_host,
-    sending_tenant,
-)
 from app.knowledge.subscriptions.webhooks import (
     MAX_RETRY_AFTER,
+    LookupsBusy,
+    Resolver,
     WebhookSender,
     make_secret,
     read_secret,
+    resolve_host,
+    sending_tenant,
     sign,
 )
 from tests.knowledge.subscriptions.endpoint import Endpoint, open_endpoint

@@ -17,10 +17,9 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.admission import PARSED_AT_ONCE, Admission
-from app.knowledge.tenants.context import TenantContext
-from app.knowledge.tenants.directory import Tenant
-from app.knowledge.tenants.limits import Limits, check_limits, require_lower
+from app.knowledge.tenants.directory import Tenant, TenantContext
 from app.knowledge.tenants.quotas import LONGEST_WAIT, EmbeddingQuotaUsed
+from app.knowledge.tenants.settings import Limits, check_limits, require_lower
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

@@ -11,7 +11,7 @@ import pytest
 from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TenantSettings
-from app.knowledge.transfer.lines import TextLine
+from app.knowledge.transfer.records import TextLine
 from app.knowledge.transfer.restoration import read_header
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restoration_of, restore, rows

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from pgvector import HalfVector
 
-from app.knowledge.transfer.exported import read_asset, read_entry, read_part, read_record
+from app.knowledge.transfer.export import read_asset, read_entry, read_part, read_record
 from app.knowledge.transfer.outcome import REFUSALS, describe_refusal
 from app.knowledge.transfer.restoration import read_header
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.knowledge.transfer import lines
-from app.knowledge.transfer.lines import count_lines, parse_record, read_lines
+from app.knowledge.transfer import records
+from app.knowledge.transfer.records import count_lines, parse_record, read_lines
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ def test_a_last_line_without_an_end_is_counted(tmp_path: Path, text: str, count:
 def test_a_line_of_an_export_that_is_too_long_is_refused_without_reading_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "MAX_EXPORTED", 100)
-    monkeypatch.setattr(lines, "MAX_ASSET", 200)
+    monkeypatch.setattr(records, "MAX_EXPORTED", 100)
+    monkeypatch.setattr(records, "MAX_ASSET", 200)
     file = tmp_path / "a.jsonl"
     entry, asset = b'{"kind":"entry","x":"%s"}', b'{"kind":"asset","x":"%s"}'
     given = [

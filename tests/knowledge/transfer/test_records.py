@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.knowledge.transfer import lines, records
+from app.knowledge.transfer import records
 from app.knowledge.transfer.records import read_records
 
 ENTRY = {"content": 'Boats lie here, "at" the pier;\nÄ 🎉', "tags": ["a", "b"], "metadata": {"n": [1, 2.5]}}
@@ -54,7 +54,7 @@ def test_a_line_that_is_too_long_is_refused_without_reading_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file without line ends, e.g. one large object, would otherwise be in memory as a whole."""
-    monkeypatch.setattr(lines, "MAX_RECORD", 100)
+    monkeypatch.setattr(records, "MAX_RECORD", 100)
     fits, long = '{"a": "b"}', json.dumps({"a": "x" * 5_000_000})
     expected = [(1, {"a": "b"}), (2, "error: is longer than 100 bytes"), (3, {"a": "b"})]
     assert read(tmp_path, "a.jsonl", f"{fits}\n{long}\n{fits}") == expected
@@ -72,7 +72,7 @@ def test_a_line_of_the_longest_length_is_read_with_and_without_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     line = '{"a": "b"}'
-    monkeypatch.setattr(lines, "MAX_RECORD", len(line))
+    monkeypatch.setattr(records, "MAX_RECORD", len(line))
     assert read(tmp_path, "a.jsonl", line + end) == [(1, {"a": "b"})]
     assert read(tmp_path, "a.jsonl", f"{line} {end}") == [(1, f"error: is longer than {len(line)} bytes")]
 

@@ -13,7 +13,7 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.transfer.export import TenantExport
-from app.knowledge.transfer.lines import TextLine
+from app.knowledge.transfer.records import TextLine
 from app.knowledge.transfer.restoration import read_header
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restoration_of, restore, rows

@@ -13,8 +13,7 @@ from app.errors import EntryNotFound
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.feedback import WeightTuner
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.upkeep.records import RecordTrimmer
-from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, Sweep
+from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, RecordTrimmer, Sweep
 from tests.knowledge.writing import write
 
 

@@ -12,12 +12,11 @@ from app.composition.services import Services, build_services
 from app.db.queries.tenants import records as queries
 from app.errors import MaximumReached
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.search import SearchQuery
-from app.knowledge.search.journal import records as journal
+from app.knowledge.search import SearchQuery, journal
 from app.knowledge.subscriptions import saved_searches
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.upkeep import records
-from app.knowledge.upkeep.records import RecordTrimmer
+from app.knowledge.upkeep import sweep
+from app.knowledge.upkeep.sweep import RecordTrimmer
 from tests.fixtures.database.cluster import connected
 
 pytestmark = pytest.mark.own_tenants
@@ -148,8 +147,8 @@ async def test_the_sweep_removes_the_oldest_records_over_the_bounds(
     superuser_dsn: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(records, "MOST_FEEDBACK", 4)
-    monkeypatch.setattr(records, "MOST_ENDED_DELIVERIES", 3)
+    monkeypatch.setattr(sweep, "MOST_FEEDBACK", 4)
+    monkeypatch.setattr(sweep, "MOST_ENDED_DELIVERIES", 3)
     monkeypatch.setattr(queries, "BATCH", 2)
     await services.tenants.change_settings(filled.id, {"limits": {"receipts": 5}}, actor="anna")
     await services.worker.sweep.run()
@@ -165,7 +164,7 @@ async def test_the_sweep_removes_the_oldest_records_over_the_bounds(
 async def test_the_sweep_neither_removes_nor_counts_pending_messages(
     services: Services, filled: Tenant, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "MOST_ENDED_DELIVERIES", 3)
+    monkeypatch.setattr(sweep, "MOST_ENDED_DELIVERIES", 3)
     async with connected(superuser_dsn) as superuser:
         await superuser.execute(
             "insert into deliveries (tenant_id, id, saved_search_id, entry_id, fingerprint, finding)"
@@ -181,8 +180,8 @@ async def test_one_sweep_removes_a_bounded_number(
     services: Services, filled: Tenant, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queries, "BATCH", 2)
-    monkeypatch.setattr(records, "MOST_STEPS", 2)
-    monkeypatch.setattr(records, "MOST_FEEDBACK", 1)
+    monkeypatch.setattr(sweep, "MOST_STEPS", 2)
+    monkeypatch.setattr(sweep, "MOST_FEEDBACK", 1)
     trimmer = RecordTrimmer(services.database, services.tenants, services.versions)
     await trimmer.trim(filled.id)
     assert len(await column(superuser_dsn, "select subject from feedback")) == 6

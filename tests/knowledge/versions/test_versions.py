@@ -12,7 +12,7 @@ from app.errors import EntryNotFound, InvalidInput
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.upkeep.sweep import Sweep
-from app.knowledge.versions.service import VersionService
+from app.knowledge.versions import VersionService
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.versions.keeping import found, keep, now, texts
 from tests.knowledge.writing import write

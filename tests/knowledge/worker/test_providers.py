@@ -12,7 +12,7 @@ from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import BATCH, Ingestion
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.worker.runner import MAX_POSTPONED
+from app.knowledge.worker import MAX_POSTPONED
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.workers import (

@@ -12,7 +12,7 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue import Lease
-from app.knowledge.worker.runner import MAX_LOST
+from app.knowledge.worker import MAX_LOST
 from tests.fixtures.workers import PATIENCE, Bench, find_parser
 from tests.knowledge.conftest import RunJobs
 

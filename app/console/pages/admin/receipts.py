@@ -17,7 +17,7 @@ from app.console.session import console_router
 from app.db.queries.search.receipts import KeptSearch
 from app.errors import InvalidInput
 from app.knowledge.administration.replay import Replay
-from app.knowledge.search.answer.notices import describe_degradation
+from app.knowledge.search.answer.suggestions import describe_degradation
 from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
 

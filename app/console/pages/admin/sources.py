@@ -11,8 +11,8 @@ from app.console.parts.entries import PAGE_SIZE, page_links
 from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import InvalidInput
-from app.knowledge.sources.acceptance import ItemState
 from app.knowledge.sources.manifest import check_source_name
+from app.knowledge.sources.service import ItemState
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
 

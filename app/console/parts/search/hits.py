@@ -10,10 +10,10 @@ from uuid import UUID
 
 from app.console.parts.search.form import SearchForm
 from app.console.parts.words import VALUES
-from app.knowledge.search.answer.highlighting import Highlighter, Piece
-from app.knowledge.search.answer.notices import describe_degradation
-from app.knowledge.search.journal.continuation import PageStart
+from app.knowledge.search.answer.snippet import Highlighter, Piece
+from app.knowledge.search.answer.suggestions import describe_degradation
 from app.knowledge.search.legs.keyword import COVERAGE_EXPONENT
+from app.knowledge.search.receipts import PageStart
 from app.knowledge.search.results import (
     Explanation,
     Hit,

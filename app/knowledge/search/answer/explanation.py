@@ -9,8 +9,8 @@ from app.db.queries.search.receipts import ModelName, Receipt
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import quoted_phrases
-from app.knowledge.search.ranking.fusion import Candidate, cosine_stretch
-from app.knowledge.search.ranking.reranking import Reranking
+from app.knowledge.search.ranking import Candidate, cosine_stretch
+from app.knowledge.search.reranking import Reranking
 from app.knowledge.search.results import (
     EmbeddingFailure,
     Explanation,

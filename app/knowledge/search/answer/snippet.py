@@ -1,17 +1,217 @@
-"""The snippet of a hit, and the words of the query that match it."""
+"""The snippet of a hit: the part of its text around the best words, and the words of the query that match it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.knowledge.search.answer.plain_text.markdown import render_markdown
-from app.knowledge.search.answer.plain_text.text import PlainText, fold
-from app.knowledge.search.answer.plain_text.window import LEAD, LONGEST_WORD, choose_window, show_window
-from app.knowledge.search.answer.region import find_region
+from app.knowledge.languages import detect, find_stemmer
+from app.knowledge.search.answer.plain_text import (
+    PlainText,
+    fold,
+    is_character_start,
+    is_word_end,
+    is_word_start,
+    render_markdown,
+)
 from app.knowledge.search.answer.vocabulary import Found, Vocabulary
-from app.knowledge.words import compose, find_words
+from app.knowledge.search.results import Hit
+from app.knowledge.words import WORD, compose, find_words, is_run, regularize
+
+LEAD = 80
+"""Most characters before the best words, so that they have some context."""
+
+LONGEST_WORD = 80
+"""Characters that are given up at an edge to keep a word whole; a longer word is cut."""
+
+LONGEST_CHARACTER = 32
+"""Code points after which even a character is cut, such as a letter with any number of accents."""
+
+_SENTENCE_START = re.compile(r"(?<=[.!?…·] )\S|(?<=[。！？])\S")
+
+
+def choose_window(plain: PlainText, first: int, last: int, room: int) -> tuple[int, int]:
+    """Where a part of the text of at most `room` characters begins and ends, an ellipsis at each cut included.
+
+    It contains `first` to `last` if that fits, and starts with a sentence if one starts shortly before.
+    """
+    text = plain.text
+    if not plain.is_whole:
+        room -= 1
+    if len(text) <= room:
+        return 0, len(text)
+    spare = max(0, room - 2 - (last - first))
+    begin = _find_start(text, max(0, first - min(LEAD, spare // 2)), first)
+    if begin + room - 1 >= len(text):
+        # The rest is shorter than the room, so there is room for more text before it.
+        return _find_word(text, len(text) - room + 1), len(text)
+    limit = begin + room - (2 if begin else 1)
+    return begin, _find_end(text, limit, begin)
+
+
+def show_window(plain: PlainText, begin: int, end: int) -> str:
+    """The part of the text, with … where it is cut."""
+    is_cut = end < len(plain.text) or not plain.is_whole
+    return f"{'…' if begin else ''}{plain.text[begin:end].strip()}{'…' if is_cut else ''}"
+
+
+def _find_start(text: str, earliest: int, latest: int) -> int:
+    if earliest == 0:
+        return 0
+    sentence = _SENTENCE_START.search(text, earliest, latest + 1)
+    if sentence and is_character_start(text, sentence.start()):
+        return sentence.start()
+    for at in range(earliest, latest):
+        if is_word_start(text, at):
+            return at
+    return _find_character(text, latest)
+
+
+def _find_word(text: str, earliest: int) -> int:
+    for at in range(earliest, min(earliest + LONGEST_WORD, len(text))):
+        if is_word_start(text, at):
+            return at
+    return _find_character(text, earliest)
+
+
+def _find_character(text: str, earliest: int) -> int:
+    for at in range(earliest, min(earliest + LONGEST_CHARACTER, len(text))):
+        if is_character_start(text, at):
+            return at
+    return earliest
+
+
+def _find_end(text: str, latest: int, begin: int) -> int:
+    for at in range(latest, max(latest - LONGEST_WORD, begin), -1):
+        if is_word_end(text, at):
+            return at
+    for at in range(latest, max(latest - LONGEST_CHARACTER, begin), -1):
+        if is_character_start(text, at):
+            return at
+    return latest
+
+
+WHOLE = 800
+"""Characters up to which a content is rendered as a whole."""
+
+BEFORE, AFTER = 200, 360
+"""Characters that are rendered before and after the best words, at first, and as many more to the next paragraph.
+
+Rendering takes 0.05 ms for a thousand characters, and a search has ten hits."""
+
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of a content; `opening` is a line that makes its start the same Markdown as in the content."""
+
+    start: int
+    end: int
+    opening: str = ""
+
+    @property
+    def shift(self) -> int:
+        """The offset in the content of the first character of `take`."""
+        return self.start - len(self.opening)
+
+    def take(self, content: str) -> str:
+        """The text of the part, which can be rendered by itself."""
+        return self.opening + content[self.start : self.end]
+
+
+def find_region(content: str, first: int, last: int, extent: int, *, is_markdown: bool) -> Region:
+    """The part around `first` to `last`, from one paragraph or line to another; `extent` multiplies its margins."""
+    start, end = first - extent * BEFORE, last + extent * AFTER
+    if len(content) <= WHOLE or (start <= 0 and end >= len(content)):
+        return Region(0, len(content))
+    if end < len(content):
+        end = _find_edge(content.find, end, end + extent * AFTER) or end
+    if start <= 0:
+        return Region(0, min(end, len(content)))
+    start = _find_edge(content.rfind, max(0, start - extent * BEFORE), start) or start
+    if not is_markdown:
+        return Region(start, min(end, len(content)))
+    start = _leave_comment(content, start, first)
+    return Region(start, min(end, len(content)), _find_opening(content, start))
+
+
+def _find_edge(find: Callable[[str, int, int], int], start: int, end: int) -> int:
+    """After the first of these that is found: an empty line, a line end, a space; 0 if none is found."""
+    for edge in ("\n\n", "\n", " "):
+        if (at := find(edge, start, end)) >= 0:
+            return at + len(edge)
+    return 0
+
+
+def _leave_comment(content: str, start: int, first: int) -> int:
+    if content.rfind("<!--", 0, start) > content.rfind("-->", 0, start):
+        closing = content.find("-->", start, first)
+        return closing + 3 if closing >= 0 else start
+    return start
+
+
+def _find_opening(content: str, start: int) -> str:
+    """The fence of the code block that is open at `start`, or an empty head for the rows of a table."""
+    opening = ""
+    if "```" in content or "~~~" in content:
+        for fence in _FENCE.finditer(content, 0, start):
+            if not opening:
+                opening = fence[1]
+            elif fence[1].startswith(opening):
+                opening = ""
+    if opening:
+        return f"{opening}\n"
+    if content.startswith("|", start):
+        cells = content.count("|", start, content.find("\n", start) if "\n" in content[start:] else None) - 1
+        return f"|{' |' * cells}\n|{'-|' * cells}\n" if cells > 0 else ""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a text, and whether it is a matched word."""
+
+    text: str
+    found: bool = False
+
+
+class Highlighter:
+    """Finds the matched words of one hit."""
+
+    def __init__(self, hit: Hit) -> None:
+        languages = {"simple", "english", "german", detect(hit.title, hit.content[:2000])}
+        self._stemmers = [find_stemmer(language) for language in sorted(languages)]
+        terms = [compose(term) for term in hit.matched_terms]
+        self._stems = {stem(term) for term in terms if not is_run(term) for stem in self._stemmers}
+        parts = sorted(filter(is_run, terms), key=len, reverse=True)
+        self._parts = re.compile("|".join(map(re.escape, parts))) if parts else None
+
+    def split(self, text: str) -> Sequence[Piece]:
+        """Split the text into pieces; each matched word, or part of a run, is a piece of its own."""
+        pieces: list[Piece] = []
+        end = 0
+        for first, last in self._locate(text):
+            if first > end:
+                pieces.append(Piece(text[end:first]))
+            pieces.append(Piece(text[first:last], found=True))
+            end = last
+        if end < len(text):
+            pieces.append(Piece(text[end:]))
+        return pieces
+
+    def _locate(self, text: str) -> Iterator[tuple[int, int]]:
+        if not self._stems and self._parts is None:
+            return
+        regular = regularize(text)
+        for word in WORD.finditer(regular):
+            if word["run"]:
+                for part in self._parts.finditer(regular, *word.span()) if self._parts else ():
+                    yield part.span()
+            elif any(stem(word[0]) in self._stems for stem in self._stemmers):
+                yield word.span()
+
 
 SNIPPET_LENGTH = 240
 

@@ -1,18 +1,21 @@
-"""Embed the query for the semantic leg."""
+"""Embed the query of a search, or those of several searches in one call."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.embeddings.provider import EmbeddingProvider, Vector, make_unit_vector
+from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatch
+from app.embeddings.provider import EmbeddingProvider, InputRefused, Vector, make_unit_vector
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable
 from app.knowledge.search.plan import Plan
-from app.knowledge.tenants.providers import find_provider
+from app.knowledge.tenants.directory import find_provider
 from app.knowledge.tenants.quotas import TokenMeter
 from app.telemetry.tracing import span
 
@@ -88,3 +91,36 @@ async def embed_query(
         )
         return QueryEmbedding(failure=error, seconds=time.perf_counter() - started)
     return QueryEmbedding(vector, seconds=time.perf_counter() - started)
+
+
+class QueryBatch:
+    """Embeds several queries in one call, which starts at the first request for a vector."""
+
+    def __init__(self, provider: EmbeddingProvider, texts: Sequence[str]) -> None:
+        self._provider = provider
+        self._texts = list(dict.fromkeys(texts))
+        self._call: asyncio.Task[dict[str, Vector]] | None = None
+        self._stopwatch = Stopwatch()
+
+    async def embed_query(self, text: str) -> Vector:
+        """Return the vector of one of the queries. Raises EmbeddingUnavailable."""
+        if self._call is None:
+            with run_stopwatch(self._stopwatch):
+                self._call = asyncio.create_task(self._embed_all())
+        try:
+            with current_stopwatch().joining(self._stopwatch):
+                return (await asyncio.shield(self._call))[text]
+        except InputRefused:
+            # One refused text must not keep the other queries from being embedded.
+            return await self._provider.embed_query(text)
+
+    async def close(self) -> None:
+        """Cancel the call if it is still running."""
+        if self._call is not None:
+            self._call.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._call
+
+    async def _embed_all(self) -> dict[str, Vector]:
+        vectors = await self._provider.embed_queries(self._texts)
+        return dict(zip(self._texts, vectors, strict=True))

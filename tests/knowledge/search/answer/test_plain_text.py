@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.knowledge.search.answer.plain_text.graphemes import is_character_start
-from app.knowledge.search.answer.plain_text.markdown import MOST_EVENTS, _parse, render_markdown
-from app.knowledge.search.answer.plain_text.text import unify_spaces
+from app.knowledge.search.answer.plain_text import (
+    MOST_EVENTS,
+    _parse,
+    is_character_start,
+    render_markdown,
+    unify_spaces,
+)
 
 RENDERED = {
     "heading": ("# Route order\n\nSpecific ones first.", "Route order · Specific ones first."),

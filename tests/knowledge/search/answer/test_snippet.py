@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.knowledge.search.answer.plain_text.markdown import render_markdown
+from app.knowledge.search.answer.plain_text import render_markdown
 from app.knowledge.search.answer.snippet import Snippet, SnippetMaker
 from app.knowledge.words import find_words
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidInput
-from app.knowledge.search.conditions.fields import FIELDS
-from app.knowledge.search.conditions.reading import MAX_CONDITIONS, MAX_DEPTH, MAX_VALUES, read_filter
+from app.knowledge.search.conditions import FIELDS, MAX_CONDITIONS, MAX_DEPTH, MAX_VALUES, read_filter
 from app.knowledge.search.query import SearchQuery
 from tests.knowledge.search.conditions import oracle
 

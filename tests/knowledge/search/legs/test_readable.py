@@ -11,8 +11,7 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.legs.semantic import usual_breadth, widened_breadth
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.tenants.directory import Tenant
-from app.knowledge.tenants.wide_callers import MOST, WIDE_KEPT_SECONDS, WideCallers
+from app.knowledge.tenants.directory import MOST, WIDE_KEPT_SECONDS, Tenant, WideCallers
 from tests.knowledge.writing import ids
 
 FEW = 5

@@ -12,9 +12,9 @@ import pytest
 from app.composition.services import Services
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
+from app.knowledge.search.diversity import reorder
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.ranking.diversity import reorder
-from app.knowledge.search.ranking.fusion import Candidate
+from app.knowledge.search.ranking import Candidate
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

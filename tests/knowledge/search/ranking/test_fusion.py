@@ -9,10 +9,9 @@ from uuid import UUID
 import pytest
 
 from app.db.queries.search.search import LegHit
-from app.knowledge.search.legs.keyword import KeywordHits
-from app.knowledge.search.legs.replacements import Replacements
+from app.knowledge.search.legs.keyword import KeywordHits, Replacements
 from app.knowledge.search.plan import SCORE_WEIGHTS
-from app.knowledge.search.ranking.fusion import (
+from app.knowledge.search.ranking import (
     Candidate,
     apply_boosts,
     cosine_stretch,

@@ -11,11 +11,9 @@ from app.db.queries.search.search import LegHit
 from app.embeddings.models import resolve_model
 from app.embeddings.provider import EmbeddingModel
 from app.knowledge.search.legs.findings import Legs
-from app.knowledge.search.legs.keyword import KeywordHits
-from app.knowledge.search.legs.replacements import Replacements
+from app.knowledge.search.legs.keyword import KeywordHits, Replacements
 from app.knowledge.search.legs.semantic import SemanticHits
-from app.knowledge.search.ranking.fusion import Candidate
-from app.knowledge.search.ranking.strength import has_strong_match
+from app.knowledge.search.ranking import Candidate, has_strong_match
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FULL = 10.0

@@ -13,7 +13,7 @@ import pytest
 
 from app.composition.services import Services
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.ranking.fusion import Candidate, reciprocal_rank_fusion
+from app.knowledge.search.ranking import Candidate, reciprocal_rank_fusion
 from app.knowledge.vocabulary import Fusion, Weights
 from tests.knowledge.writing import write
 

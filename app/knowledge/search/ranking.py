@@ -1,16 +1,23 @@
-"""Fusion of the two legs into one ranking."""
+"""The ranking of a search: fusion of the two legs, boosts, groups, and whether there is a clear match."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import groupby
+from itertools import chain, groupby
+from statistics import fmean
 from uuid import UUID
 
+from app.db.queries.search import hits as db
 from app.db.queries.search.search import LegHit
+from app.db.session import TenantSession
+from app.embeddings.provider import EmbeddingModel
+from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.keyword import COVERAGE_EXPONENT
-from app.knowledge.vocabulary import Fusion, Leg, Weights
+from app.knowledge.tenants.directory import TenantContext
+from app.knowledge.vocabulary import Boost, Fusion, Leg, Weights
 
 REFERENCE_THRESHOLD = 0.3
 """Similarity threshold of all-MiniLM-L6-v2, with which the weights of score fusion were measured."""
@@ -195,3 +202,132 @@ def rank(candidates: Sequence[Candidate], only_leg: Leg | None = None) -> list[C
         group = list(tied)
         ranking += sorted(group, key=in_tie) if len(group) > 1 else group
     return ranking
+
+
+async def apply(
+    session: TenantSession,
+    tenant: TenantContext,
+    names: Sequence[Boost],
+    candidates: Sequence[Candidate],
+    as_of: datetime | None = None,
+) -> None:
+    """Multiply each candidate's score by its type's weight, 1 + ln(1 + accesses), and the verified factor."""
+    rows = await db.boost_facts(session, [c.entry_id for c in candidates], as_of)
+    settings = tenant.settings
+    factors: dict[UUID, dict[str, float]] = {}
+    for row in rows:
+        available = {
+            "type": settings.type_weights.get(row.entry_type, 1.0),
+            "access": 1 + math.log1p(row.accesses),
+            "verified": settings.verified_boost if row.is_verified else 1.0,
+        }
+        factors[row.id] = {name: available[name] for name in dict.fromkeys(names)}
+    apply_boosts(candidates, factors)
+
+
+SLOPE = 0.25
+"""Increase of the cosine from an entry without the query's words to one with all of them, before any are compared."""
+
+PRIOR = 0.5
+"""Weight of SLOPE, as a sum of squared deviations: among the 30 to 100 entries with words, theirs is usually larger."""
+
+
+def estimate_cosines(candidates: Sequence[Candidate], scale: float) -> None:
+    """Give each pending candidate the cosine that its keyword score suggests.
+
+    The line is fitted to the candidates that have both words of the query and a vector: their cosines by their keyword
+    scores over `scale`, by ridge regression towards SLOPE. Without such candidates, it goes through the mean of the
+    other cosines. Without any cosine there is no estimate, and keyword scores alone rank the entries.
+    """
+    known = [(c.keyword_score, cosine) for c in candidates if (cosine := c.known_cosine) is not None]
+    pairs = [(words / scale, cosine) for words, cosine in known if words is not None] if scale else []
+    points = pairs or [(0.0, cosine) for _, cosine in known]
+    if not points:
+        return
+    mean_words, mean_cosine = fmean(x for x, _ in points), fmean(y for _, y in points)
+    spread = sum((x - mean_words) ** 2 for x, _ in points)
+    shared = sum((x - mean_words) * (y - mean_cosine) for x, y in points)
+    slope = max(0.0, (shared + PRIOR * SLOPE) / (spread + PRIOR))
+    for c in candidates:
+        if c.pending and c.keyword_score is not None and scale:
+            c.estimated_cosine = min(1.0, mean_cosine + slope * (c.keyword_score / scale - mean_words))
+
+
+MEANING_SHARE = 0.6
+STRONG = 0.5
+STRONG_WORDS = 0.9
+STRONG_KEYWORD_ONLY = 0.64
+STRONG_SEMANTIC_ONLY = 0.4
+"""Bounds of 0.6 * cosine + 0.4 * sqrt(BM25 / BM25 of a full match), used with either fusion.
+
+Measured with all-MiniLM-L6-v2 on Cranfield, SciFact and half of SQuAD's paragraphs, 300 questions each: 94 to 100 % of
+the correct first hits are strong; 96 to 100 % of the questions from the other two collections have no strong match, and
+39 % of the questions whose paragraph is in the omitted half. Keyword only: 91 to 94 % and 89 to 100 %.
+"""
+
+
+def has_strong_match(legs: Legs, page: Sequence[Candidate], model: EmbeddingModel) -> bool:
+    """Whether the scores of a hit suggest a clear match for the query."""
+    return any(_is_strong(legs, candidate, model) for candidate in page)
+
+
+def _is_strong(legs: Legs, candidate: Candidate, model: EmbeddingModel) -> bool:
+    words = _cover(candidate.keyword_score, legs.full_match)
+    if legs.whole and candidate.keyword_rank is not None:
+        return True
+    if not legs.compares_vectors or candidate.pending:
+        return words >= STRONG_KEYWORD_ONLY
+    meaning = _stretch(candidate.known_cosine, model.similarity_threshold)
+    if legs.only_meaning:
+        return meaning >= STRONG_SEMANTIC_ONLY
+    fused = MEANING_SHARE * meaning + (1 - MEANING_SHARE) * words
+    return fused >= STRONG or words >= STRONG_WORDS
+
+
+def _cover(score: float | None, full_match: float) -> float:
+    """The share of the full-match score that the entry reaches, as a square root, 0 to 1."""
+    return math.sqrt(min(1.0, (score or 0.0) / full_match)) if full_match > 0 else 0.0
+
+
+def _stretch(cosine: float | None, threshold: float) -> float:
+    """Scale a cosine to that of the measured model; 0 without a cosine."""
+    if cosine is None or threshold >= 1:
+        return 0.0
+    return max(0.0, stretch_cosine(cosine, distance_scale(threshold)))
+
+
+FURTHER = 3
+"""Most passages of an asset that its hit has in addition to the best one."""
+
+
+async def count_groups(
+    session: TenantSession, candidates: Sequence[Candidate], as_of: datetime | None = None
+) -> int:
+    """The number of groups that these candidates would have."""
+    assets = await db.assets_of(session, [c.entry_id for c in candidates], as_of)
+    return len({assets.get(c.entry_id, c.entry_id) for c in candidates})
+
+
+async def group_by_asset(
+    session: TenantSession, ranking: Sequence[Candidate], as_of: datetime | None = None
+) -> list[Candidate]:
+    """The best candidate of each asset, with the others; an entry without an asset is a group of its own."""
+    assets = await db.assets_of(session, [c.entry_id for c in ranking], as_of)
+    groups: dict[UUID, list[Candidate]] = {}
+    for candidate in ranking:
+        groups.setdefault(assets.get(candidate.entry_id, candidate.entry_id), []).append(candidate)
+    for best, *others in groups.values():
+        best.further, best.passages = others, 1 + len(others)
+    return [members[0] for members in groups.values()]
+
+
+def ungroup(candidates: Sequence[Candidate], most: int | None = None) -> Sequence[Candidate]:
+    """The candidates, each followed by those that are grouped with it, at most `most`."""
+    if not candidates or not candidates[0].passages:
+        return candidates
+    return [*chain.from_iterable((c, *c.further[:most]) for c in candidates)]
+
+
+def shown(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    """The candidates with the further passages that their hits have."""
+    return ungroup(candidates, FURTHER)

@@ -14,7 +14,7 @@ from app.db.session import TenantSession
 from app.errors import ProviderUnavailable, RerankerUnavailable
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.ranking.fusion import Candidate
+from app.knowledge.search.ranking import Candidate
 from app.knowledge.tenants.quotas import TokenMeter
 from app.reranking.reranker import Reranker, count_tokens
 from app.telemetry.tracing import span

@@ -11,8 +11,8 @@ import numpy as np
 from app.db.queries.search import vectors as db
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
-from app.knowledge.search.ranking.fusion import Candidate
-from app.knowledge.tenants.context import TenantContext
+from app.knowledge.search.ranking import Candidate
+from app.knowledge.tenants.directory import TenantContext
 
 
 async def diversify(
