@@ -132,12 +132,12 @@ def _shorten(found: Sequence[FieldError]) -> list[FieldError]:
         name, _, place = error.field.rpartition(".")
         groups.setdefault((name if place.isdigit() else error.field, error.message), []).append(error)
     shown: list[FieldError] = []
-    for (_, message), errors in groups.items():
-        if len(errors) <= MAX_ITEMS:
-            shown += errors
+    for (_, message), same in groups.items():
+        if len(same) <= MAX_ITEMS:
+            shown += same
         else:
             shown.append(
-                FieldError(errors[0].field, f"{message}; the same holds for {len(errors) - 1} more items")
+                FieldError(same[0].field, f"{message}; the same holds for {len(same) - 1} more items")
             )
     return shown
 

@@ -8,7 +8,8 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
-from app.console.parts.search.form import NAMES, SearchForm, read_list, write_list
+from app.console.parts.search.form import NAMES, SearchForm
+from app.console.parts.words import read_list, write_list
 from app.web.models.search import SearchRequest
 from tests.console.browser import Browser, Page, all_fields
 from tests.console.search_pages import form_of, search_id

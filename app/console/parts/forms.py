@@ -13,8 +13,16 @@ from fastapi import Request, Response
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from app.console.parts.search.form import read_list, read_number, write_list
-from app.console.parts.words import LISTS, read_lists, read_moment, write_moment, write_principals
+from app.console.parts.search.form import read_number
+from app.console.parts.words import (
+    LISTS,
+    read_list,
+    read_lists,
+    read_moment,
+    write_list,
+    write_moment,
+    write_principals,
+)
 from app.console.rendering import pretty_json, render
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry

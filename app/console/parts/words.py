@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
-from app.console.parts.search.form import read_list, write_list
 from app.errors import InvalidInput
 from app.knowledge.principals import MAX_PRINCIPALS, PRINCIPAL_RULE, is_principal
 
@@ -239,3 +239,18 @@ def _say(name: str, value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_say(name, item) for item in value)
     return VALUES.get((name, str(value)), str(value))
+
+
+def read_list(text: str) -> list[str]:
+    """Parse items separated by commas; an item with a comma is in double quotes."""
+    rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
+    return [item.strip() for row in rows for item in row if item.strip()]
+
+
+def write_list(items: Iterable[str]) -> str:
+    """Format items for `read_list`."""
+    return ", ".join(_quoted(item) if set(item) & set(',"\r\n') else item for item in items)
+
+
+def _quoted(item: str) -> str:
+    return '"' + item.replace('"', '""') + '"'

@@ -14,8 +14,7 @@ from app.composition.services import Services
 from app.console.parts.admin import CHANGES, ChangeForm, read_item
 from app.console.parts.entries import PAGE_SIZE, page_links
 from app.console.parts.forms import errors_at, read_fields, read_texts
-from app.console.parts.search.form import read_list
-from app.console.parts.words import name_reason
+from app.console.parts.words import name_reason, read_list
 from app.console.rendering import render
 from app.console.session import COOKIE, HOME, console_router, is_https, local_page
 from app.console.visitor import begin_everything, end_everything

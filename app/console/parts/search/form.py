@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from app.console.parts.words import read_moment
+from app.console.parts.words import read_list, read_moment, write_list
 from app.errors import FieldError, InvalidInput
 
 ADDRESS = "/console"
@@ -179,27 +177,12 @@ def errors_by_field(error: InvalidInput) -> dict[str, str]:
     return {name: "; ".join(dict.fromkeys(messages)) for name, messages in found.items()}
 
 
-def read_list(text: str) -> list[str]:
-    """Parse items separated by commas; an item with a comma is in double quotes."""
-    rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
-    return [item.strip() for row in rows for item in row if item.strip()]
-
-
-def write_list(items: Iterable[str]) -> str:
-    """Format items for `read_list`."""
-    return ", ".join(_quoted(item) if set(item) & set(',"\r\n') else item for item in items)
-
-
 def read_number(text: str, kind: type[int] | type[float]) -> int | float | str:
     """Parse a number; return the text itself if it is not a number, so that validation refuses it."""
     try:
         return kind(text)
     except ValueError:
         return text
-
-
-def _quoted(item: str) -> str:
-    return '"' + item.replace('"', '""') + '"'
 
 
 def _tidy(values: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
