@@ -12,12 +12,12 @@ from pydantic import BeforeValidator, WithJsonSchema
 from starlette.datastructures import UploadFile as FormFile
 
 from app.auth.principal import Role
+from app.contract.vocabulary import AssetSort
 from app.db.queries.knowledge.assets import Asset
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import NEWEST_FIRST
-from app.knowledge.vocabulary import AssetSort
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.bodies import read_metadata
 from app.web.models.assets import AssetList, AssetModel, AssetPatch

@@ -8,12 +8,12 @@ from uuid import UUID
 from fastapi import Query, Response
 
 from app.auth.principal import Role
+from app.contract.vocabulary import EntrySort, EntryType
 from app.db.queries.knowledge.entries import Entry
 from app.errors import InvalidInput
 from app.knowledge.entries.entry import MAX_EXTERNAL_ID, MAX_TAG
 from app.knowledge.entries.related import MAX_RELATED, describe_related
 from app.knowledge.paging import NEWEST_FIRST
-from app.knowledge.vocabulary import EntrySort, EntryType
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.bulk import write_entries
 from app.web.models.entries import (

@@ -8,9 +8,9 @@ from uuid import UUID
 from fastapi import Query, Response
 
 from app.auth.principal import Role
+from app.contract.vocabulary import SavedSearchSort
 from app.db.queries.work.subscriptions import Subscription
 from app.knowledge.paging import NEWEST_FIRST
-from app.knowledge.vocabulary import SavedSearchSort
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.saved_searches import (
     NewSavedSearch,

@@ -9,12 +9,13 @@ from fastapi import Response
 from pydantic import ValidationError
 
 from app.auth.principal import Role
+from app.contract.validation import invalid_input
 from app.errors import KnowledgeError
 from app.knowledge.search.query import SearchQuery
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.search import SearchBatchRequest, SearchBatchResponse, SearchRequest, SearchResponse
 from app.web.models.why_not import WhyNotRequest, WhyNotResponse
-from app.web.problems import invalid_input, problem_of, problems
+from app.web.problems import problem_of, problems
 from app.web.rendering import json_response
 from app.web.shortcut import shortcuts_to
 

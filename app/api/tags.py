@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from app.auth.principal import Role
+from app.contract.vocabulary import TagSort
 from app.knowledge.entries.entry import MAX_TAG
-from app.knowledge.vocabulary import TagSort
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.entries import TagList
 from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, page_response

@@ -91,7 +91,7 @@ def read_principals(given: list[str] | None) -> Sequence[str] | Unset | None:
 def read_pattern(given: str) -> tuple[str, Sequence[str]]:
     """A pattern of paths and its readers. Raises InvalidInput."""
     pattern, mark, principals = given.rpartition("=")
-    from app.knowledge.principals import is_principal
+    from app.contract.principals import is_principal
 
     if not mark or not pattern or not all(map(is_principal, principals.split(","))):
         raise InvalidInput.of(
@@ -136,7 +136,7 @@ def read_draft(model: type[Model], fields: Mapping[str, Any]) -> EntryDraft:
     """The draft of fields that are given in JSON, as REST reads them. Raises InvalidInput."""
     from pydantic import ValidationError
 
-    from app.web.problems import field_errors
+    from app.contract.validation import field_errors
 
     try:
         return model.model_validate_json(json.dumps(fields)).draft()

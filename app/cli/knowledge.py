@@ -9,6 +9,8 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from app.contract.paging import Page
+from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
@@ -19,7 +21,6 @@ from app.knowledge.entries.related import Related
 from app.knowledge.entries.writing import BulkResult
 from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.paging import Page
 from app.knowledge.permissions.changes import AccessChange, AccessSelection
 from app.knowledge.permissions.overview import ItemReaders, SubjectAccess
 from app.knowledge.permissions.service import ChangedAccess
@@ -28,7 +29,6 @@ from app.knowledge.search.results import SearchResult
 from app.knowledge.search.why_not import WhyNot
 from app.knowledge.sources.run import Sources as RunSources
 from app.knowledge.sources.run import Uploads
-from app.knowledge.vocabulary import AssetSort, EntrySort
 
 
 class FoundTenant(Protocol):

@@ -8,8 +8,8 @@ from typing import get_args
 
 import numpy as np
 
+from app.contract.vocabulary import Fusion, Mode
 from app.evaluation.metrics import METRICS, Estimate, Interval, Scores, estimate_means
-from app.knowledge.vocabulary import Fusion, Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services
+from app.contract.vocabulary import Fusion, Weights
 from app.errors import KnowledgeError
 from app.evaluation.evaluation import ShowProgress
 from app.evaluation.metrics import Interval, compare_paired
@@ -18,7 +19,6 @@ from app.knowledge.search.checks import MAX_QUERY_LENGTH
 from app.knowledge.search.plan import make_plan
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import TenantContext
-from app.knowledge.vocabulary import Fusion, Weights
 
 DEPTH = 10
 FEW = 20

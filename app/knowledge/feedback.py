@@ -16,6 +16,7 @@ from uuid import UUID
 import asyncpg
 import numpy as np
 
+from app.contract.vocabulary import Weights
 from app.db.database import Database
 from app.db.queries.search import feedback as db
 from app.db.queries.search.feedback import DislikedEntry, EmptySearch, Judgement
@@ -31,7 +32,6 @@ from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.ranking import fuse, lift_identified, rank
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.knowledge.tenants.settings import TunedWeights, store_tuned
-from app.knowledge.vocabulary import Weights
 
 K = TypeVar("K", bound=Hashable)
 

@@ -12,13 +12,14 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Generic, Literal, TypeVar
+from typing import Literal, TypeVar
 from uuid import UUID
 
+from app.contract.paging import Page
+from app.contract.text import is_storable
 from app.db.rows import Place, Position
 from app.db.statements import Order
 from app.errors import InvalidInput
-from app.knowledge.text import is_storable
 
 T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,14 +27,6 @@ MAX_PAGE = 200
 
 PAGE_BYTES = 2 * 1024 * 1024
 """Bytes of the items of a page, of a list or a search: the page ends after the item that reaches it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """Some items, and the cursor of the next page (None: this is the last page)."""
-
-    items: Sequence[T]
-    next_cursor: str | None
 
 
 NEWEST_FIRST: Literal["-created_at"] = "-created_at"

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Any
 
 from app.db.database import Database
 from app.db.principals import EVERYONE, SERVICE, current_principals
 from app.errors import InvalidInput
 
-MAX_PRINCIPALS = 64
-"""Most principals in a list."""
-PRINCIPAL = re.compile(r"(group|user):\S(.{0,256}\S)?")
-"""A group or a user, by a name of 1 to 258 characters without outer blanks."""
-NAME_RULE = "must be 1 to 258 printable characters without outer blanks"
-PRINCIPAL_RULE = "must be group:NAME or user:SUB, printable and without outer blanks"
-RULE = f"must be null, or a list of 1 to {MAX_PRINCIPALS} of group:NAME and user:SUB"
 MOST_SHOWN = 10
 """Most principals of a caller that a refusal names."""
 
@@ -24,20 +15,6 @@ _OUTSIDE = {
     "readers": "must contain you or one of your groups, who would not see it again",
     "writers": "must contain you or one of your groups, who could not change it again",
 }
-
-
-def is_principal(value: Any) -> bool:
-    """Whether a value can be in a list."""
-    return isinstance(value, str) and PRINCIPAL.fullmatch(value) is not None and value.isprintable()
-
-
-def is_principal_list(value: Any) -> bool:
-    """Whether a value is a list of principals."""
-    return (
-        isinstance(value, list | tuple)
-        and 1 <= len(value) <= MAX_PRINCIPALS
-        and all(map(is_principal, value))
-    )
 
 
 def own_list(field: str, principals: Sequence[str]) -> list[str]:

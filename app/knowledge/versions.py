@@ -6,12 +6,13 @@ import logging
 from datetime import UTC, datetime
 from uuid import UUID
 
+from app.contract.paging import Page
 from app.db.database import Database
 from app.db.queries.knowledge import versions as db
 from app.db.queries.knowledge.versions import FormerVersion
 from app.db.rows import Position
 from app.errors import AssetNotFound, EntryNotFound, InvalidInput
-from app.knowledge.paging import PAGE_BYTES, Page, PageRequest
+from app.knowledge.paging import PAGE_BYTES, PageRequest
 
 log = logging.getLogger("app.knowledge.versions")
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.concurrency.stopwatch import run_stopwatch
+from app.contract.validation import invalid_input
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers.passages import Links, ToolAnswer
 from app.mcp.resources import TEMPLATES, describe_prompts, get_prompt, list_resources, read_resource
@@ -25,7 +26,7 @@ from app.mcp.tools import TOOLS
 from app.mcp.tools.tool import Call, Tool
 from app.web.access import Caller, require_overview
 from app.web.monitoring import TOOL_CALLS
-from app.web.problems import invalid_input, problem_of, tenant_gone, unexpected_error
+from app.web.problems import problem_of, tenant_gone, unexpected_error
 
 log = logging.getLogger("app.mcp")
 

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias, cast
 from fastapi import Request, Response
 from starlette.types import Message, Receive
 
+from app.contract.text import load_json
 from app.errors import InvalidInput, TooLarge, TooSlow, UnsupportedMediaType
 from app.knowledge.tenants.admission import Intake
-from app.knowledge.text import load_json
 
 # docs/bounds.md has the same table; a test compares them.
 

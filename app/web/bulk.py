@@ -5,12 +5,12 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from app.composition.services import Services
+from app.contract.validation import invalid_input
 from app.errors import FieldError
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.writing import BulkResult
 from app.web.access import Caller
 from app.web.models.entries import BulkRequest, NewEntry
-from app.web.problems import invalid_input
 
 
 async def write_entries(body: BulkRequest, caller: Caller, services: Services) -> list[BulkResult]:

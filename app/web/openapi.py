@@ -61,6 +61,8 @@ _NAMES = {
     "WeightsModel": "Weights",
 }
 """Names that callers would not understand, and their replacements."""
+_PAGE = re.compile(r"Page_(\w+)_")
+"""What pydantic calls a page of a type."""
 
 
 def describe(app: FastAPI) -> None:
@@ -103,9 +105,11 @@ def _complete(document: dict[str, Any]) -> None:
 
 
 def _subject(name: str, schemas: Collection[str]) -> str:
-    """The component's name for callers: `HitModel` is a `Hit`."""
+    """The component's name for callers: `HitModel` is a `Hit`, and `Page_Entry_` an `EntryList`."""
     if name in _NAMES:
         return _NAMES[name]
+    if page := _PAGE.fullmatch(name):
+        return f"{_subject(page[1], schemas)}List"
     short = name.removesuffix("Model")
     return name if short in schemas else short
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -14,12 +14,12 @@ from uuid import UUID
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, Field, WithJsonSchema
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from app import errors
-from app.errors import FieldError
+from app.contract.validation import field_errors
 from app.telemetry.logs import request_id
 from app.web.monitoring import REFUSALS
 from app.web.problem_types import TYPES, ProblemType, type_of_error, type_of_status
@@ -63,104 +63,6 @@ class MethodTable:
 def is_head(scope: Scope) -> bool:
     """Whether a request asks for the headers only: HEAD is served as GET, and must not change anything."""
     return bool(scope.get(SENT, scope["method"]) == "HEAD")
-
-
-OBJECT = "must be a JSON object"
-INTEGER = "must be an integer"
-NUMBER = "must be a number"
-YES_OR_NO = "must be true or false"
-UUID_TEXT = "must be a UUID"
-MOMENT = "must be a date and time, such as 2026-01-31T12:00:00Z"
-UNKNOWN = "is not valid"
-
-MAX_ITEMS = 3
-"""Items of a list for which the same error is repeated."""
-
-MESSAGES: Mapping[str, str] = {
-    "json_invalid": "must be valid JSON",
-    "extra_forbidden": "unknown field",
-    "missing": "is required",
-    "string_type": "must be text",
-    "string_unicode": "must not contain lone surrogates",
-    "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "must have at most {max_length} characters",
-    "too_short": "must have at least {min_length} items",
-    "too_long": "must have at most {max_length} items",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "finite_number": "must be a finite number",
-    "list_type": "must be a list",
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), OBJECT),
-    **dict.fromkeys(("int_type", "int_parsing", "int_parsing_size", "int_from_float"), INTEGER),
-    **dict.fromkeys(("float_type", "float_parsing"), NUMBER),
-    **dict.fromkeys(("bool_type", "bool_parsing"), YES_OR_NO),
-    **dict.fromkeys(("uuid_type", "uuid_parsing"), UUID_TEXT),
-    **dict.fromkeys(
-        (
-            *("datetime_type", "datetime_parsing", "datetime_object_invalid"),
-            *("datetime_from_date_parsing", "timezone_aware", "timezone_naive"),
-        ),
-        MOMENT,
-    ),
-}
-"""By pydantic's name for the rule."""
-
-MOST = 100
-"""Invalid fields that an answer names: a body can have thousands."""
-
-
-def field_errors(found: Iterable[Mapping[str, Any]]) -> list[FieldError]:
-    """Each field once for each rule that it broke; of many items of a list that broke the same rule, only the first.
-    The first MOST."""
-    pairs = [(str(error.get("type")), _field_error(error)) for error in found]
-    better = {error.field for kind, error in pairs if kind != "list_type"}
-    lists = {error.field.rpartition(".")[0] for _, error in pairs}
-    # For a value or a list of values, the error of the single value is enough, and of a list that of its item.
-    return _shorten(
-        [
-            error
-            for kind, error in pairs
-            if error.field not in lists and (kind != "list_type" or error.field not in better)
-        ]
-    )[:MOST]
-
-
-def _shorten(found: Sequence[FieldError]) -> list[FieldError]:
-    """Replace the errors of many items of a list that broke the same rule by the first, which counts the others."""
-    groups: dict[tuple[str, str], list[FieldError]] = {}
-    for error in found:
-        name, _, place = error.field.rpartition(".")
-        groups.setdefault((name if place.isdigit() else error.field, error.message), []).append(error)
-    shown: list[FieldError] = []
-    for (_, message), same in groups.items():
-        if len(same) <= MAX_ITEMS:
-            shown += same
-        else:
-            shown.append(
-                FieldError(same[0].field, f"{message}; the same holds for {len(same) - 1} more items")
-            )
-    return shown
-
-
-def _field_error(error: Mapping[str, Any]) -> FieldError:
-    location: Sequence[Any] = error.get("loc", ())
-    kind = str(error.get("type"))
-    # The name of a union's branch, such as list[str], means nothing to the caller.
-    parts = [str(part) for part in location[1:] if isinstance(part, int) or "[" not in str(part)]
-    if kind == "json_invalid":
-        parts = ["body"]
-    return FieldError(".".join(parts) or str(location[0] if location else "body"), _message(kind, error))
-
-
-def _message(kind: str, error: Mapping[str, Any]) -> str:
-    context: Mapping[str, Any] = error.get("ctx") or {}
-    if kind == "value_error":
-        return str(context.get("error", UNKNOWN))
-    if kind == "literal_error":
-        return f"must be {str(context.get('expected', '')).replace(chr(39), '')}"
-    bounds = {n: int(v) if isinstance(v, float) and v.is_integer() else v for n, v in context.items()}
-    message = MESSAGES.get(kind, UNKNOWN).format_map(bounds)
-    return message[:-1] if message.endswith((" 1 characters", " 1 items")) else message
 
 
 log = logging.getLogger("app.api")
@@ -360,12 +262,6 @@ def problem_of(error: errors.KnowledgeError) -> dict[str, Any]:
     if "retry-after" in response.headers:
         body["retry_after"] = int(response.headers["retry-after"])
     return body
-
-
-def invalid_input(error: ValidationError) -> errors.InvalidInput:
-    """Convert a model's error to one of ours; field names start at the model's root."""
-    found = error.errors(include_url=False)
-    return errors.InvalidInput(field_errors({**e, "loc": ("body", *e["loc"])} for e in found))
 
 
 def problems(*statuses: int, others: Responses | None = None) -> Responses:

@@ -15,12 +15,13 @@ from fastapi import Header, Query, Response
 from fastapi.responses import StreamingResponse
 from fastapi.staticfiles import StaticFiles
 
+from app.contract.paging import Page
 from app.db.queries.knowledge.contents import AssetContent
 from app.db.queries.search.receipts import KeptSearch
 from app.documents.formats import FORMATS
 from app.errors import PreconditionFailed
 from app.knowledge.administration.replay import Replay
-from app.knowledge.paging import MAX_PAGE, Page
+from app.knowledge.paging import MAX_PAGE
 from app.knowledge.reembedding.change import ModelChange
 
 Headers = dict[str, Mapping[str, Any]]

@@ -10,11 +10,11 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth.tokens import TokenVerifier
+from app.contract.vocabulary import Weights
 from app.db.queries.tenants.audit import Action
 from app.db.queries.tenants.tenants import PlatformAction
 from app.embedded import EmbeddedAddress
 from app.knowledge.tenants.settings import TUNER, TunedWeights, store_tuned
-from app.knowledge.vocabulary import Weights
 from app.settings import Settings
 from tests.api.acts import (
     CHANGES,

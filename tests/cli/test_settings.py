@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from app.cli.settings import read_changes
+from app.contract.vocabulary import Weights
 from app.errors import InvalidInput
 from app.knowledge.tenants.settings import TenantSettings
-from app.knowledge.vocabulary import Weights
 from app.web.models.administration import SettingsModel
 from tests.cli.conftest import CommandLine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from app.console.parts.words import TYPES
-from app.knowledge.vocabulary import EntryType
+from app.contract.vocabulary import EntryType
 from tests.console.browser import Browser
 from tests.fixtures.http.callers import Caller
 

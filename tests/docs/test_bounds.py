@@ -9,7 +9,8 @@ import pytest
 
 from app.concurrency.share import FREE, LARGE, MIB_SECONDS
 from app.concurrency.share import SHARE as LOOP_SHARE
-from app.documents.marks import MOST_MARKS
+from app.contract.text import MOST_MARKS
+from app.contract.validation import MOST
 from app.documents.parsed import ParseLimits
 from app.knowledge.administration.platform import READS
 from app.knowledge.entries.reading import READ_LENGTH
@@ -56,7 +57,6 @@ from app.web.occupancy import (
     UNREAD_BYTES,
     UNREAD_TOTAL,
 )
-from app.web.problems import MOST
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bounds.md").read_text("utf-8")
 PARSING = ParseLimits()

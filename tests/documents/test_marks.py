@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.documents.marks import MOST_MARKS, drop_excess_marks, has_excess_marks
+from app.contract.text import MOST_MARKS, drop_excess_marks, has_excess_marks
 
 ALL_MARKS = [
     character

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from app.contract.validation import MESSAGES, MOST, field_errors, invalid_input
 from app.mcp.tools import TOOLS
 from app.web.models import administration, entries, feedback, saved_searches, search
-from app.web.problems import MESSAGES, MOST, field_errors, invalid_input
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields
 

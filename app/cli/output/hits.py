@@ -11,8 +11,8 @@ from app.cli.output.text import flatten, make_console, make_text
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from app.contract.vocabulary import Leg
     from app.knowledge.search.results import Explanation, Hit, HitExplanation, SearchResult
-    from app.knowledge.vocabulary import Leg
 
 Line = list[tuple[str, str]]
 """A line as texts with their styles."""

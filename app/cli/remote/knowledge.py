@@ -17,6 +17,8 @@ import orjson
 
 from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
+from app.contract.paging import Page
+from app.contract.vocabulary import AssetSort, EntrySort, Relationship
 from app.db.queries.knowledge.access import ListedKind
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
@@ -31,7 +33,7 @@ from app.knowledge.entries.related import Related, RelatedEntry
 from app.knowledge.entries.writing import BulkResult
 from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST, Page
+from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST
 from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS, ItemReaders, SubjectAccess
 from app.knowledge.permissions.service import ChangedAccess
@@ -43,7 +45,6 @@ from app.knowledge.search.why_not import WhyNot
 from app.knowledge.sources.service import Accepted, ItemState, Manifest
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TenantSettings
-from app.knowledge.vocabulary import AssetSort, EntrySort, Relationship
 
 ENTRIES = "/knowledge/entries"
 

@@ -17,9 +17,9 @@ from app.console.parts.forms import AssetForm, errors_at, read_fields, read_text
 from app.console.parts.uploads import TEXTS, Outcome, size_of, store_files
 from app.console.rendering import render
 from app.console.session import console_router
+from app.contract.vocabulary import Audience
 from app.errors import Conflict, InvalidInput, PreconditionFailed, Quarantined
 from app.knowledge.entries.reading import DOCUMENT_PART
-from app.knowledge.vocabulary import Audience
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor, attachment
 

@@ -16,13 +16,13 @@ from app.console.parts.entries import PAGE_SIZE, group_neighbours, page_links
 from app.console.parts.forms import EntryForm, errors_at, read_texts, read_version
 from app.console.rendering import render
 from app.console.session import console_router
+from app.contract.paging import Page
+from app.contract.vocabulary import Audience, EntryType, Scope, Source
 from app.db.queries.knowledge.entries import Entry
 from app.db.queries.knowledge.versions import FormerVersion
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
 from app.knowledge.entries.entry import WRITABLE_TYPES, embedding_text
 from app.knowledge.languages import LANGUAGES
-from app.knowledge.paging import Page
-from app.knowledge.vocabulary import Audience, EntryType, Scope, Source
 from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
 

@@ -17,11 +17,11 @@ from app.console.parts.entries import PAGE_SIZE, page_links
 from app.console.parts.search.form import SearchForm
 from app.console.rendering import render
 from app.console.session import console_router
+from app.contract.validation import invalid_input
 from app.db.queries.work.subscriptions import Subscription
 from app.errors import Conflict, FieldError, InvalidInput, SubscriptionNotFound
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.models.saved_searches import NewSavedSearch
-from app.web.problems import invalid_input
 from app.web.rendering import PageCursor
 
 router = console_router(Role.READER)

@@ -14,6 +14,7 @@ from starlette.datastructures import FormData
 from app.console.parts.forms import read_fields
 from app.console.parts.search.form import CHOSEN, read_number
 from app.console.parts.words import LISTS, TYPES, read_principals
+from app.contract.validation import invalid_input
 from app.db.queries.knowledge.access import ListedKind
 from app.errors import FieldError, InvalidInput
 from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
@@ -22,7 +23,6 @@ from app.knowledge.sources.manifest import SOURCE_NAME
 from app.knowledge.tenants.settings import NAMES as LIMITS
 from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings
 from app.web.models.administration import SettingsPatch
-from app.web.problems import invalid_input
 
 CHANGES: Mapping[str, str] = {"grant": "add to", "revoke": "remove from", "set": "replace"}
 """What a change does with a list."""

@@ -8,12 +8,12 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 from uuid import UUID
 
+from app.contract.paging import Page
+from app.contract.vocabulary import Relationship
 from app.db.queries.knowledge.entries import Entry
 from app.db.queries.knowledge.inspection import Connection
 from app.knowledge.entries.related import RelatedEntry
-from app.knowledge.paging import Page
 from app.knowledge.search.answer.snippet import SnippetMaker
-from app.knowledge.vocabulary import Relationship
 
 LOOKED_AT = 2_000
 """Characters of the text that the excerpt is taken from."""

@@ -24,6 +24,8 @@ from app.console.parts.words import (
     write_principals,
 )
 from app.console.rendering import pretty_json, render
+from app.contract.validation import invalid_input
+from app.contract.vocabulary import Audience
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
 from app.errors import FieldError, InvalidInput
@@ -31,11 +33,9 @@ from app.knowledge.entries.drafts import DEFAULTS, EntryDraft
 from app.knowledge.entries.entry import PLACE
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.languages import detect
-from app.knowledge.vocabulary import Audience
 from app.web.bodies import read_metadata
 from app.web.models.assets import AssetPatch
 from app.web.models.entries import EntryPatch, NewEntry
-from app.web.problems import invalid_input
 
 ENTRY_TEXTS = (
     *("content", "title", "entry_type", "tags", "confidence", "scope", "parent_id", "source_ids"),

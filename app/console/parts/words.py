@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
+from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL_RULE, is_principal
 from app.errors import InvalidInput
-from app.knowledge.principals import MAX_PRINCIPALS, PRINCIPAL_RULE, is_principal
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")

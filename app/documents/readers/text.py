@@ -9,7 +9,7 @@ from typing import Any
 
 from lxml import etree
 
-from app.documents.marks import drop_excess_marks
+from app.contract.text import drop_excess_marks
 from app.errors import UnreadableDocument
 
 _BOMS = (

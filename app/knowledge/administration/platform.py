@@ -10,6 +10,7 @@ from datetime import datetime
 from uuid import UUID
 
 from app.concurrency.turns import Turns
+from app.contract.paging import Page
 from app.db.database import Database
 from app.db.principals import acting_for_service
 from app.db.queries.tenants import records, statistics, usage
@@ -17,7 +18,7 @@ from app.db.queries.tenants import tenants as db
 from app.db.rows import Position
 from app.db.session import TenantSession
 from app.errors import InvalidInput, RateLimited
-from app.knowledge.paging import Page, PageRequest
+from app.knowledge.paging import PageRequest
 from app.knowledge.tenants.directory import Tenant, TenantDirectory
 from app.knowledge.tenants.settings import NAMES, Limits
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
+from app.contract.vocabulary import Weights
 from app.db.database import Database
 from app.db.principals import Rights, acting_as
 from app.db.queries.search import replays as db
@@ -26,7 +27,6 @@ from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.settings import TenantSettings
 from app.knowledge.versions import VersionService
-from app.knowledge.vocabulary import Weights
 
 CLOSE = 1e-6
 """Relative difference of two scores up to which they are equal."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.contract.paging import Page
+from app.contract.text import MOMENT, STORABLE, is_moment, is_storable
 from app.db.database import Database
 from app.db.queries.search import receipts
 from app.db.queries.search.receipts import KeptSearch, ModelName, SearchLine
@@ -14,12 +16,11 @@ from app.db.queries.tenants.audit import AuditFilter, AuditRecord
 from app.db.rows import Position
 from app.errors import FieldError, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
-from app.knowledge.paging import Page, PageRequest
+from app.knowledge.paging import PageRequest
 from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.receipts import KEPT
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.text import MOMENT, STORABLE, is_moment, is_storable
 
 MOST_CALLERS = 100
 

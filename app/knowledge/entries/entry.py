@@ -8,12 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 from uuid import UUID
 
-from app.documents.screening.screen import FLAGS
-from app.knowledge.languages import LANGUAGES
-from app.knowledge.principals import RULE as PRINCIPALS_RULE
-from app.knowledge.principals import is_principal_list
-from app.knowledge.quarantine.flagging import FLAGS_KEY, is_allowed
-from app.knowledge.text import (
+from app.contract.principals import RULE as PRINCIPALS_RULE
+from app.contract.principals import is_principal_list
+from app.contract.text import (
     MAX_JSON_BYTES,
     MOMENT,
     SEARCHABLE,
@@ -24,7 +21,10 @@ from app.knowledge.text import (
     is_storable,
     is_storable_json,
 )
-from app.knowledge.vocabulary import Audience, Scope, WritableType
+from app.contract.vocabulary import Audience, Scope, WritableType
+from app.documents.screening.screen import FLAGS
+from app.knowledge.languages import LANGUAGES
+from app.knowledge.quarantine.flagging import FLAGS_KEY, is_allowed
 
 MAX_CONTENT = 100_000
 MAX_TITLE = 1_000

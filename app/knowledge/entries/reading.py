@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.contract.text import STORABLE, is_storable
 from app.db.database import Database
 from app.db.queries.knowledge import inspection as db
 from app.db.queries.knowledge.inspection import ChunkSpan, Connection, EntryName, EntryVectors, Section
 from app.db.session import TenantSession
 from app.errors import AssetNotFound, InvalidInput, TextNotReady
 from app.knowledge.quarantine.service import require_released
-from app.knowledge.text import STORABLE, is_storable
 
 MAX_NEIGHBOURS = 50
 """Most children, and most superseded entries, that are shown for one entry."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, fields
 from typing import Any, cast
 from uuid import UUID
 
+from app.contract.vocabulary import Relationship
 from app.db.database import Database
 from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import Entry
 from app.errors import InvalidInput, Quarantined
 from app.knowledge.quarantine.service import HELD_ENTRY
-from app.knowledge.vocabulary import Relationship
 
 MAX_RELATED = 20
 MAX_COUNTED = 1_000

@@ -9,6 +9,8 @@ from uuid import UUID
 
 import asyncpg
 
+from app.contract.paging import Page
+from app.contract.vocabulary import EntrySort, Source, SuspiciousContent
 from app.db.database import Database
 from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import Entry
@@ -47,13 +49,12 @@ from app.knowledge.entries.writing import (
     merge,
     note_writes,
 )
-from app.knowledge.paging import NEWEST_FIRST, Page, PageRequest
+from app.knowledge.paging import NEWEST_FIRST, PageRequest
 from app.knowledge.principals import require_one_server
 from app.knowledge.quarantine.service import HELD_ENTRY, QuarantineService
 from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room
-from app.knowledge.vocabulary import EntrySort, Source, SuspiciousContent
 
 LINKS = "links_within_readers"
 """The constraint of the database on links, which names no table."""

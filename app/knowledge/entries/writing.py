@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from app.contract.vocabulary import SuspiciousContent
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import Entry, EntryKey, LockedEntry, WrittenEntry
@@ -38,7 +39,6 @@ from app.knowledge.quarantine.flagging import (
 )
 from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.quotas import Room
-from app.knowledge.vocabulary import SuspiciousContent
 
 
 def new_entry(entry_id: UUID, draft: EntryDraft) -> WrittenEntry:

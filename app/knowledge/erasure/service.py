@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from app.contract.paging import Page
 from app.db.database import Database
 from app.db.principals import acting_for_service
 from app.db.queries.tenants import audit
@@ -26,7 +27,7 @@ from app.errors import (
 from app.knowledge.audit import AuditTrail
 from app.knowledge.erasure.removal import Remainder, places_of, remainders_of
 from app.knowledge.erasure.work import SECOND_LOOK, ErasureWork
-from app.knowledge.paging import Page, PageRequest
+from app.knowledge.paging import PageRequest
 from app.knowledge.queue import JobQueue
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 from uuid import UUID
 
+from app.contract.paging import Page
+from app.contract.text import STORABLE, is_storable
+from app.contract.vocabulary import AssetSort
 from app.db.database import Database
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import contents
@@ -37,14 +40,12 @@ from app.knowledge.ingestion.changes import (
     require_version,
     write_change,
 )
-from app.knowledge.paging import NEWEST_FIRST, Page, PageRequest
+from app.knowledge.paging import NEWEST_FIRST, PageRequest
 from app.knowledge.principals import require_one_server
 from app.knowledge.quarantine.service import require_released
 from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room, refuse_entries
-from app.knowledge.text import STORABLE, is_storable
-from app.knowledge.vocabulary import AssetSort
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
+from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL_RULE, RULE, is_principal, is_principal_list
+from app.contract.vocabulary import EntryType, TagsMatch
 from app.db.queries.knowledge import assets, entries
 from app.db.queries.knowledge.access import ItemKind, Lists, Selection
 from app.db.session import TenantSession
@@ -15,9 +17,7 @@ from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
 from app.knowledge.entries.writing import find_outside, lock_entry, merge
 from app.knowledge.ingestion.changes import AssetDraft, find_missing, refuse_twin
 from app.knowledge.paging import read_cursor, unknown_cursor, write_cursor
-from app.knowledge.principals import MAX_PRINCIPALS, PRINCIPAL_RULE, RULE, is_principal, is_principal_list
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.vocabulary import EntryType, TagsMatch
 
 Principals = Sequence[str] | None
 ListName = Literal["readers", "writers"]

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
+from app.contract.principals import NAME_RULE, is_principal
 from app.db.database import Database
 from app.db.principals import name_group, name_user, principals_of
 from app.db.queries.knowledge import access as db
@@ -20,7 +21,6 @@ from app.errors import AssetNotFound, EntryNotFound, InvalidInput, SourceNotFoun
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.permissions.changes import read_place, write_place
-from app.knowledge.principals import NAME_RULE, is_principal
 
 PLURALS: Mapping[ListedKind, str] = {"entry": "entries", "asset": "assets", "source": "sources"}
 """The part of an address that names the kind of an item."""

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import orjson
 
+from app.contract.vocabulary import SuspiciousContent
 from app.db.queries.knowledge import quarantine
 from app.db.queries.knowledge.assets import Inherited
 from app.db.queries.knowledge.chunks import ChunkRow
@@ -18,7 +19,6 @@ from app.db.session import TenantSession
 from app.documents.screening.rules import Flag
 from app.documents.screening.screen import FLAGS, screen
 from app.knowledge.quarantine.releases import find_released
-from app.knowledge.vocabulary import SuspiciousContent
 
 FLAGS_KEY = "flags"
 

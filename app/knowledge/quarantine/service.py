@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from app.contract.paging import Page
 from app.db.database import Database
 from app.db.queries.knowledge import entries, quarantine
 from app.db.queries.knowledge.entries import Entry
@@ -13,7 +14,7 @@ from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import InvalidInput, Quarantined
 from app.knowledge.audit import AuditTrail
-from app.knowledge.paging import Page, PageRequest
+from app.knowledge.paging import PageRequest
 from app.knowledge.quarantine.releases import find_released, note_releases
 
 MAX_RELEASED = 1_000

@@ -8,18 +8,18 @@ from numbers import Integral, Real
 from typing import Any, get_args
 from uuid import UUID
 
-from app.documents.marks import MARKS_RULE, has_excess_marks
-from app.errors import FieldError
-from app.knowledge.text import (
+from app.contract.text import (
+    MARKS_RULE,
     MOMENT,
     STORABLE,
     STORABLE_JSON,
     count_values,
+    has_excess_marks,
     is_moment,
     is_storable,
     is_storable_json,
 )
-from app.knowledge.vocabulary import (
+from app.contract.vocabulary import (
     Audience,
     Boost,
     EntryType,
@@ -31,6 +31,7 @@ from app.knowledge.vocabulary import (
     TagsMatch,
     Weights,
 )
+from app.errors import FieldError
 
 MAX_QUERY_LENGTH = 10_000
 MAX_TAGS = 100

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from app.contract.vocabulary import Fusion, Weights
 from app.db.queries.search.search import EntryFilter
 from app.errors import InvalidInput
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import TenantContext
-from app.knowledge.vocabulary import Fusion, Weights
 
 DEFAULT_LIMIT, DEFAULT_MAX_LIMIT = 10, 50
 """Default and largest number of hits on a page for external callers, unless the operator sets others."""

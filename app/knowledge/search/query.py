@@ -12,11 +12,7 @@ from uuid import UUID
 
 import orjson
 
-from app.db.queries.search.search import EntryFilter
-from app.errors import FieldError, InvalidInput
-from app.knowledge.search.checks import MOMENTS, TYPES, VALUES, find_broken, is_between
-from app.knowledge.search.conditions import compile_filter, read_filter
-from app.knowledge.vocabulary import (
+from app.contract.vocabulary import (
     MAX_LIMIT,
     Audience,
     Boost,
@@ -29,6 +25,10 @@ from app.knowledge.vocabulary import (
     TagsMatch,
     Weights,
 )
+from app.db.queries.search.search import EntryFilter
+from app.errors import FieldError, InvalidInput
+from app.knowledge.search.checks import MOMENTS, TYPES, VALUES, find_broken, is_between
+from app.knowledge.search.conditions import compile_filter, read_filter
 
 GIVEN_LISTS = ("tags", "entry_type", "asset_id", "boost", "facets", "query_embedding")
 """Fields that a caller may give as a list."""

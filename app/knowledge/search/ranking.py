@@ -10,6 +10,7 @@ from itertools import chain, groupby
 from statistics import fmean
 from uuid import UUID
 
+from app.contract.vocabulary import Boost, Fusion, Leg, Weights
 from app.db.queries.search import hits as db
 from app.db.queries.search.search import LegHit
 from app.db.session import TenantSession
@@ -17,7 +18,6 @@ from app.embeddings.provider import EmbeddingModel
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.keyword import COVERAGE_EXPONENT
 from app.knowledge.tenants.directory import TenantContext
-from app.knowledge.vocabulary import Boost, Fusion, Leg, Weights
 
 REFERENCE_THRESHOLD = 0.3
 """Similarity threshold of all-MiniLM-L6-v2, with which the weights of score fusion were measured."""

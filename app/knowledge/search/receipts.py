@@ -15,6 +15,7 @@ from uuid import UUID
 
 import orjson
 
+from app.contract.vocabulary import Degradation, Leg
 from app.db.queries.search.receipts import Marks, ModelName, RankedEntry, Receipt
 from app.errors import InvalidInput
 from app.knowledge.search.checks import MOMENTS
@@ -22,7 +23,6 @@ from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import SearchQuery, read_values
 from app.knowledge.search.ranking import Candidate, shown
 from app.knowledge.search.results import Ranking
-from app.knowledge.vocabulary import Degradation, Leg
 
 NARROWING = (
     *("role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata", "filter"),

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.contract.vocabulary import Degradation, Leg, Weights
 from app.db.queries.search.hits import HitOrigin, StoredEntry, Validity
 from app.db.queries.search.receipts import ModelName
 from app.knowledge.search.ranking import Candidate
-from app.knowledge.vocabulary import Degradation, Leg, Weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 import orjson
 
 from app.concurrency.stopwatch import current_stopwatch, run_stopwatch
+from app.contract.text import is_storable
 from app.db.database import Database
 from app.db.queries.knowledge.entries import EntryKey, find_same
 from app.db.queries.search import hits, search, vectors
@@ -56,7 +57,6 @@ from app.knowledge.search.why_not import WhyNot, judge
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory, find_provider
 from app.knowledge.tenants.settings import TenantSettings
-from app.knowledge.text import is_storable
 from app.knowledge.versions import VersionService
 from app.telemetry.metrics import SEARCH_LEG_SECONDS, SEARCH_SECONDS, SEARCH_WAITING_SECONDS, SEARCHES
 from app.telemetry.tracing import span

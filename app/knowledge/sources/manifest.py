@@ -11,13 +11,14 @@ from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
+from app.contract.principals import MAX_PRINCIPALS, RULE, is_principal_list
+from app.contract.text import STORABLE, is_storable
 from app.db.queries.knowledge.source_items import ItemChange, NewItem, StoredItem
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.drafts import Unset
 from app.knowledge.entries.entry import MAX_EXTERNAL_ID
 from app.knowledge.paging import MAX_PAGE, read_cursor, read_text, unknown_cursor, write_cursor
-from app.knowledge.principals import MAX_PRINCIPALS, RULE, is_principal_list, own_list
-from app.knowledge.text import STORABLE, is_storable
+from app.knowledge.principals import own_list
 from app.origins.origin import hide_login
 
 MAX_ITEMS = 100_000

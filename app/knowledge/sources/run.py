@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 from uuid import UUID
 
+from app.contract.paging import Page
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.source_items import SourceItem
 from app.db.queries.knowledge.sources import SourceStatus
@@ -27,7 +28,7 @@ from app.errors import (
 )
 from app.knowledge.entries.drafts import UNSET, Unset
 from app.knowledge.ingestion.assets import Upload, check_upload
-from app.knowledge.paging import MAX_PAGE, Page
+from app.knowledge.paging import MAX_PAGE
 from app.knowledge.sources.manifest import Given, ManifestItem, name_of
 from app.knowledge.sources.service import Accepted, ItemState, Manifest
 from app.origins.origin import OpenOrigin, Origin, OriginFile, OriginUnavailable

@@ -11,6 +11,8 @@ from uuid import UUID
 
 import asyncpg
 
+from app.contract.paging import Page
+from app.contract.text import MOMENT, is_moment
 from app.db.database import Database
 from app.db.queries.knowledge import source_items as items
 from app.db.queries.knowledge import sources as db
@@ -31,7 +33,6 @@ from app.errors import (
 )
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.drafts import UNSET
-from app.knowledge.paging import Page
 from app.knowledge.principals import require_one_server
 from app.knowledge.sources.manifest import (
     Access,
@@ -45,7 +46,6 @@ from app.knowledge.sources.manifest import (
     write_place,
 )
 from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.text import MOMENT, is_moment
 
 ItemState = Literal["indexed", "pending", "failed", "refused", "missing"]
 AssetsFate = Literal["keep", "delete"]

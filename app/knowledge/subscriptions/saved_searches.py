@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Any, get_args
 from uuid import UUID
 
+from app.contract.paging import Page
+from app.contract.text import STORABLE, is_storable
+from app.contract.vocabulary import MAX_LIMIT, SavedSearchSort
 from app.db.database import Database
 from app.db.queries.tenants import audit
 from app.db.queries.work import deliveries
@@ -13,12 +16,10 @@ from app.db.queries.work import saved_searches as db
 from app.db.queries.work.saved_searches import SavedSearch
 from app.errors import FieldError, InvalidInput, MaximumReached, SavedSearchNotFound
 from app.knowledge.audit import AuditTrail
-from app.knowledge.paging import NEWEST_FIRST, Page, PageRequest
+from app.knowledge.paging import NEWEST_FIRST, PageRequest
 from app.knowledge.search.query import SearchQuery, read_values
 from app.knowledge.search.results import SearchResult
 from app.knowledge.search.service import KnowledgeSearchService
-from app.knowledge.text import STORABLE, is_storable
-from app.knowledge.vocabulary import MAX_LIMIT, SavedSearchSort
 
 MAX_NAME = 200
 MAX_SAVED = 200

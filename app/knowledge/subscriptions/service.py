@@ -13,6 +13,7 @@ from uuid import UUID
 import httpx
 
 from app.concurrency.background import start_background
+from app.contract.paging import Page
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as, current_principals, principals_of
 from app.db.queries.tenants import audit, callers
@@ -22,7 +23,7 @@ from app.db.queries.work import subscriptions as db
 from app.db.queries.work.subscriptions import Subscription
 from app.errors import MaximumReached, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound
 from app.knowledge.audit import AuditTrail
-from app.knowledge.paging import Page, PageRequest
+from app.knowledge.paging import PageRequest
 from app.knowledge.queue import JobQueue
 from app.knowledge.subscriptions.handshakes import ASKED_AGAIN
 from app.knowledge.subscriptions.sending import find_host

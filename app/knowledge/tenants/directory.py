@@ -15,6 +15,7 @@ import orjson
 
 from app.concurrency.generations import Generations
 from app.concurrency.processes.part import Part
+from app.contract.text import STORABLE, is_storable
 from app.db.database import Database
 from app.db.queries.knowledge.vector_indexes import drop_strays
 from app.db.queries.search.search import VectorSpace
@@ -34,7 +35,6 @@ from app.knowledge.tenants.settings import (
     require_version,
     store_settings,
 )
-from app.knowledge.text import STORABLE, is_storable
 
 WIDE_KEPT_SECONDS = 60.0
 MOST = 1_000

@@ -9,6 +9,8 @@ from uuid import UUID
 
 from app.concurrency.generations import Generations
 from app.concurrency.processes.part import Part
+from app.contract.paging import Page
+from app.contract.text import STORABLE, is_storable
 from app.db.database import Database
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import revocations as db
@@ -17,9 +19,8 @@ from app.db.queries.tenants.tenants import note_action
 from app.db.rows import Position
 from app.errors import InvalidInput, MaximumReached
 from app.knowledge.audit import AuditTrail
-from app.knowledge.paging import Page, PageRequest
+from app.knowledge.paging import PageRequest
 from app.knowledge.tenants.directory import KEPT_SECONDS, TenantDirectory
-from app.knowledge.text import STORABLE, is_storable
 
 MAX_REVOKED = 1_000
 """Most revoked tokens of one tenant, and of the platform; each process keeps all of them in memory."""

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import orjson
 
+from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent, Weights
 from app.db.principals import SERVICE
 from app.db.queries.knowledge import versions
 from app.db.queries.search import feedback
@@ -17,7 +18,6 @@ from app.db.queries.tenants import audit
 from app.db.queries.tenants import tenants as db
 from app.db.session import TenantSession
 from app.errors import FieldError, InvalidInput, PreconditionFailed, TenantNotFound
-from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent, Weights
 
 GREATEST = 10**15
 """Within the integers that all JSON parsers represent exactly."""

@@ -11,16 +11,15 @@ from uuid import UUID
 import orjson
 from pgvector import HalfVector
 
+from app.contract.text import MARKS_RULE, has_excess_marks, load_json
+from app.contract.vocabulary import SuspiciousContent
 from app.db.database import Database
 from app.db.queries.knowledge import transfer as db
 from app.db.queries.tenants import audit
 from app.db.queries.tenants.tenants import own_tenant
-from app.documents.marks import MARKS_RULE, has_excess_marks
 from app.errors import TenantNotFound
 from app.knowledge.quarantine.flagging import flags_of, screen_fields, with_flags
-from app.knowledge.text import load_json
 from app.knowledge.transfer.records import REFERENCES
-from app.knowledge.vocabulary import SuspiciousContent
 
 # `columns` are the fields of a line as the table has them: Postgres reads and checks those. The other attributes are
 # what the restoration itself needs. The readers raise KeyError, TypeError or ValueError for a line that cannot be

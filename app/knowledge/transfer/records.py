@@ -16,10 +16,10 @@ from typing import Any
 
 import yaml
 
+from app.contract.text import load_json
 from app.documents.parsed import ParseLimits
 from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft, read_draft
-from app.knowledge.text import load_json
 
 MAX_RECORD = 4 << 20
 """Most characters of one record, of lines bytes, so that a file of any size is read in bounded memory."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from app.contract.paging import Page
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
 from app.db.queries.knowledge.inspection import Section
@@ -15,7 +16,6 @@ from app.db.queries.work.saved_searches import SavedSearch
 from app.errors import InvalidInput
 from app.knowledge.entries.reading import READ_LENGTH, ReadPart
 from app.knowledge.entries.related import Related, RelatedEntry
-from app.knowledge.paging import Page
 from app.knowledge.quarantine.flagging import flags_of
 from app.knowledge.reembedding.change import ModelChange, explain_change
 from app.mcp.answers.passages import (

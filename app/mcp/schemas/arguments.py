@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.contract.vocabulary import MAX_LIMIT, Audience, EntryType, TagSort
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import MAX_BULK, MAX_EXTERNAL_ID, MAX_TAG
 from app.knowledge.entries.reading import MAX_POSITION, READ_LENGTH
@@ -14,7 +15,6 @@ from app.knowledge.entries.related import MAX_RELATED
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.vocabulary import MAX_LIMIT, Audience, EntryType, TagSort
 from app.web.models.entries import BulkRequest, EntryPatch, NewEntry
 from app.web.models.feedback import NewFeedback
 from app.web.models.filters import FILTER_DESCRIPTION, FilterObject

@@ -8,13 +8,12 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.contract.principals import MAX_PRINCIPALS, Principal
+from app.contract.vocabulary import EntryType, TagsMatch
 from app.db.queries.knowledge.access import ItemKind, ListedKind
 from app.knowledge.entries.drafts import UNSET
 from app.knowledge.entries.entry import MAX_TAG, MAX_TAGS
 from app.knowledge.permissions.changes import MOST_IDS, AccessChange, AccessSelection, ListChange
-from app.knowledge.principals import MAX_PRINCIPALS
-from app.knowledge.vocabulary import EntryType, TagsMatch
-from app.web.models.entries import Principal
 from app.web.models.filters import FILTER_DESCRIPTION, FilterObject
 from app.web.models.requests import RequestBody
 

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent
 from app.knowledge.tenants.settings import GREATEST, MAX_FACTOR, MAX_KEPT_DAYS, MAX_PURGE_DAYS, MIN_FACTOR
-from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent
 from app.web.models.requests import RequestBody
 from app.web.models.search import Number, WeightsModel
 

@@ -8,11 +8,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.contract.principals import MAX_PRINCIPALS, Principal
+from app.contract.vocabulary import Audience
 from app.knowledge.entries.entry import MAX_ROLES, MAX_TAG, MAX_TAGS, MAX_TITLE
 from app.knowledge.ingestion.changes import AssetDraft
-from app.knowledge.principals import MAX_PRINCIPALS
-from app.knowledge.vocabulary import Audience
-from app.web.models.entries import Principal
 from app.web.models.requests import RequestBody
 
 

@@ -6,8 +6,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.contract.principals import MAX_PRINCIPALS, Principal
+from app.contract.vocabulary import Audience, EntryType, Relationship, Scope, WritableType
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import (
     MAX_BULK,
@@ -20,19 +22,7 @@ from app.knowledge.entries.entry import (
     MAX_TITLE,
 )
 from app.knowledge.languages import LANGUAGES
-from app.knowledge.principals import MAX_PRINCIPALS, PRINCIPAL, PRINCIPAL_RULE, is_principal
-from app.knowledge.vocabulary import Audience, EntryType, Relationship, Scope, WritableType
 from app.web.models.requests import Moment, RequestBody
-
-
-def _check_principal(value: str) -> str:
-    if not is_principal(value):
-        raise ValueError(PRINCIPAL_RULE)
-    return value
-
-
-PRINCIPAL_SCHEMA: dict[str, JsonValue] = {"type": "string", "pattern": f"^{PRINCIPAL.pattern}$"}
-Principal = Annotated[str, AfterValidator(_check_principal), WithJsonSchema(PRINCIPAL_SCHEMA)]
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.knowledge.vocabulary import EntryType
+from app.contract.vocabulary import EntryType
 from app.web.models.requests import RequestBody
 
 IDS = {

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from app.contract.vocabulary import Degradation, Fusion, Leg, Mode
 from app.knowledge.administration.replay import Cause, DifferenceReason
-from app.knowledge.vocabulary import Degradation, Fusion, Leg, Mode
 from app.web.models.requests import RequestBody
 from app.web.models.search import Number, QueryText, WeightsModel
 

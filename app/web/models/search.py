@@ -8,11 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
-from app.knowledge.search.checks import MAX_FACETS
-from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
-from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.results import Explanation
-from app.knowledge.vocabulary import (
+from app.contract.vocabulary import (
     Audience,
     Boost,
     EntryType,
@@ -25,6 +21,10 @@ from app.knowledge.vocabulary import (
     TagsMatch,
     Weights,
 )
+from app.knowledge.search.checks import MAX_FACETS
+from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import Explanation
 from app.web.models.filters import EXAMPLE, FILTER_DESCRIPTION, FilterObject
 from app.web.models.found import FacetModel, FacetName, HitOriginModel, PassageGroupModel, ValidityModel
 from app.web.models.requests import NOT_BLANK, Moment, RequestBody

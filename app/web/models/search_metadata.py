@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from app.knowledge.vocabulary import Degradation, Leg
+from app.contract.vocabulary import Degradation, Leg
 
 
 class RelaxationModel(BaseModel):

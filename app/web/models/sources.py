@@ -9,11 +9,10 @@ from uuid import UUID
 from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL, Principal
 from app.knowledge.entries.entry import MAX_EXTERNAL_ID
-from app.knowledge.principals import MAX_PRINCIPALS
 from app.knowledge.sources.manifest import MAX_DIGEST, MAX_ITEMS, MAX_NAME, MAX_ORIGIN, NAME_RULE, SOURCE_NAME
 from app.knowledge.sources.service import ItemState, Manifest
-from app.web.models.entries import PRINCIPAL_SCHEMA, Principal
 from app.web.models.requests import Moment, RequestBody
 
 ITEM = {
@@ -47,7 +46,12 @@ ITEM = {
         },
         "readers": {
             "anyOf": [
-                {"type": "array", "items": PRINCIPAL_SCHEMA, "minItems": 1, "maxItems": MAX_PRINCIPALS},
+                {
+                    "type": "array",
+                    "items": {"type": "string", "pattern": f"^{PRINCIPAL.pattern}$"},
+                    "minItems": 1,
+                    "maxItems": MAX_PRINCIPALS,
+                },
                 {"type": "null"},
             ],
             "description": "Who may read the file: group:NAME and user:SUB. The source's writers, which it must then"

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from app.composition.services import Services
+from app.contract.vocabulary import Weights
 from app.db.principals import acting_for_service
 from app.errors import InvalidInput
 from app.knowledge.entries.drafts import DEFAULTS, FIELDS, EntryDraft, check_draft, read_draft
 from app.knowledge.entries.entry import NULLABLE, RULES
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.vocabulary import Weights
 from tests.fixtures.providers.failing import FailingProvider
 
 pytestmark = pytest.mark.own_tenants

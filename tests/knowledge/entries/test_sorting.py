@@ -11,12 +11,12 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.paging import Page
+from app.contract.vocabulary import AssetSort, EntrySort, SavedSearchSort
 from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.paging import Page
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.vocabulary import AssetSort, EntrySort, SavedSearchSort
 
 pytestmark = pytest.mark.own_tenants
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.vocabulary import TagSort
 from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.vocabulary import TagSort
 from tests.knowledge.conftest import RunJobs
 
 PAST = datetime.now(UTC) - timedelta(days=1)

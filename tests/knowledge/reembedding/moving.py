@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from app.composition.services import Services
+from app.contract.vocabulary import Mode
 from app.embeddings.models import resolve_model
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.reembedding.change import ModelChange
@@ -16,7 +17,6 @@ from app.knowledge.reembedding.machine import Terms
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.vocabulary import Mode
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.providers.failing import FailingProvider
 

@@ -11,12 +11,12 @@ from uuid import UUID
 import numpy as np
 
 from app.composition.services import Services
+from app.contract.vocabulary import Fusion, Leg, Mode
 from app.embeddings.provider import Vector
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.vocabulary import Fusion, Leg, Mode
 from tests.fixtures.providers.failing import FailingProvider
 
 LEGS: tuple[Leg, ...] = ("semantic", "keyword")

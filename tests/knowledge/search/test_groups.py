@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.vocabulary import Boost, Fusion, Mode
 from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
@@ -15,7 +16,6 @@ from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranking import FURTHER
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.vocabulary import Boost, Fusion, Mode
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 

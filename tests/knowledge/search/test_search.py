@@ -10,11 +10,11 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
+from app.contract.vocabulary import Weights
 from app.errors import InvalidInput, TenantNotFound
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.vocabulary import Weights
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import explanation_of, keyword_leg_of, semantic_leg_of
 from tests.knowledge.writing import ids, write

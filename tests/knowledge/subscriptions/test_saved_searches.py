@@ -7,11 +7,11 @@ from uuid import uuid4
 
 import pytest
 
+from app.contract.vocabulary import Weights
 from app.errors import Conflict, InvalidInput, SavedSearchNotFound
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.subscriptions import saved_searches
 from app.knowledge.subscriptions.saved_searches import read_request
-from app.knowledge.vocabulary import Weights
 from tests.knowledge.subscriptions.subscribing import Desk
 
 REQUEST = {

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.vocabulary import Mode
 from app.db.queries.search import vectors
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.plan import SearchDefaults
@@ -15,7 +16,6 @@ from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.vocabulary import Mode
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import make_search
 from tests.knowledge.conftest import RunJobs

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from app.composition.services import Services
+from app.contract.vocabulary import Fusion, Mode
 from app.errors import InvalidInput, SearchNotFound
 from app.knowledge.administration.replay import Replay
 from app.knowledge.entries.drafts import EntryDraft
@@ -14,7 +15,6 @@ from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.vocabulary import Fusion, Mode
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.writing import ids, write

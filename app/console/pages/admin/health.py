@@ -14,11 +14,11 @@ from app.console.parts.charts import draw_hours
 from app.console.parts.search.form import read_number
 from app.console.rendering import render
 from app.console.session import console_router
+from app.contract.validation import invalid_input
 from app.knowledge.reembedding.change import SOURCES, explain_change
 from app.knowledge.reembedding.machine import Terms
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.models.model_changes import NewModelChange
-from app.web.problems import invalid_input
 
 router = console_router(Role.TENANT_ADMIN)
 

@@ -9,14 +9,13 @@ from uuid import UUID
 
 import orjson
 
+from app.contract.vocabulary import SuspiciousContent
 from app.db.rows import Place, Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
 
-SuspiciousContent = Literal["keep", "flag", "quarantine"]
-"""What a tenant does with suspicious content: nothing, mark it, or mark it and hide it from searches."""
 ItemKind = Literal["entry", "asset"]
 
 

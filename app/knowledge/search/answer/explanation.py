@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
+from app.contract.vocabulary import Weights
 from app.db.queries.search.receipts import ModelName, Receipt
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
@@ -21,7 +22,6 @@ from app.knowledge.search.results import (
     RerankerExplanation,
     SemanticExplanation,
 )
-from app.knowledge.vocabulary import Weights
 
 
 def explain(

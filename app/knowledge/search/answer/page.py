@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from app.concurrency.stopwatch import Stopwatch
+from app.contract.vocabulary import Degradation
 from app.db.queries.search import hits as db
 from app.db.queries.search.hits import HitOrigin, HydratedEntry, StoredEntry, Validity
 from app.db.queries.search.search import EntryFilter
@@ -32,7 +33,6 @@ from app.knowledge.search.results import (
     SearchResult,
 )
 from app.knowledge.tenants.directory import TenantContext
-from app.knowledge.vocabulary import Degradation
 
 CHARACTERS_AT_A_TIME = 10_000
 """Characters of entries that are made hits before other tasks get a turn: one to two milliseconds."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.contract.vocabulary import Leg
 from app.embeddings.provider import Vector
 from app.errors import EmbeddingUnavailable
 from app.knowledge.search.legs.embedding import QueryEmbedding
 from app.knowledge.search.legs.keyword import KeywordHits
 from app.knowledge.search.legs.semantic import SemanticHits
-from app.knowledge.vocabulary import Leg
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.vocabulary import Mode
 from app.db.queries.tenants import statistics
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.languages import spell
@@ -14,7 +15,6 @@ from app.knowledge.search.answer.suggestions import SUGGESTIONS
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import Relaxation
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.vocabulary import Mode
 from tests.knowledge.writing import write
 
 pytestmark = pytest.mark.own_tenants

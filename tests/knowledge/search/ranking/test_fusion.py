@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from app.contract.vocabulary import Weights
 from app.db.queries.search.search import LegHit
 from app.knowledge.search.legs.keyword import KeywordHits, Replacements
 from app.knowledge.search.plan import SCORE_WEIGHTS
@@ -21,7 +22,6 @@ from app.knowledge.search.ranking import (
     score_fusion,
     stretch_cosine,
 )
-from app.knowledge.vocabulary import Weights
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

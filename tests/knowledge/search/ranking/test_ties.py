@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.vocabulary import Fusion, Mode
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.vocabulary import Fusion, Mode
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write
 

@@ -12,9 +12,9 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.vocabulary import Fusion, Weights
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranking import Candidate, reciprocal_rank_fusion
-from app.knowledge.vocabulary import Fusion, Weights
 from tests.knowledge.writing import write
 
 ENTRIES = (

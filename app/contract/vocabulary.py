@@ -1,4 +1,4 @@
-"""The values that fields of searches and entries can have, and the weights of the two legs."""
+"""The values that fields of searches and entries can have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Literal
 
-from app.db.queries.knowledge.quarantine import SuspiciousContent as SuspiciousContent
 from app.errors import FieldError
 
 MAX_LIMIT = 100
@@ -20,6 +19,8 @@ Boost = Literal["type", "access", "verified"]
 Audience = Literal["pm", "dev", "qa", "all"]
 """The people that an entry is for: the field `roles` of an entry, and `role` of a search."""
 GroupBy = Literal["asset"]
+SuspiciousContent = Literal["keep", "flag", "quarantine"]
+"""What a tenant does with suspicious content: nothing, mark it, or mark it and hide it from searches."""
 Scope = Literal["global", "project"]
 Relationship = Literal["parent", "sibling", "child", "source", "derived", "tag_overlap"]
 Source = Literal["entry", "asset"]

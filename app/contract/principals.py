@@ -1,0 +1,49 @@
+"""Groups and users in lists of readers and writers."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, JsonValue, WithJsonSchema
+
+MAX_PRINCIPALS = 64
+"""Most principals in a list."""
+
+
+PRINCIPAL = re.compile(r"(group|user):\S(.{0,256}\S)?")
+"""A group or a user, by a name of 1 to 258 characters without outer blanks."""
+
+
+NAME_RULE = "must be 1 to 258 printable characters without outer blanks"
+
+
+PRINCIPAL_RULE = "must be group:NAME or user:SUB, printable and without outer blanks"
+
+
+RULE = f"must be null, or a list of 1 to {MAX_PRINCIPALS} of group:NAME and user:SUB"
+
+
+def is_principal(value: Any) -> bool:
+    """Whether a value can be in a list."""
+    return isinstance(value, str) and PRINCIPAL.fullmatch(value) is not None and value.isprintable()
+
+
+def is_principal_list(value: Any) -> bool:
+    """Whether a value is a list of principals."""
+    return (
+        isinstance(value, list | tuple)
+        and 1 <= len(value) <= MAX_PRINCIPALS
+        and all(map(is_principal, value))
+    )
+
+
+def _check_principal(value: str) -> str:
+    if not is_principal(value):
+        raise ValueError(PRINCIPAL_RULE)
+    return value
+
+
+PRINCIPAL_SCHEMA: dict[str, JsonValue] = {"type": "string", "pattern": f"^{PRINCIPAL.pattern}$"}
+Principal = Annotated[str, AfterValidator(_check_principal), WithJsonSchema(PRINCIPAL_SCHEMA)]
+"""A group or a user in a request."""

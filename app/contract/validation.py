@@ -1,0 +1,200 @@
+"""Validation: a type that a caller fills is checked once, when it is made, by pydantic's compiled validator.
+
+`@request` makes such a type. HTTP, MCP, commands, pages and Python make the same one, so that each rule and each
+message has one place. All violations are named at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from functools import lru_cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Any, Final, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
+
+import pydantic.dataclasses
+from pydantic import (
+    ConfigDict,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from app.errors import FieldError, InvalidInput
+
+T = TypeVar("T")
+
+
+class Unset(Enum):
+    """The type of `UNSET`, the value of a field that the caller did not send; null is a value."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+UNSET: Final = Unset.UNSET
+
+
+@dataclass_transform(frozen_default=True)
+def request(cls: type[T]) -> type[T]:
+    """Make a frozen dataclass whose fields are validated when it is made, from names and values or from JSON.
+
+    Making one raises InvalidInput with all invalid fields; unknown fields are invalid. Its JSON schema has no
+    defaults, since generated clients would send them: what an omitted field means can depend on the tenant, and in a
+    patch it is the stored value.
+    """
+    cls.__annotations__ |= {
+        name: _given(hint) for name, hint in get_type_hints(cls, include_extras=True).items()
+    }
+    setattr(cls, "__get_pydantic_json_schema__", classmethod(_without_defaults))  # noqa: B010
+    config = ConfigDict(extra="forbid")
+    made: Any = pydantic.dataclasses.dataclass(frozen=True, slots=True, config=config)(cls)
+    names = tuple(f.name for f in dataclasses.fields(made) if f.init)
+    make = made.__init__
+
+    def checked(self: Any, *args: Any, **values: Any) -> None:
+        given = dict(zip(names, args, strict=False)) | values
+        try:
+            make(self, **{name: value for name, value in given.items() if value is not UNSET})
+        except ValidationError as error:
+            raise invalid_input(error) from None
+
+    made.__init__ = checked
+    return cast("type[T]", made)
+
+
+def _given(hint: Any) -> Any:
+    """The type of a field where it is sent: without `Unset`, which only its default has."""
+    if get_origin(hint) not in (Union, UnionType):
+        return hint
+    return reduce(or_, (each for each in get_args(hint) if each is not Unset))
+
+
+def validate(kind: type[T], values: object) -> T:
+    """Make a request from the parsed JSON of a caller. Raises InvalidInput with all invalid fields."""
+    try:
+        return cast("T", _adapter(cast("Any", kind)).validate_python(values))
+    except ValidationError as error:
+        raise invalid_input(error) from None
+
+
+@lru_cache(maxsize=256)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _without_defaults(cls: type, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    made = handler(schema)
+    for field in handler.resolve_ref_schema(made).get("properties", {}).values():
+        field.pop("default", None)
+    return made
+
+
+def invalid_input(error: ValidationError) -> InvalidInput:
+    """Convert pydantic's error to ours; the names of fields start at the type's root."""
+    found = error.errors(include_url=False)
+    return InvalidInput(field_errors({**e, "loc": ("body", *e["loc"])} for e in found))
+
+
+OBJECT = "must be a JSON object"
+INTEGER = "must be an integer"
+NUMBER = "must be a number"
+YES_OR_NO = "must be true or false"
+UUID_TEXT = "must be a UUID"
+MOMENT = "must be a date and time, such as 2026-01-31T12:00:00Z"
+UNKNOWN = "is not valid"
+
+MAX_ITEMS = 3
+"""Items of a list for which the same error is repeated."""
+
+MESSAGES: Mapping[str, str] = {
+    "json_invalid": "must be valid JSON",
+    **dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), "unknown field"),
+    "missing": "is required",
+    "string_type": "must be text",
+    "string_unicode": "must not contain lone surrogates",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} items",
+    "too_long": "must have at most {max_length} items",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "finite_number": "must be a finite number",
+    "list_type": "must be a list",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type", "dataclass_type"), OBJECT),
+    **dict.fromkeys(("int_type", "int_parsing", "int_parsing_size", "int_from_float"), INTEGER),
+    **dict.fromkeys(("float_type", "float_parsing"), NUMBER),
+    **dict.fromkeys(("bool_type", "bool_parsing"), YES_OR_NO),
+    **dict.fromkeys(("uuid_type", "uuid_parsing"), UUID_TEXT),
+    **dict.fromkeys(
+        (
+            *("datetime_type", "datetime_parsing", "datetime_object_invalid"),
+            *("datetime_from_date_parsing", "timezone_aware", "timezone_naive"),
+        ),
+        MOMENT,
+    ),
+}
+"""By pydantic's name for the rule."""
+
+MOST = 100
+"""Invalid fields that an answer names: a body can have thousands."""
+
+
+def field_errors(found: Iterable[Mapping[str, Any]]) -> list[FieldError]:
+    """Each field once for each rule that it broke; of many items of a list that broke the same rule, only the first.
+    The first MOST."""
+    pairs = [(str(error.get("type")), _field_error(error)) for error in found]
+    better = {error.field for kind, error in pairs if kind != "list_type"}
+    lists = {error.field.rpartition(".")[0] for _, error in pairs}
+    # For a value or a list of values, the error of the single value is enough, and of a list that of its item.
+    return _shorten(
+        [
+            error
+            for kind, error in pairs
+            if error.field not in lists and (kind != "list_type" or error.field not in better)
+        ]
+    )[:MOST]
+
+
+def _shorten(found: Sequence[FieldError]) -> list[FieldError]:
+    """Replace the errors of many items of a list that broke the same rule by the first, which counts the others."""
+    groups: dict[tuple[str, str], list[FieldError]] = {}
+    for error in found:
+        name, _, place = error.field.rpartition(".")
+        groups.setdefault((name if place.isdigit() else error.field, error.message), []).append(error)
+    shown: list[FieldError] = []
+    for (_, message), same in groups.items():
+        if len(same) <= MAX_ITEMS:
+            shown += same
+        else:
+            shown.append(
+                FieldError(same[0].field, f"{message}; the same holds for {len(same) - 1} more items")
+            )
+    return shown
+
+
+def _field_error(error: Mapping[str, Any]) -> FieldError:
+    location: Sequence[Any] = error.get("loc", ())
+    kind = str(error.get("type"))
+    # The name of a union's branch, such as list[str], means nothing to the caller.
+    parts = [str(part) for part in location[1:] if isinstance(part, int) or "[" not in str(part)]
+    if kind == "json_invalid":
+        parts = ["body"]
+    return FieldError(".".join(parts) or str(location[0] if location else "body"), _message(kind, error))
+
+
+def _message(kind: str, error: Mapping[str, Any]) -> str:
+    context: Mapping[str, Any] = error.get("ctx") or {}
+    if kind == "value_error":
+        return str(context.get("error", UNKNOWN))
+    if kind == "literal_error":
+        return f"must be {str(context.get('expected', '')).replace(chr(39), '')}"
+    bounds = {n: int(v) if isinstance(v, float) and v.is_integer() else v for n, v in context.items()}
+    message = MESSAGES.get(kind, UNKNOWN).format_map(bounds)
+    return message[:-1] if message.endswith((" 1 characters", " 1 items")) else message
