@@ -12,9 +12,6 @@ import pytest
 
 from tests.docs.pages import ROOT
 
-LONGEST = 300
-"""Lines, as in CONTRIBUTING.md, "Style"."""
-
 
 def list_files(*suffixes: str) -> Iterator[Path]:
     tracked = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True)
@@ -58,10 +55,3 @@ def test_no_module_imports_a_test_module() -> None:
     found = {path: list_test_modules(path.read_text("utf-8")) for path in list_files(".py")}
     assert len(found) > 500
     assert {str(path.relative_to(ROOT)): names for path, names in found.items() if names} == {}
-
-
-def test_no_file_of_code_is_too_long() -> None:
-    lengths = {
-        path: path.read_text("utf-8").count("\n") for path in list_files(".py", ".sql", ".html", ".css")
-    }
-    assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > LONGEST} == {}
