@@ -204,7 +204,7 @@ def _read_variables() -> tuple[Mapping[str, str], Mapping[str, str]]:
     """The variables of this module that are not empty: of the environment, and of the file."""
     file: Mapping[str, str] = {}
     if (path := named_env_file.get()) is not None:
-        from app.settings.env_file import read_env_file
+        from app.settings.loading import read_env_file
 
         file = read_env_file(path)
     environment, named = (

@@ -17,7 +17,7 @@ from app.auth.tokens import TokenVerifier
 from app.embedded.data_folder import mark_new_folder, read_or_create_secret
 from app.errors import ConfigurationError
 from app.settings import Settings
-from app.settings.fields import parse_encryption_keys, parse_secrets
+from app.settings.groups import parse_encryption_keys, parse_secrets
 
 if TYPE_CHECKING:
     from app.auth.openid.sign_in import ProviderSignIn

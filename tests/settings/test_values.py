@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import Settings, load_settings, variable_names
-from tests.composition.environment import SECRET, SERVER, load
+from app.settings import ServerSettings, Settings, load_settings, variable_names
+from tests.settings.environment import SECRET, SERVER, load
 
 
 def test_settings_have_the_documented_defaults() -> None:
@@ -194,6 +194,33 @@ def test_an_empty_or_blank_value_means_unset() -> None:
 
 def test_unknown_variables_are_ignored() -> None:
     assert load(PATH="/bin", KB_OTHER="1") == Settings()
+
+
+def test_the_names_of_fields_are_not_variables() -> None:
+    fields = [name for _, group in Settings() for name in type(group).model_fields]
+    assert "url" in fields
+    others = {*fields, *map(str.upper, fields), *map(str.lower, variable_names())} - set(variable_names())
+    assert load(**dict.fromkeys(others, "x")) == Settings()
+
+
+def test_settings_that_python_code_creates_do_not_read_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    defaults = repr(Settings())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("KB_PORT=9000\n")
+    for name in variable_names():
+        monkeypatch.setenv(name, "9")
+    assert repr(Settings()) == defaults
+    assert repr(Settings(server=ServerSettings(port=8000))) == defaults
+    assert load() == Settings()
+
+
+def test_no_value_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYDANTIC_SETTINGS_DEBUG", "1")
+    caplog.set_level("DEBUG")
+    load(JWT_SECRET=SECRET)
+    assert SECRET not in caplog.text
 
 
 def test_secrets_do_not_show_in_any_text_of_the_settings() -> None:

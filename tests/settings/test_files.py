@@ -22,6 +22,37 @@ def test_the_env_file_is_read_and_the_environment_wins(tmp_path: Path) -> None:
     assert settings.logging.level == "info"
 
 
+@pytest.mark.parametrize(
+    ("text", "port"),
+    [
+        ("KB_PORT=9000", 9000),
+        ("\ufeffKB_PORT=9000\n", 9000),
+        ("  KB_PORT = 9000  \n", 9000),
+        ("export KB_PORT=9000\n", 9000),
+        ('KB_PORT="9000"\r\nKB_HOST=h\r\n', 9000),
+        ("KB_PORT=' 9000 ' # mine\n", 9000),
+        ("# KB_PORT=9001\nthis is not a variable\nKB_PORT=9000\n", 9000),
+        ("KB_PORT=9001\nKB_PORT=9000\n", 9000),
+        ("KB_PORT=x\nKB_PORT=9000\n", 9000),
+        ("KB_PORT=9000\nKB_PORT=\n", 8000),
+        ("KB_PORT=9000\nKB_PORT\n", 8000),
+        ("KB_PORT: 9000\nkb_port=9000\nport=9000\n", 8000),
+    ],
+)
+def test_the_forms_of_a_line_are_read(tmp_path: Path, text: str, port: int) -> None:
+    file = tmp_path / ".env"
+    file.write_text(text, encoding="utf-8", newline="")
+    assert load_settings({}, env_file=file).server.port == port
+
+
+@pytest.mark.parametrize("blank", ["", " \t"])
+def test_a_blank_variable_of_the_environment_hides_that_of_the_file(tmp_path: Path, blank: str) -> None:
+    file = write(tmp_path, {"KB_PORT": "9000", "KB_HOST": "h"})
+    server = load_settings({"KB_PORT": blank}, env_file=file).server
+    assert (server.port, server.host) == (8000, "h")
+    assert "port" not in server.model_fields_set
+
+
 def test_a_missing_env_file_is_not_an_error(tmp_path: Path) -> None:
     assert load_settings({}, env_file=tmp_path / "none") == Settings()
 

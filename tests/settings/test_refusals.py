@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import ConfigurationError
 from app.settings import load_settings
-from tests.composition.environment import SECRET, SERVER, load
+from tests.settings.environment import SECRET, SERVER, load
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,7 @@ from tests.composition.environment import SECRET, SERVER, load
         ("KB_OIDC_SESSION_HOURS", "nan"),
         ("KB_OIDC_ORIGINS", "https://hidden.example/"),
         ("KB_CORS_ORIGINS", "hidden.example"),
+        ("KB_CORS_ORIGINS", '["https://hidden.example"]'),
         ("KB_CORS_ORIGINS", "https://hidden.example/"),
         ("KB_CORS_ORIGINS", "https://user@hidden.example"),
         ("KB_CORS_ORIGINS", "https://a.example,ftp://hidden.example"),
@@ -105,7 +106,7 @@ def test_a_wrong_setting_is_named_in_one_line_without_its_value(name: str, value
     assert text.startswith(f"{name}: must be ")
     assert "\n" not in text
     assert "hidden" not in text
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
 
 
 def test_all_wrong_settings_are_named_together() -> None:
