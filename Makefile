@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock docs test-browser test-ocr test-helm test-llamaindex typescript test-typescript audit sbom
+.PHONY: run test golden coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock docs test-browser test-ocr test-helm test-llamaindex typescript test-typescript audit sbom
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
@@ -37,6 +37,10 @@ test: setup
 # The same tests with coverage, which takes half as long again; fails below 90 % of app/.
 coverage: setup
 	@$(BIN)/python -m pytest -m "not slow" $(SHARED) --cov --cov-report=term
+
+# Rewrites the golden files of what callers see; their diff shows what changes for callers.
+golden: setup
+	@KB_REWRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
 
 # Also the tests with generated examples, with others than those of `make test`.
 test-slow: setup
