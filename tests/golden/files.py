@@ -51,8 +51,18 @@ def expect_only(folder: str, names: Iterable[str]) -> None:
 
 
 def write_json(value: Any) -> str:
-    """JSON in the order in which it was sent."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    """JSON in the order in which it was sent, with one line for each line of a text."""
+    return json.dumps(_readable(value), ensure_ascii=False, indent=2)
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _readable(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_readable(inner) for inner in value]
+    if isinstance(value, str) and "\n" in value:
+        return {"<lines>": value.split("\n")}
+    return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 def sort_keys(value: Any) -> Any:

@@ -1,0 +1,47 @@
+"""What differs in every run, replaced by stable placeholders."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)")
+NEAR = timedelta(days=5000)
+"""Times this near are those of the run; requests send times that are further away."""
+OTHERS = (
+    (re.compile(r'(_ms\\?": ?)[\d.]+'), r"\1<milliseconds>"),
+    (re.compile(r'(cursor\\?": ?\\?")[^"\\]+'), r"\1<cursor>"),
+    (re.compile(r"whsec_[\w+/=]+"), "<secret>"),
+    (re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+"), "<token>"),
+    (re.compile(r"data [a-z]{8}\b"), "data <mark>"),
+)
+
+
+class Placeholders:
+    """Replaces ids by their names, and other values that vary by their kind."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, str] = {}
+
+    def name(self, value: str, name: str) -> None:
+        """Call an id by a name in every text from now on."""
+        self._named[value] = f"<{name}>"
+
+    def replace(self, text: str) -> str:
+        """The text; ids without a name are numbered as they appear in it."""
+        numbered: dict[str, str] = {}
+
+        def replace_id(found: re.Match[str]) -> str:
+            given = self._named.get(found[0])
+            return given or numbered.setdefault(found[0], f"<uuid-{len(numbered) + 1}>")
+
+        text = TIME.sub(_replace_time, UUID.sub(replace_id, text))
+        for pattern, placeholder in OTHERS:
+            text = pattern.sub(placeholder, text)
+        return text
+
+
+def _replace_time(found: re.Match[str]) -> str:
+    near = abs(datetime.fromisoformat(found[0]) - datetime.now(UTC)) < NEAR
+    return "<time>" if near else found[0]
