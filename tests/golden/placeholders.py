@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)")
+TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?(?:Z|\+00:00| UTC)?)?")
 NEAR = timedelta(days=5000)
 """Times this near are those of the run; requests send times that are further away."""
 OTHERS = (
@@ -15,6 +15,10 @@ OTHERS = (
     (re.compile(r"whsec_[\w+/=]+"), "<secret>"),
     (re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+"), "<token>"),
     (re.compile(r"data [a-z]{8}\b"), "data <mark>"),
+    (re.compile(r"\b\d+ ms\b"), "<milliseconds> ms"),
+    (re.compile(r"(--cursor) \S+"), r"\1 <cursor>"),
+    (re.compile(r'("seconds"): \{[^}]*\}'), r"\1: <seconds>"),
+    (re.compile(r'("versions"): \{[^}]*\}'), r"\1: <versions>"),
 )
 
 
@@ -43,5 +47,5 @@ class Placeholders:
 
 
 def _replace_time(found: re.Match[str]) -> str:
-    near = abs(datetime.fromisoformat(found[0]) - datetime.now(UTC)) < NEAR
-    return "<time>" if near else found[0]
+    time = datetime.fromisoformat(found[0].removesuffix(" UTC"))
+    return "<time>" if abs(time.replace(tzinfo=UTC) - datetime.now(UTC)) < NEAR else found[0]

@@ -117,12 +117,12 @@ class Scene:
         self.provider.down = step.down
         self.ids["now"] = datetime.now(UTC).isoformat()
         names = ("ask", "json", "params")
-        step = replace(step, **{name: self._fill(getattr(step, name)) for name in names})
+        step = replace(step, **{name: fill_ids(getattr(step, name), self.ids) for name in names})
         answer = await self._caller(step).request(*step.place(), **step.options())
         await self.services.journal.flush()
         await self.services.accesses.flush()
         for name, place in step.keep.items():
-            self.ids[name] = _find(answer.json(), place)
+            self.ids[name] = find_id(answer.json(), place)
             self.placeholders.name(self.ids[name], name)
         return answer
 
@@ -143,18 +143,20 @@ class Scene:
         tenant = UUID(self.ids["tenant"])
         return Caller(self.http, tenant, make_token(tenant, role, subject=subject, groups=groups))
 
-    def _fill(self, value: Any) -> Any:
-        """The value with ids in the place of their names."""
-        if isinstance(value, str):
-            for name, known in self.ids.items():
-                value = value.replace(f"{{{name}}}", known)
-            return value
-        if isinstance(value, dict):
-            return {key: self._fill(inner) for key, inner in value.items()}
-        return [self._fill(inner) for inner in value] if isinstance(value, list) else value
+
+def fill_ids(value: Any, ids: Mapping[str, str]) -> Any:
+    """The value with ids in the place of their names."""
+    if isinstance(value, str):
+        for name, known in ids.items():
+            value = value.replace(f"{{{name}}}", known)
+        return value
+    if isinstance(value, dict):
+        return {key: fill_ids(inner, ids) for key, inner in value.items()}
+    return [fill_ids(inner, ids) for inner in value] if isinstance(value, list) else value
 
 
-def _find(answer: Any, place: str) -> str:
+def find_id(answer: Any, place: str) -> str:
+    """The id at a place, such as `results.0.id`."""
     for step in place.split("."):
         answer = answer[int(step) if step.isdecimal() else step]
     return str(answer)

@@ -106,7 +106,7 @@ OF_NO_REQUEST: Mapping[str, Response] = {
 def test_a_problem_of_no_request_is_golden(name: str) -> None:
     answer = OF_NO_REQUEST[name]
     headers = [f"{key}: {value}" for key, value in sorted(answer.headers.items()) if key not in HIDDEN]
-    body = write_json(json.loads(answer.body))
+    body = write_json(json.loads(bytes(answer.body)))
     expect_golden(f"problems/{name}.txt", "\n".join((f"{answer.status_code}", *headers, "", body)))
 
 
