@@ -35,7 +35,7 @@ USUAL = {
 
 @pytest.fixture(scope="module")
 async def answers(cluster: EmbeddedAddress, template: str, verifier: TokenVerifier) -> dict[str, str]:
-    """The text of each golden file. Statistics are those of one hour: a new one begins with a new scene."""
+    """The text of each golden file. Statistics count by the hour: a run during which one ends is repeated."""
     while True:
         hour = datetime.now(UTC).hour
         async with open_scene(cluster, template, verifier) as scene:

@@ -61,8 +61,8 @@ COMMANDS = list(list_commands(command()))
 
 
 @pytest.fixture(autouse=True)
-def narrow_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same width and no colours on every terminal."""
+def same_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A width of 100 characters and no colours, whatever the terminal has."""
     monkeypatch.setenv("COLUMNS", "100")
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM", "LINES", "LOG_LEVEL"):
         monkeypatch.delenv(name, raising=False)
