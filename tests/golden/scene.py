@@ -23,7 +23,7 @@ from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
-from app.knowledge.worker.runner import KINDS
+from app.knowledge.worker import KINDS
 from app.main import create_app
 from app.settings import IngestionSettings, Settings
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
