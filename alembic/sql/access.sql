@@ -1,24 +1,5 @@
 -- Permissions inside a tenant: what has the readers and writers of something else, and the policies that compare them.
 
-alter table assets drop constraint if exists assets_readers_check;
-alter table assets drop constraint if exists assets_writers_check;
-alter table assets
-  add constraint assets_readers_check
-    check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
-  add constraint assets_writers_check
-    check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */);
-alter table sources drop constraint if exists sources_readers_check;
-alter table sources drop constraint if exists sources_writers_check;
-alter table sources
-  add constraint sources_readers_check
-    check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
-  add constraint sources_writers_check
-    check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */);
-alter table source_items drop constraint if exists source_items_readers_check;
-alter table source_items
-  add constraint source_items_readers_check
-    check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */);
-
 -- Whether a tenant uses permissions. A row stays when the last readers are removed.
 create table permissions (
   tenant_id uuid primary key references tenants on delete cascade,

@@ -27,8 +27,8 @@ create table assets (
   pages_without_text integer[] not null default '{}',
   flags jsonb,
   source text,
-  readers text[],
-  writers text[],
+  readers text[] check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
+  writers text[] check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */),
   primary key (tenant_id, id)
 );
 comment on column assets.outline is

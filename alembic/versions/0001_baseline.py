@@ -9,9 +9,37 @@ revision = "0001"
 down_revision = None
 
 FILES = (
-    "roles", "tenants", "readers", "lexemes", "entries", "embeddings", "statistics", "entry_filter", "keyword_lookups",
-    "keyword_search", "queue", "records", "subscriptions", "model_changes", "limits", "tenant_isolation",
-)  # fmt: skip
+    "roles",
+    "tenants",
+    "tenant_slugs",
+    "readers",
+    "lexemes",
+    "entries",
+    "embeddings",
+    "statistics",
+    "entry_filter",
+    "keyword_lookups",
+    "keyword_search",
+    "keyword_words",
+    "queue",
+    "records",
+    "subscriptions",
+    "send_turns",
+    "model_changes",
+    "limits",
+    "revoked_tokens",
+    "revoked_platform_tokens",
+    "audit_pruning",
+    "erasures",
+    "versions",
+    "former_search",
+    "sources",
+    "released_texts",
+    "access",
+    "callers",
+    "tenant_isolation",
+    "rights",
+)
 
 
 def upgrade() -> None:

@@ -156,10 +156,9 @@ async def test_a_cluster_that_lacks_something_is_refused_with_the_node_and_the_r
 
 
 async def test_an_interrupted_migration_is_completed(empty: CitusDatabase) -> None:
-    await migrate(empty.coordinator.admin_dsn, "0009")
+    await migrate(empty.coordinator.admin_dsn)
     async with connected(empty.coordinator.admin_dsn) as owner:
         assert not await owner.fetchval("select exists (select from pg_dist_partition)")
-    await migrate(empty.coordinator.admin_dsn)
     await prepare(empty.coordinator.admin_dsn, service_role=SERVICE, model=MODEL, shards=SHARDS)
     await check_database(empty.coordinator.service_dsn)
 

@@ -71,11 +71,6 @@ def load_function(file: str, function: str) -> None:
     _execute(function_script(file, function, distributed=is_citus()))
 
 
-def spread_function(file: str, function: str) -> None:
-    """As `load_function`; on Citus, on all nodes at once, for a function with which the migration changes rows."""
-    execute_script(function_script(file, function, distributed=is_citus()))
-
-
 def _execute(script: str) -> None:
     _run(op.get_bind(), script)
 
@@ -133,9 +128,6 @@ async def migrate(
         check_revision(MigrationContext.configure(connection).get_current_revision(), setting)
         if connection.scalar(text(PLACES["has_citus"].sql)):
             connection.execute(text("set citus.enable_ddl_propagation = off"))
-            connection.commit()
-        if not down:
-            _run(connection, read_file("roles"))  # texts of older revisions name the roles of later ones
             connection.commit()
         connection.rollback()  # alembic begins a transaction for each revision only if there is none
         config.attributes["connection"] = connection

@@ -1,10 +1,9 @@
-"""The words of an entry are computed once, by a trigger, also where they were generated columns before."""
+"""The words of an entry are computed once, by a trigger."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.db.schema.migration import migrate
 from tests.fixtures.database.cluster import Connection, TestDatabase, connected
 
 CALLS = "select coalesce(sum(calls), 0) from pg_stat_xact_user_functions where funcname = 'entry_lexemes'"
@@ -20,16 +19,6 @@ WRONG = """
     select count(*) from entries where lexemes is distinct from entry_lexemes(language, title, content)
                                     or word_weights is distinct from entry_weights(language, title, content)
 """
-GENERATED = """
-    drop trigger compute_words on entries;
-    drop function compute_words();
-    alter table entries drop column lexemes, drop column word_weights;
-    alter table entries
-      add column lexemes tsvector generated always as (entry_lexemes(language, title, content)) stored,
-      add column word_weights sparsevec generated always as (entry_weights(language, title, content)) stored;
-    create index entries_by_lexeme on entries using gin (tenant_id, lexemes);
-"""
-"""The columns as they were before, apart from their place."""
 
 
 async def calls_of(connection: Connection, statement: str, *values: object) -> int:
@@ -57,17 +46,4 @@ async def test_words_that_a_statement_gives_are_replaced(fresh_database: TestDat
         await superuser.execute(TENANT)
         await superuser.execute(ADD, "The harbour opens")
         await superuser.execute(f"update entries set {column} = null")
-        assert await superuser.fetchval(WRONG) == 0
-
-
-async def test_generated_columns_keep_their_values_and_get_the_trigger(fresh_database: TestDatabase) -> None:
-    await migrate(fresh_database.admin_dsn, "0026", down=True)
-    async with connected(fresh_database.superuser_dsn) as superuser:
-        await superuser.execute(GENERATED)
-        await superuser.execute(TENANT)
-        assert await calls_of(superuser, ADD, "The harbour opens") == 2
-        before = await superuser.fetch("select xmin::text, lexemes::text from entries")
-        await migrate(fresh_database.admin_dsn, "0027")
-        assert await superuser.fetch("select xmin::text, lexemes::text from entries") == before
-        assert await calls_of(superuser, ADD, "The gate closes") == 1
         assert await superuser.fetchval(WRONG) == 0

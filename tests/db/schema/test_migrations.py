@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import shutil
 from collections.abc import AsyncIterator
@@ -165,61 +164,6 @@ async def test_a_later_migration_loads_functions_from_their_files(bare_cluster: 
         await migrate(database.admin_dsn)
         assert await fingerprint(database) == newest
         await check_database(database.service_dsn)
-
-
-async def test_the_migrations_after_the_baseline_can_be_undone_and_applied_again(
-    bare_cluster: EmbeddedAddress,
-) -> None:
-    async with managed_database(bare_cluster, "undone") as database:
-        await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
-        newest = digests(await fingerprint(database))
-        await migrate(database.admin_dsn, "0001", down=True)
-        await migrate(database.admin_dsn)
-        assert digests(await fingerprint(database)).keys() == newest.keys()
-        await check_database(database.service_dsn)
-
-
-async def test_endpoints_that_have_accepted_a_message_are_confirmed_and_others_are_asked(
-    bare_cluster: EmbeddedAddress,
-) -> None:
-    async with managed_database(bare_cluster, "handshakes") as database:
-        await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
-        await migrate(database.admin_dsn, "0008", down=True)
-        async with connected(database.superuser_dsn) as superuser:
-            for delivered in ("null", "now() - interval '1 hour'"):
-                await superuser.execute(f"""
-                    with tenant as (
-                      insert into tenants (id, slug, name, model_id)
-                      select gen_random_uuid(), 't-' || count(*), 'A tenant', 1 from tenants returning id
-                    ), saved as (
-                      insert into saved_searches (tenant_id, id, owner, name, request)
-                      select id, gen_random_uuid(), 'anna', 'N', '{{}}' from tenant returning tenant_id, id
-                    )
-                    insert into subscriptions
-                      (tenant_id, saved_search_id, url, secret, rights_until, last_delivered_at)
-                    select tenant_id, id, 'https://example.com/', 's', now() + interval '1 day', {delivered}
-                      from saved""")
-            await migrate(database.admin_dsn)
-            rows = await superuser.fetch(
-                "select confirmation, confirmed_at = last_delivered_at as known from subscriptions order by 1"
-            )
-        assert [tuple(row) for row in rows] == [("confirmed", True), ("pending", None)]
-
-
-async def test_stored_entries_get_the_weights_of_their_words(bare_cluster: EmbeddedAddress) -> None:
-    async with managed_database(bare_cluster, "weighed") as database:
-        await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
-        await migrate(database.admin_dsn, "0010", down=True)
-        async with connected(database.superuser_dsn) as superuser:
-            await superuser.execute("""
-                insert into tenants (id, slug, name, model_id)
-                select gen_random_uuid(), 'a', 'a', min(id) from embedding_models;
-                insert into entries (tenant_id, id, entry_type, content, language, content_hash, text_hash)
-                select id, id, 'fact', 'The harbour and the harbour pilot', 'english', '', '' from tenants""")
-            await migrate(database.admin_dsn)
-            assert await superuser.fetchval("select l2_norm(word_weights) from entries") == pytest.approx(
-                math.sqrt(2 + (1 / 3.2) ** 2)
-            )
 
 
 async def test_the_baseline_cannot_be_undone(fresh_database: TestDatabase) -> None:

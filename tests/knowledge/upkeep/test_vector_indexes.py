@@ -7,11 +7,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.composition.database import check_database
 from app.composition.services import Services, build_services
 from app.db.database import Database
 from app.db.queries.knowledge import vector_indexes
-from app.db.schema.migration import migrate
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
@@ -253,25 +251,3 @@ async def test_a_neighbour_in_the_partition_changes_nothing_of_a_search(stock: S
     assert await stock.strategy(neighbour) == ("indexed", False)
     assert await stock.names() == sorted([name_of(tenant), name_of(neighbour)])
     assert await observe() == before
-
-
-async def test_a_database_with_an_index_that_tenants_share_is_migrated(
-    stock: Stock, tenant: Tenant, admin_dsn: str, service_dsn: str
-) -> None:
-    await stock.fill(tenant, EXACT_LIMIT + 1)
-    await migrate(admin_dsn, "0005", down=True)
-    assert await stock.names() == []
-    await stock.superuser.execute(
-        "create index embeddings_hnsw_1 on embeddings using hnsw ((embedding::halfvec(16)) halfvec_cosine_ops)"
-        " where model_id = 1 and in_index"
-    )
-    await stock.superuser.execute("update vector_statistics set index_state = 'ready'")
-    await migrate(admin_dsn)
-    await check_database(service_dsn)
-    assert await stock.names() == []
-    stock.services.tenants.forget(tenant.id)
-    assert await stock.strategy(tenant) == ("exact", True)
-    await stock.work(tenant)
-    assert await stock.names() == [name_of(tenant)]
-    assert await stock.outside(tenant) == 0
-    assert await stock.strategy(tenant) == ("indexed", False)
