@@ -50,8 +50,6 @@ def migrate(
     Reads DATABASE_ADMIN_URL. Every start migrates the embedded database, so it rarely needs this. On the coordinator of
     a Citus cluster, the tables are distributed over its nodes, and each node gets its roles, functions and rights.
     """
-    from app.db.schema.scripts import check_revision
-
     settings = read_settings(serves=True)
     before, after, wanted = run_async(
         _check(settings) if check else _migrate(settings, service_role, shards),
@@ -60,7 +58,6 @@ def migrate(
     if as_json:
         print_json({"before": before, "revision": after, "latest": wanted, "current": after == wanted})
     elif after != wanted:
-        check_revision(after, None)
         raise ConfigurationError(
             None,
             f"the database is at revision {after or 'none'}, this version needs {wanted}",
@@ -76,7 +73,7 @@ def migrate(
 
 async def _check(settings: Settings) -> tuple[str | None, str | None, str]:
     from app.composition.database import embedded_database
-    from app.db.schema.catalog import read_revision
+    from app.db.schema.lineage import read_revision
     from app.db.schema.scripts import latest_revision
 
     database = settings.database
@@ -114,8 +111,8 @@ async def _prepare(
 ) -> tuple[str | None, str | None, str]:
     from app.composition.database import prepare
     from app.composition.providers import configured_model
-    from app.db.schema.catalog import read_revision
     from app.db.schema.cluster.distribution import DEFAULT_SHARDS
+    from app.db.schema.lineage import read_revision
     from app.db.schema.scripts import latest_revision
 
     before = await read_revision(dsn, setting)

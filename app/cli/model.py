@@ -109,11 +109,13 @@ def list_models(
 
 async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
     from app.composition.database import open_database
+    from app.db.schema.lineage import read_revision
     from app.db.schema.registration import register_model
 
     async with open_database(settings) as addresses:
         if addresses.admin is None:
             raise ConfigurationError("DATABASE_ADMIN_URL", "must be set to register a model")
+        await read_revision(addresses.admin, "DATABASE_ADMIN_URL")
         return await register_model(addresses.admin, model, actor=ACTOR)
 
 

@@ -36,6 +36,7 @@ from app.db.schema.cluster.metadata import (
 from app.db.schema.cluster.nodes import create_roles_of_node, load_functions
 from app.db.schema.definitions import find_changed_functions
 from app.db.schema.isolation import check_isolation
+from app.db.schema.lineage import check_lineage, check_objects
 from app.db.schema.pooler import check_direct, check_pooler
 from app.db.schema.registration import register_model
 from app.db.schema.scripts import function_files, function_script, latest_revision
@@ -108,11 +109,15 @@ async def embedded_database(
 
 
 async def create_roles(superuser_dsn: str, passwords: Mapping[str, str]) -> None:
-    """Create the two login roles and the extension, as `deploy/roles.sql` does on a managed server."""
+    """Create the two login roles and the extension, as `deploy/roles.sql` does on a managed server.
+
+    Raises ConfigurationError for a database of another lineage.
+    """
     connection = await asyncpg.connect(superuser_dsn)
     try:
         async with connection.transaction():
             await connection.execute(f"select pg_advisory_xact_lock({PREPARATION_LOCK})")
+            await check_lineage(connection, "KB_DATA_DIR")
             for role, rights in ((MIGRATOR, "createrole"), (SERVICE, "nocreaterole")):
                 quoted = await connection.fetchval("select quote_literal($1::text)", passwords[role])
                 exists = await connection.fetchval(
@@ -140,7 +145,8 @@ async def prepare(
 
     On the coordinator of a Citus cluster, also distribute each table over `shards` shards, and prepare every node.
 
-    Raises ConfigurationError, which names `setting`, for an unsuitable server, and DatabaseUnavailable.
+    Raises ConfigurationError, which names `setting`, for an unsuitable server or a database of another lineage, and
+    DatabaseUnavailable.
     """
     async with catalog.using(await catalog.connect(admin_dsn, setting)) as connection:
         await check_direct(connection, admin_dsn, setting)
@@ -150,7 +156,7 @@ async def prepare(
         if is_cluster:
             await check_cluster(connection, admin_dsn, setting)
         try:
-            if await catalog.fetch_revision(connection) != latest_revision():
+            if await check_lineage(connection, setting) != latest_revision():
                 from app.db.schema.migration import migrate
 
                 await migrate(admin_dsn, setting=setting)
@@ -289,6 +295,7 @@ async def _check_connection(connection: asyncpg.Connection[asyncpg.Record]) -> N
             await catalog.check_server(connection)
             await catalog.check_service_role(connection)
             await catalog.check_schema(connection)
+            await check_objects(connection, latest_revision(), "DATABASE_URL")
             await check_isolation(connection)
     except TimeoutError as error:
         raise ConfigurationError(
@@ -363,6 +370,7 @@ async def open_cluster(settings: Settings, *, for_moves: bool = False) -> AsyncI
             )
         if not state.distributed:
             raise ConfigurationError(SETTING, "the tables are not distributed yet", "run: knowledge migrate")
+        await check_lineage(coordinator, SETTING)
         if for_moves and not state.sees_all_rows:
             raise ConfigurationError(
                 SETTING,

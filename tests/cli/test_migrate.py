@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from app.composition.database import DatabaseAddresses, open_database
-from app.errors import ConfigurationError
-from app.settings import load_settings
 from tests.cli.conftest import CommandLine
-from tests.fixtures.database.cluster import TestDatabase, connected
 
 
 @pytest.fixture
@@ -69,39 +62,3 @@ def test_migration_refuses_a_role_that_does_not_exist(
     monkeypatch.setenv("DATABASE_ADMIN_URL", admin_dsn)
     result = on_server("migrate", "--service-role", "absent")
     assert (result.status, result.err) == (1, "error: --service-role: there is no role absent\n")
-
-
-def test_database_from_before_the_first_release_is_refused_with_a_remedy(
-    on_server: CommandLine, admin_dsn: str, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def set_revision() -> None:
-        async with connected(superuser_dsn) as superuser:
-            await superuser.execute("update alembic_version set version_num = '0100'")
-
-    asyncio.run(set_revision())
-    monkeypatch.setenv("DATABASE_ADMIN_URL", admin_dsn)
-    for command in (("migrate",), ("migrate", "--check"), ("tenant", "list")):
-        result = on_server(*command)
-        assert result.status == 1
-        assert result.err.count("\n") == 1
-        assert result.err.startswith("error: ")
-        assert "at revision 0100, which this version does not have; use a newer version, or" in result.err
-        assert result.err.endswith("create it again (embedded: delete the folder KB_DATA_DIR)\n")
-
-
-async def test_refusal_of_an_old_embedded_database_names_its_folder(
-    fresh_database: TestDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    async with connected(fresh_database.superuser_dsn) as superuser:
-        await superuser.execute("update alembic_version set version_num = '0100'")
-    addresses = DatabaseAddresses(fresh_database.service_dsn, fresh_database.admin_dsn)
-
-    @contextlib.asynccontextmanager
-    async def embedded(_folder: Path) -> AsyncIterator[DatabaseAddresses]:
-        yield addresses
-
-    monkeypatch.setattr("app.composition.database.embedded_database", embedded)
-    settings = load_settings({"KB_DATA_DIR": str(tmp_path), "EMBEDDING_PROVIDER": "mock"}, env_file=None)
-    with pytest.raises(ConfigurationError, match=r"^KB_DATA_DIR: the database is at revision 0100"):
-        async with open_database(settings):
-            pass

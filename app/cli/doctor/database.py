@@ -116,13 +116,17 @@ async def check_role(connection: Connection) -> Finding:
 async def check_schema(connection: Connection, *, embedded: bool) -> Finding:
     """Check that all migrations are applied."""
     from app.db.schema import catalog
+    from app.db.schema.lineage import check_objects
     from app.db.schema.scripts import latest_revision
 
     try:
         await catalog.check_schema(connection)
+        await check_objects(connection, latest_revision(), "DATABASE_URL")
     except ConfigurationError as error:
         found = from_error("migrations", error)
-        return replace(found, remedy="run: knowledge migrate (or start the service)") if embedded else found
+        if embedded and error.remedy is not None and error.remedy.startswith("run: "):
+            return replace(found, remedy="run: knowledge migrate (or start the service)")
+        return found
     return Finding("migrations", "ok", f"at revision {latest_revision()}, the latest")
 
 

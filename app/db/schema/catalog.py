@@ -54,12 +54,6 @@ async def using(
         connection.terminate()
 
 
-async def read_revision(dsn: str, setting: str) -> str | None:
-    """The database's revision, or None when it has never been migrated."""
-    async with using(await connect(dsn, setting)) as connection:
-        return await fetch_revision(connection)
-
-
 async def fetch_revision(connection: asyncpg.Connection[asyncpg.Record]) -> str | None:
     """The database's revision, or None when it has never been migrated."""
     if not await connection.fetchval("select to_regclass('public.alembic_version') is not null"):

@@ -15,6 +15,10 @@ SCRIPTS = next(
 )
 """The folder of the migrations: in the installed package, or next to it in a checkout."""
 
+REMEDY = (
+    "use that version, or export with it and import into an empty database (embedded: another KB_DATA_DIR)"
+)
+"""For a database that another version created."""
 
 _SPAN = re.compile(r"/\* one server \*/(.*?)/\* Citus:(.*?)\*/", re.DOTALL)
 """A text for one server, and in a comment the one for Citus."""
@@ -88,7 +92,7 @@ def check_revision(revision: str | None, setting: str | None) -> None:
     if revision is not None and revision not in known_revisions():
         raise ConfigurationError(
             setting,
-            f"the database is at revision {revision}, which this version does not have",
-            "use a newer version, or, if the database was made before the first release, create it again (embedded:"
-            " delete the folder KB_DATA_DIR)",
+            f"the database is at revision {revision}, which this version (revision {latest_revision()}) does not have:"
+            " its data is of another development version or of a newer release",
+            REMEDY,
         )

@@ -1,4 +1,4 @@
-"""Checks that the definitions were recorded from the present files of `alembic/sql`, or, with --write, records them."""
+"""Checks that the schema was recorded from the present files of `alembic/sql`, or, with --write, records it."""
 
 from __future__ import annotations
 
@@ -8,32 +8,41 @@ import tempfile
 from pathlib import Path
 
 from app.composition.database import MIGRATOR, create_roles
-from app.db.schema import definitions
+from app.db.schema import definitions, lineage
 from app.db.schema.cluster.nodes import load_node_files
 from app.db.schema.migration import migrate
+from app.db.schema.scripts import SCRIPTS, latest_revision
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from tests.fixtures.database.cluster import FAST, PASSWORDS, TestDatabase, connected
 
-PLACES = [
+DEFINITIONS = [
     Path(definitions.__file__).with_name(name) for name in (definitions.RECORD, definitions.CITUS_RECORD)
 ]
+OBJECTS = [SCRIPTS / "objects" / f"{latest_revision()}{suffix}.txt" for suffix in ("", "_citus")]
 COMMAND = ".venv/bin/python -m tests.db.schema.record --write"
 
 
-async def render_new_databases(folder: Path) -> tuple[str, str]:
-    """The records of a new database and of one with the texts for Citus, on a server of their own."""
+async def render_new_databases(folder: Path) -> dict[Path, str]:
+    """The records of a new database and of one with the texts for Citus, on a server of their own, by their places."""
     server = EmbeddedPostgres(folder / "data", settings=FAST)
     address = await asyncio.to_thread(server.start)
     try:
         await create_roles(address.dsn(), PASSWORDS)
         found = [await read_new_database(address, citus=citus) for citus in (False, True)]
-        return definitions.render_record(found[0]), definitions.render_differences(*found)
+        (one, objects), (citus, objects_of_citus) = found
+        texts = [
+            *(definitions.render_record(one), definitions.render_differences(one, citus)),
+            *(lineage.render_record(objects), lineage.render_record(objects_of_citus, objects)),
+        ]
+        return dict(zip(DEFINITIONS + OBJECTS, texts, strict=True))
     finally:
         await asyncio.to_thread(server.stop)
 
 
-async def read_new_database(address: EmbeddedAddress, *, citus: bool) -> dict[str, str]:
-    """The definitions of a new database."""
+async def read_new_database(
+    address: EmbeddedAddress, *, citus: bool
+) -> tuple[dict[str, str], lineage.Objects]:
+    """The definitions and objects of a new database."""
     database = TestDatabase("citus" if citus else "one_server", address)
     async with connected(address.dsn()) as superuser:
         await superuser.execute(f"create database {database.name} owner {MIGRATOR}")
@@ -45,16 +54,19 @@ async def read_new_database(address: EmbeddedAddress, *, citus: bool) -> dict[st
     async with connected(database.admin_dsn) as owner:
         if citus:
             await load_node_files(owner)
-        return await definitions.read_definitions(owner)
+        return await definitions.read_definitions(owner), await lineage.list_objects(owner)
 
 
 def main() -> None:
     if sys.argv[1:] == ["--write"]:
         with tempfile.TemporaryDirectory() as folder:
-            for place, text in zip(PLACES, asyncio.run(render_new_databases(Path(folder))), strict=True):
+            for place, text in asyncio.run(render_new_databases(Path(folder))).items():
                 place.write_text(text, encoding="utf-8")
         return
-    for place in PLACES:
+    for place in OBJECTS:
+        if not place.exists():
+            sys.exit(f"{place.name} is missing; to record it: {COMMAND}")
+    for place in DEFINITIONS:
         if place.read_text(encoding="utf-8").split(" ")[0] != definitions.digest_sources():
             sys.exit(f"{place.name} is older than alembic/sql; to record it again: {COMMAND}")
 
