@@ -14,7 +14,7 @@ from app.db.schema import definitions, scripts
 from app.db.schema.definitions import read_definitions
 from app.db.schema.isolation import find_faults
 from app.db.schema.migration import migrate
-from app.db.schema.scripts import SCRIPTS, function_script, latest_revision
+from app.db.schema.scripts import SCRIPTS, function_script, latest_revision, read_file
 from tests.fixtures.database.citus import (
     CitusCluster,
     CitusDatabase,
@@ -99,6 +99,8 @@ async def later_version(
     shutil.copytree(SCRIPTS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "versions" / f"{NEXT}_later.py").write_text(REVISION, encoding="utf-8")
     (folder / "sql" / "notes.sql").write_text(NOTES, encoding="utf-8")
+    for suffix in (".txt", "_citus.txt"):
+        shutil.copy(folder / "objects" / f"{NEWEST}{suffix}", folder / "objects" / f"{NEXT}{suffix}")
     for file, function in CHANGED.items():
         path = folder / "sql" / f"{file}.sql"
         before, name, after = path.read_text("utf-8").partition(f"create or replace function {function}(")
@@ -111,9 +113,14 @@ async def later_version(
         await undo.start()
         for file, function in CHANGED.items():
             await owner.execute(function_script(file, function))
+        for file in ("notes", "tenant_isolation"):
+            await owner.execute(read_file(file, distributed=True))
         found = await read_definitions(owner)
         await undo.rollback()
-    recorded = {name: found.get(name, digest) for name, digest in recorded.items()}
+    recorded = {
+        **{name: found.get(name, digest) for name, digest in recorded.items()},
+        **{name: digest for name, digest in found.items() if name.endswith(" on public.notes")},
+    }
     citus = definitions._read_lines(definitions.CITUS_RECORD)
     monkeypatch.setattr(
         definitions, "_read_lines", lambda file: dict(recorded if file == definitions.RECORD else citus)
