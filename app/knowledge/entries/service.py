@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+import logging
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import get_args
 from uuid import UUID
@@ -19,6 +20,7 @@ from app.db.session import TenantSession
 from app.errors import (
     ConcurrentWrites,
     EntryNotFound,
+    FieldError,
     InvalidInput,
     PartOfAsset,
     Quarantined,
@@ -53,8 +55,20 @@ from app.knowledge.paging import NEWEST_FIRST, PageRequest
 from app.knowledge.principals import require_one_server
 from app.knowledge.quarantine.service import HELD_ENTRY, QuarantineService
 from app.knowledge.queue import JobQueue
-from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room
+
+log = logging.getLogger("app.knowledge.entries")
+
+REFUSED = (
+    asyncpg.DataError,
+    asyncpg.PostgresSyntaxError,
+    asyncpg.ProgramLimitExceededError,
+    asyncpg.CheckViolationError,
+)
+"""Errors of the database about the values of one row; a syntax error is that of a value, e.g. of a tsvector."""
+
+UNSTORABLE = FieldError("entry", "the database cannot store its values")
 
 LINKS = "links_within_readers"
 """The constraint of the database on links, which names no table."""
@@ -131,21 +145,43 @@ class EntryService:
             except InvalidInput as error:
                 results[index] = BulkResult(index, None, "failed", str(error))
         tenant = await self._tenants.context(tenant_id)
-        async with self._writing(tenant_id) as session:
-            room = await find_room(session, tenant)
-            for index, problem in (await find_unresolved(session, drafts)).items():
-                results[index] = failed_result(index, problem)
-                del drafts[index]
-            if drafts:
-                written = await self._writer.write(
-                    session, drafts, room, tenant.settings.suspicious_content, delay=0.0
-                )
-                results.update((result.index, result) for result in written)
-            await note_writes(session, actor, list(results.values()))
+        results |= await self._write_drafts(tenant, drafts, actor)
         if any(draft.restricts for draft in items):
             self._tenants.forget(tenant_id)
         self._jobs.wake()
         return [results[index] for index in range(len(items))]
+
+    async def _write_drafts(
+        self, tenant: TenantContext, drafts: Mapping[int, EntryDraft], actor: str
+    ) -> dict[int, BulkResult]:
+        """Write drafts in one transaction, each with its own result.
+
+        If the database refuses the values of one, each half is written again on its own, until only that one fails.
+        """
+        if not drafts:
+            return {}
+        try:
+            async with self._writing(tenant.tenant_id) as session:
+                room = await find_room(session, tenant)
+                problems = await find_unresolved(session, drafts)
+                results = {index: failed_result(index, problem) for index, problem in problems.items()}
+                if valid := {index: draft for index, draft in drafts.items() if index not in results}:
+                    written = await self._writer.write(
+                        session, valid, room, tenant.settings.suspicious_content, delay=0.0
+                    )
+                    results.update((result.index, result) for result in written)
+                await note_writes(session, actor, list(results.values()))
+                return results
+        except REFUSED as error:
+            if len(drafts) == 1:
+                log.error("the database refused the values of an entry: SQLSTATE %s", error.sqlstate)
+                return {index: failed_result(index, UNSTORABLE) for index in drafts}
+        places = sorted(drafts)
+        middle = len(places) // 2
+        results = {}
+        for half in (places[:middle], places[middle:]):
+            results |= await self._write_drafts(tenant, {index: drafts[index] for index in half}, actor)
+        return results
 
     async def get(self, tenant_id: UUID, entry_id: UUID) -> Entry:
         """One entry. Raises EntryNotFound."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
@@ -11,6 +12,7 @@ from app.composition.services import Services
 from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
+from tests.fixtures.database.cluster import connected
 from tests.knowledge.writing import count
 
 pytestmark = pytest.mark.own_tenants
@@ -45,6 +47,48 @@ async def test_bulk_of_the_wrong_size_is_refused(services: Services, tenant: Ten
     for number in (0, 1_001):
         with pytest.raises(InvalidInput, match="entries: must contain 1 to 1000"):
             await services.entries.create_many(tenant.id, [EntryDraft(content="x")] * number)
+
+
+REFUSALS = """
+    create function refuse_marked() returns trigger language plpgsql as $$
+    begin
+      case
+        when new.content like '%too long' then raise exception 'too long' using errcode = '22001';
+        when new.content like '%no syntax' then raise exception 'no syntax' using errcode = '42601';
+        when new.content like '%too large' then perform repeat('x', 3000)::tsvector;
+        else return new;
+      end case;
+      return new;
+    end $$;
+    create trigger refuse_marked before insert or update on entries for each row execute function refuse_marked();
+"""
+"""The database refuses some values: with a data error, a syntax error of a value, and a limit of a type."""
+
+
+@pytest.fixture
+async def refusing(superuser_dsn: str) -> AsyncIterator[None]:
+    """The database refuses entries whose content ends in certain words."""
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute(REFUSALS)
+        yield
+        await superuser.execute("drop function refuse_marked() cascade")
+
+
+@pytest.mark.usefixtures("refusing")
+async def test_entries_that_the_database_refuses_do_not_affect_the_others(
+    services: Services, tenant: Tenant
+) -> None:
+    refused = {0: "too long", 37: "no syntax", 38: "too large", 99: "too long"}
+    items = [EntryDraft(content=f"entry {n} {refused.get(n, '')}") for n in range(100)]
+    items[50] = EntryDraft(content="entry 49 ")
+    results = await services.entries.create_many(tenant.id, items)
+    assert [r.index for r in results] == list(range(100))
+    failed = {r.index: (r.id, r.error) for r in results if r.status == "failed"}
+    assert failed == dict.fromkeys(refused, (None, "entry: the database cannot store its values"))
+    assert results[50].id == results[49].id
+    assert {r.status for r in results if r.index not in {*refused, 50}} == {"created"}
+    assert await count(services, tenant) == 95
+    assert [r.id for r in await services.entries.create_many(tenant.id, items)] == [r.id for r in results]
 
 
 async def test_concurrent_bulks_of_the_same_entries_agree(services: Services, tenant: Tenant) -> None:
