@@ -31,7 +31,7 @@ begin
              with ordinality part (found, place)
      cross join lateral (select public.split_characters(part.found[1])) run (units);
   end if;
-  if content ~ '[\u00aa\u00b2-\u00be\u0132-\u0140\u0149\u017f\u01c4-\u01cc\u01f1-\u01f3\u02b0-\u02e4\u0300-\u0385\u0387\u03d0-\u03f9\u0587\u0653-\u0678\u093c\u0958-\u095f\u09be-\u09df\u0a33-\u0a5e\u0b3e-\u0b5d\u0bbe-\u0bd7\u0c56\u0cc2-\u0cd6\u0d3e-\u0d57\u0dca-\u0ddf\u0e33\u0e38-\u0e3a\u0e48-\u0e4b\u0eb3\u0eb8-\u0eba\u0ec8-\u0ecb\u0edc\u0edd\u0f0c-\u0fb9\u102e\u1037\u1039\u103a\u10fc\u1161-\u11c2\u17d2\u17dd\u1b35\u1d2c-\u1dbf\u1e9a\u1e9b\u1f71-\u1fff\u2070-\u209c\u2100-\u218f\u2460-\u24ea\u2a0c-\u2adc\u2c7c-\u2d6f\u2e9f-\u2fd5\u3036-\u303a\u3099-\u309f\u30ff-\u33ff\ua69c-\ua7f9\uab5c-\uab69\uf900-\ufdff\ufe70-\ufefc\uff10-\uffee\U0001d400-\U0001d7ff\U0001ee00-\U0001eebb\U0001f100-\U0001f251\U0001fbf0-\U0001fbf9\U0002f800-\U0002fa1d]' then
+  if content ~ '[\u00aa\u00b2-\u00be\u0132-\u0140\u0149\u017f\u01c4-\u01cc\u01f1-\u01f3\u02b0-\u02e4\u0300-\u0385\u0387\u03d0-\u03f9\u0587\u0653-\u0678\u093c\u0958-\u095f\u09be-\u09df\u0a33-\u0a5e\u0b3e-\u0b5d\u0bbe-\u0bd7\u0c56\u0cc2-\u0cd6\u0d3e-\u0d57\u0dca-\u0ddf\u0e33\u0e38-\u0e3a\u0e48-\u0e4b\u0eb3\u0eb8-\u0eba\u0ec8-\u0ecb\u0edc\u0edd\u0f0c-\u0fb9\u102e\u1037\u1039\u103a\u10fc\u1161-\u11c2\u17d2\u17dd\u1b35\u1d2c-\u1dbf\u1e9a\u1e9b\u1f71-\u1fff\u2070-\u209c\u2100-\u218f\u2460-\u24ea\u2a0c-\u2adc\u2c7c-\u2d6f\u2e9f-\u2fd5\u3036-\u303a\u3099-\u309f\u30ff-\u33ff\ua69c-\ua7f9\uab5c-\uab69\uf900-\ufdff\ufe70-\ufefc\uff10-\uffee\U00010781-\U000107ba\U000110ba\U00011127\U0001133e\U00011357\U000113b8-\U000113c9\U000114b0-\U000114bd\U000115af\U00011930\U0001611e-\U00016129\U00016d67\U0001ccd6-\U0001ccf9\U0001d15e-\U0001d1c0\U0001d400-\U0001d7ff\U0001e030-\U0001e06d\U0001ee00-\U0001eebb\U0001f100-\U0001f251\U0001fbf0-\U0001fbf9\U0002f800-\U0002fa1d]' then
     content := normalize(content, nfkc);
   end if;
   return content;
@@ -85,6 +85,26 @@ end $$;
 revoke all on function folded_words(text, text) from public;
 grant execute on function folded_words(text, text) to kb_reader;
 
+-- Lexemes without their diacritics. A word that has nothing else, such as a lone vowel sign or the Arabic elongation, is not
+-- a lexeme: like a stop word, it leaves its position empty. No lexeme contains a space or a quotation mark.
+create or replace function folded_lexemes(language text, lexemes tsvector) returns tsvector
+language plpgsql immutable strict parallel safe
+as $$
+declare
+  words constant text := lexemes::text;
+  folded text := public.folded_words(language, words);
+begin
+  if folded = words then
+    return lexemes;
+  end if;
+  if strpos(folded, '''''') > 0 then
+    folded := regexp_replace(folded, '(^| )''''(:[0-9,A-D]+)?(?= |$)', '', 'g');
+  end if;
+  return folded::tsvector;
+end $$;
+revoke all on function folded_lexemes(text, tsvector) from public;
+grant execute on function folded_lexemes(text, tsvector) to kb_reader;
+
 -- `language` is the name of a text-search configuration of Postgres. Its values are those of app/knowledge/languages.py
 -- and of the check on `entries`; a test compares them.
 create or replace function text_lexemes(language text, content text) returns tsvector
@@ -92,25 +112,25 @@ language plpgsql immutable strict parallel safe
 as $$
 declare
   lexemes constant tsvector := to_tsvector(('pg_catalog.' || language)::regconfig, public.spaced_text(content));
-  words text;
-  folded text;
 begin
   if octet_length(content) = length(content) and language <> 'german' then
     return lexemes;
   end if;
-  words := lexemes::text;
-  folded := public.folded_words(language, words);
-  return case when folded = words then lexemes else folded::tsvector end;
+  return public.folded_lexemes(language, lexemes);
 end $$;
 revoke all on function text_lexemes(text, text) from public;
 grant execute on function text_lexemes(text, text) to kb_reader;
 
+-- The lexemes of a text as a query for entries that have them at the same distances, as phraseto_tsquery() makes it.
 create or replace function text_phrase(language text, content text) returns tsquery
 language plpgsql immutable strict parallel safe
 as $$
 begin
-  return public.folded_words(language, phraseto_tsquery(
-    ('pg_catalog.' || language)::regconfig, public.spaced_text(content))::text)::tsquery;
+  return (
+    select coalesce(string_agg(coalesce(' <' || w.place - w.former || '> ', '') || keyword.word_query(w.lexeme), ''
+                               order by w.place, w.lexeme), '')::tsquery
+      from (select u.lexeme, p.place, lag(p.place) over (order by p.place, u.lexeme) as former
+              from unnest(public.text_lexemes(language, content)) u cross join unnest(u.positions) p (place)) w);
 end $$;
 revoke all on function text_phrase(text, text) from public;
 grant execute on function text_phrase(text, text) to kb_reader;
@@ -124,11 +144,11 @@ begin
   if octet_length(content) = length(content) or content !~ '[\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U00020000-\U0003ffff]' then
     return '';
   end if;
-  return public.folded_words('simple', array_to_tsvector(array(
+  return public.folded_lexemes('simple', array_to_tsvector(array(
     select normalize(u.unit, nfkc)
       from (select distinct unnest(public.split_characters(
               regexp_replace(content, '(?:^|[^\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U00020000-\U0003ffff\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u108f\u109a-\u109d\u1160-\u11ff\u17b4-\u17d3\u17dd\u3099\u309a\ud7b0-\ud7fb\ufe00-\ufe0f\uff9e\uff9f\U000e0100-\U000e01ef]+)[\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u108f\u109a-\u109d\u1160-\u11ff\u17b4-\u17d3\u17dd\u3099\u309a\ud7b0-\ud7fb\ufe00-\ufe0f\uff9e\uff9f\U000e0100-\U000e01ef]*', ' ', 'g'))) collate "C") u (unit)
-     where length(u.unit) <= 50 and u.unit ~ '^[\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U00020000-\U0003ffff]'))::text)::tsvector;
+     where length(u.unit) <= 50 and u.unit ~ '^[\u0e01-\u0e30\u0e32\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1100-\u115f\u1780-\u17b3\u17d7\u17dc\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9d\uffa0-\uffdc\U00020000-\U0003ffff]')));
 end $$;
 revoke all on function character_lexemes(text) from public;
 grant execute on function character_lexemes(text) to kb_reader;
@@ -137,7 +157,7 @@ grant execute on function character_lexemes(text) to kb_reader;
 create or replace function identifier_lexemes(content text) returns tsvector
 language sql immutable parallel safe
 begin atomic
-  select folded_words('simple', pg_catalog.array_to_tsvector(coalesce(array_agg(distinct lower(found[1])), '{}'))::text)::tsvector
+  select folded_lexemes('simple', pg_catalog.array_to_tsvector(coalesce(array_agg(distinct lower(found[1])), '{}')))
   from pg_catalog.regexp_matches(content, '([[:alnum:]]+(?:[-._/:][[:alnum:]]+)+)', 'g') found
   where found[1] ~ '[0-9_.]' and length(found[1]) <= 200;
 end;
