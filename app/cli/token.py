@@ -131,7 +131,7 @@ def make_token(
 ) -> str:
     """Create a token that the service with these settings accepts. Raises ConfigurationError with JWKS."""
     from app.auth.issuing import issue_token
-    from app.composition.identity import shared_secrets
+    from app.composition.shared_secrets import shared_secrets
 
     secrets = shared_secrets(settings)
     if secrets is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.auth.tokens import TokenVerifier
-from app.composition.identity import FILE_NAME, ensure_secret
+from app.composition.shared_secrets import FILE_NAME, ensure_secret
 from app.embedded.data_folder import MARKER
 from app.errors import ConfigurationError
 
@@ -28,7 +28,7 @@ def test_a_secret_is_generated_once_and_kept(tmp_path: Path) -> None:
 
 def test_processes_that_start_together_get_the_same_secret(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from app.composition.identity import ensure_secret;"
+        "import sys; from pathlib import Path; from app.composition.shared_secrets import ensure_secret;"
         "print('ready', flush=True); sys.stdin.readline(); print(ensure_secret(Path(sys.argv[1])))"
     )
     processes = [

@@ -138,11 +138,11 @@ import asyncio
 
 import psutil
 
-from app.concurrency import release
+from app.concurrency import background
 from app.embeddings.providers.local import LocalProvider, load_minilm
 from app.embeddings.resilience.lanes import ComputeLanes
 
-release.PAUSE_SECONDS = 0.2
+background.PAUSE_SECONDS = 0.2
 memory = psutil.Process().memory_info
 
 async def embed():
