@@ -18,9 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.composition.database import check_database
 from app.composition.services import Services, build_services, open_services
+from app.contract.entries import Entry
 from app.db.database import Database
 from app.db.principals import Rights, acting_as, principals_of
-from app.db.queries.knowledge.entries import Entry
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import TenantNotFound
 from app.knowledge.entries.drafts import EntryDraft

@@ -12,6 +12,8 @@ from pydantic import BeforeValidator, WithJsonSchema
 from starlette.datastructures import UploadFile as FormFile
 
 from app.auth.principal import Role
+from app.contract.entries import FormerVersion
+from app.contract.paging import Page
 from app.contract.vocabulary import AssetSort
 from app.db.queries.knowledge.assets import Asset
 from app.errors import FieldError, InvalidInput
@@ -21,7 +23,6 @@ from app.knowledge.paging import NEWEST_FIRST
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.bodies import read_metadata
 from app.web.models.assets import AssetList, AssetModel, AssetPatch
-from app.web.models.entries import VersionList
 from app.web.models.requests import WHITE
 from app.web.problems import problems
 from app.web.rendering import (
@@ -254,7 +255,7 @@ async def get_asset_content(asset_id: UUID, caller: CurrentCaller, services: Cur
     return attachment(content, services.assets.read_content(caller.tenant_id, content))
 
 
-@reading.get("/{asset_id}/versions", response_model=VersionList, responses=problems(404))
+@reading.get("/{asset_id}/versions", response_model=Page[FormerVersion], responses=problems(404))
 async def list_asset_versions(
     asset_id: UUID,
     caller: CurrentCaller,

@@ -8,24 +8,15 @@ from uuid import UUID
 from fastapi import Query, Response
 
 from app.auth.principal import Role
+from app.contract.entries import MAX_RELATED, BulkResponse, Entry, FormerVersion, RelatedResponse
+from app.contract.paging import Page
 from app.contract.vocabulary import EntrySort, EntryType
-from app.db.queries.knowledge.entries import Entry
 from app.errors import InvalidInput
 from app.knowledge.entries.entry import MAX_EXTERNAL_ID, MAX_TAG
-from app.knowledge.entries.related import MAX_RELATED, describe_related
 from app.knowledge.paging import NEWEST_FIRST
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.bulk import write_entries
-from app.web.models.entries import (
-    BulkRequest,
-    BulkResponse,
-    EntryList,
-    EntryModel,
-    EntryPatch,
-    NewEntry,
-    RelatedResponse,
-    VersionList,
-)
+from app.web.models.entries import BulkRequest, EntryPatch, NewEntry
 from app.web.problems import problems
 from app.web.rendering import (
     ETAG,
@@ -48,13 +39,13 @@ writers = secured_router(Role.CREATOR, "/knowledge/entries", "entries")
 @writers.post(
     "",
     status_code=201,
-    response_model=EntryModel,
+    response_model=Entry,
     responses=problems(
         409,
         413,
         415,
         others={
-            200: {"model": EntryModel, "description": "The entry existed and was updated", "headers": ETAG},
+            200: {"model": Entry, "description": "The entry existed and was updated", "headers": ETAG},
             201: {"headers": ETAG | LOCATION},
         },
     ),
@@ -73,10 +64,10 @@ async def create_entry(entry: NewEntry, caller: CurrentCaller, services: Current
 @writers.post("/bulk", response_model=BulkResponse, responses=problems(413, 415))
 async def create_entries(body: BulkRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Store 1 to 1,000 entries. If one is refused, the others are still stored."""
-    return json_response({"results": await write_entries(body, caller, services)})
+    return json_response(await write_entries(body, caller, services))
 
 
-@readers.get("", response_model=EntryList)
+@readers.get("", response_model=Page[Entry])
 async def list_entries(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -115,7 +106,7 @@ async def list_entries(
 
 @readers.get(
     "/{entry_id}",
-    response_model=EntryModel,
+    response_model=Entry,
     responses=problems(404, others={200: {"headers": ETAG}}),
 )
 async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
@@ -131,7 +122,7 @@ async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServ
 
 @writers.patch(
     "/{entry_id}",
-    response_model=EntryModel,
+    response_model=Entry,
     responses=problems(404, 409, 412, 413, 415, others={200: {"headers": ETAG}}),
 )
 async def change_entry(
@@ -176,10 +167,10 @@ async def related_entries(
     found = await services.related.related(
         caller.tenant_id, entry_id, limit, include_quarantined=caller.sees_quarantined
     )
-    return json_response(describe_related(found))
+    return json_response(found)
 
 
-@readers.get("/{entry_id}/versions", response_model=VersionList, responses=problems(404))
+@readers.get("/{entry_id}/versions", response_model=Page[FormerVersion], responses=problems(404))
 async def list_versions(
     entry_id: UUID,
     caller: CurrentCaller,

@@ -7,8 +7,9 @@ from uuid import UUID
 from fastapi import Response
 
 from app.auth.principal import Role
+from app.contract.entries import Entry
+from app.contract.paging import Page
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.models.entries import EntryList
 from app.web.models.quarantine import Release, Released
 from app.web.problems import problems
 from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, json_response, page_response
@@ -16,7 +17,7 @@ from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, json_response, pa
 router = secured_router(Role.TENANT_ADMIN, "/admin/quarantine", "administration")
 
 
-@router.get("", response_model=EntryList)
+@router.get("", response_model=Page[Entry])
 async def list_quarantined(
     caller: CurrentCaller,
     services: CurrentServices,

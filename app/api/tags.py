@@ -7,16 +7,17 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from app.auth.principal import Role
+from app.contract.entries import TagCount
+from app.contract.paging import Page
 from app.contract.vocabulary import TagSort
 from app.knowledge.entries.entry import MAX_TAG
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.models.entries import TagList
 from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, page_response
 
 router = secured_router(Role.READER, "/knowledge/tags", "entries")
 
 
-@router.get("", response_model=TagList)
+@router.get("", response_model=Page[TagCount])
 async def list_tags(
     caller: CurrentCaller,
     services: CurrentServices,

@@ -9,16 +9,14 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from app.contract.entries import BulkResult, Entry, RelatedResponse
 from app.contract.paging import Page
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
 from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.entries import Entry
 from app.db.queries.knowledge.sources import SourceStatus
 from app.knowledge.administration.service import TenantStatistics
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.entries.related import Related
-from app.knowledge.entries.writing import BulkResult
 from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.permissions.changes import AccessChange, AccessSelection
@@ -59,7 +57,7 @@ class Entries(Protocol):
 
     async def create_many(
         self, tenant_id: UUID, items: Sequence[EntryDraft], *, actor: str = ...
-    ) -> list[BulkResult]: ...
+    ) -> Sequence[BulkResult]: ...
 
     async def get(self, tenant_id: UUID, entry_id: UUID) -> Entry: ...
 
@@ -105,7 +103,7 @@ class RelatedEntries(Protocol):
 
     async def related(
         self, tenant_id: UUID, entry_id: UUID, limit: int = ..., *, include_quarantined: bool = ...
-    ) -> Related: ...
+    ) -> RelatedResponse: ...
 
 
 class Assets(Protocol):

@@ -26,7 +26,7 @@ from app.cli.output.text import flatten, print_json, remark
 
 if TYPE_CHECKING:
     from app.cli.remote.knowledge import RemoteQuarantine
-    from app.db.queries.knowledge.entries import Entry
+    from app.contract.entries import Entry
     from app.db.queries.knowledge.quarantine import ItemKind
     from app.knowledge.quarantine.service import QuarantineService
 

@@ -63,9 +63,6 @@ async def answer(knowledge: Any, arguments: Mapping[str, Any]) -> Any:
 
     Raises KnowledgeError.
     """
-    from app.knowledge.entries.related import describe_related
-
     tenant = await knowledge.tenants.find(arguments["tenant"])
     entry_id = await fields.find_id(knowledge, tenant.id, arguments["entry"])
-    found = await knowledge.related.related(tenant.id, entry_id, arguments["limit"], include_quarantined=True)
-    return describe_related(found)
+    return await knowledge.related.related(tenant.id, entry_id, arguments["limit"], include_quarantined=True)

@@ -10,7 +10,12 @@ from uuid import UUID
 
 from pydantic import Field
 
-from app.contract.vocabulary import Audience, EntryType, Scope
+from app.contract.vocabulary import Audience, EntryType, Relationship, Scope
+
+MAX_RELATED = 20
+"""Most related entries in an answer."""
+MAX_COUNTED = 1_000
+"""Most related entries of one kind that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +84,56 @@ class FormerVersion(EntryCore):
     expires_at: datetime | None
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TagCount:
+    """A tag of the tenant's entries."""
+
+    tag: Annotated[str, Field(examples=["backup"])]
+    count: Annotated[
+        int, Field(description="Entries that a search with this tag alone can find.", examples=[12])
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedEntry(Entry):
+    """A related entry."""
+
+    relationship: Relationship
+    overlap_count: Annotated[int | None, Field(description="Number of shared tags, for tag_overlap.")]
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedMetadata:
+    """The number of related entries and the kinds of relationship among them."""
+
+    total: Annotated[
+        int, Field(description=f"All related entries; of each kind, at most {MAX_COUNTED:,} are counted.")
+    ]
+    relationship_types: Annotated[Sequence[Relationship], Field(description="The kinds among the results.")]
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedResponse:
+    """The parent, then siblings, children, sources, derived entries, and entries that share two or more tags."""
+
+    results: Sequence[RelatedEntry]
+    metadata: RelatedMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """The outcome of one entry of a bulk write."""
+
+    index: int
+    id: UUID | None
+    status: Literal["created", "updated", "unchanged", "failed"]
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResponse:
+    """One result for each entry, in the order of the request."""
+
+    results: Sequence[BulkResult]

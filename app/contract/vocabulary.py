@@ -21,6 +21,8 @@ Audience = Literal["pm", "dev", "qa", "all"]
 GroupBy = Literal["asset"]
 SuspiciousContent = Literal["keep", "flag", "quarantine"]
 """What a tenant does with suspicious content: nothing, mark it, or mark it and hide it from searches."""
+Flag = Literal["invisible_text", "zero_width", "secret", "instructions"]
+"""What makes a content suspicious."""
 Scope = Literal["global", "project"]
 Relationship = Literal["parent", "sibling", "child", "source", "derived", "tag_overlap"]
 Source = Literal["entry", "asset"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from app.composition.services import Services
+from app.contract.entries import BulkResult
 from app.contract.validation import invalid_input
 from app.errors import FieldError
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.entries.writing import BulkResult
 from app.web.access import Caller
 from app.web.models.entries import BulkRequest, NewEntry
 

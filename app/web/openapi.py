@@ -55,8 +55,9 @@ _HEADERS: dict[int, Headers] = {401: WWW_AUTHENTICATE, 429: RETRY_AFTER, 503: RE
 _NAMES = {
     "AuditModel": "AuditRecord",
     "Body_upload_asset": "NewAsset",
+    "FormerVersion": "Version",
     "NewSubscriptionModel": "SubscriptionWithSecret",
-    "RelatedModel": "RelatedEntry",
+    "TagCount": "Tag",
     "Weights": "AppliedWeights",
     "WeightsModel": "Weights",
 }

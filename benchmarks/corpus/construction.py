@@ -11,9 +11,10 @@ from datetime import timedelta
 import asyncpg
 
 from app.composition.services import Services
+from app.contract.entries import WrittenEntry
 from app.db.queries.knowledge import embeddings, vector_indexes
 from app.db.queries.knowledge.embeddings import PassageVector
-from app.db.queries.knowledge.entries import WrittenEntry, insert_entries
+from app.db.queries.knowledge.entries import insert_entries
 from app.db.queries.tenants.tenants import create_tenant
 from app.db.schema.registration import register_model
 from app.db.session import TenantSession

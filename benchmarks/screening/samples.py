@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
+from app.contract.vocabulary import Flag
 from app.documents.parsed import ParsedDocument
-from app.documents.screening.rules import Flag
 
 CARRIERS = (
     "The harbour office opens at seven in the morning and closes when the last boat has left.",

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from app.contract.vocabulary import Flag
 from app.documents.chunking import split
-from app.documents.screening.rules import Flag
 from app.documents.screening.screen import FLAGS, screen, screen_chunks
 from app.embeddings.tokens import estimate_tokens
 from benchmarks.screening.characters import make_characters

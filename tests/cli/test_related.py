@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-from app.web.models.entries import RelatedResponse
+from pydantic import TypeAdapter
+
+from app.contract.entries import RelatedResponse
 from tests.cli.conftest import CommandLine
 
 
 def test_related_prints_the_content_of_the_http_answer(knowledge: CommandLine, filled: str) -> None:
     hits = knowledge.succeed("search", "crane", "-t", filled, "--mode", "keyword", "--json").json["results"]
     answer = knowledge.succeed("related", hits[0]["id"], "-t", filled, "--json").json
-    assert RelatedResponse.model_validate(answer).metadata.relationship_types == ["tag_overlap"]
+    assert TypeAdapter(RelatedResponse).validate_python(answer).metadata.relationship_types == ["tag_overlap"]
     assert answer["results"][0]["overlap_count"] == 2
     text = knowledge.succeed("related", hits[0]["id"], "-t", filled).out
     assert text.startswith("[bold]Moorings\n   tag_overlap (2 shared tags) · fact · ")

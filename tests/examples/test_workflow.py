@@ -81,8 +81,8 @@ async def test_a_lesson_names_its_sources(services: Services) -> None:
     known, _ = await services.entries.create(tenant.id, EntryDraft(content="Ships enter the harbour by day."))
     lesson = (await work_for_tenants(services, QUESTIONS, note_question))["harbour-north"]
     assert lesson.learnt.source_ids == [known.id]
-    (related,) = await services.related.related(tenant.id, known.id, 5)
-    assert (related.entry.id, related.relationship) == (lesson.learnt.id, "derived")
+    (related,) = (await services.related.related(tenant.id, known.id, 5)).results
+    assert (related.id, related.relationship) == (lesson.learnt.id, "derived")
 
 
 async def test_services_from_settings_accept_a_given_provider(fresh_database: TestDatabase) -> None:

@@ -15,8 +15,9 @@ from asgi_lifespan import LifespanManager
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
+from app.contract.entries import RelatedResponse
 from app.db.database import Database
-from app.knowledge.entries.related import Related, RelatedService
+from app.knowledge.entries.related import RelatedService
 from app.main import create_app
 from app.settings import Settings
 from tests.console.browser import open_browser
@@ -126,7 +127,7 @@ async def test_a_valid_request_id_of_the_caller_is_kept(admin: Caller) -> None:
 class BrokenRelated(RelatedService):
     """Fails with an unforeseen error."""
 
-    async def related(self, *_args: object, **_options: object) -> Related:
+    async def related(self, *_args: object, **_options: object) -> RelatedResponse:
         raise RuntimeError("select secret from postgresql://kb:hunter2@db/kb")
 
 

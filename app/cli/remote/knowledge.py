@@ -17,11 +17,11 @@ import orjson
 
 from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
+from app.contract.entries import BulkResponse, BulkResult, Entry, RelatedResponse
 from app.contract.paging import Page
-from app.contract.vocabulary import AssetSort, EntrySort, Relationship
+from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
 from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.entries import Entry
 from app.db.queries.knowledge.quarantine import ItemKind
 from app.db.queries.knowledge.source_items import SourceItem
 from app.db.queries.knowledge.sources import SourceStatus
@@ -29,8 +29,6 @@ from app.db.queries.tenants.revocations import RevokedToken
 from app.errors import NotFound, SourceNotFound, TenantNotFound
 from app.knowledge.administration.service import TenantStatistics
 from app.knowledge.entries.drafts import UNSET, EntryDraft
-from app.knowledge.entries.related import Related, RelatedEntry
-from app.knowledge.entries.writing import BulkResult
 from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST
@@ -47,13 +45,6 @@ from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TenantSettings
 
 ENTRIES = "/knowledge/entries"
-
-
-@dataclass(frozen=True, slots=True)
-class BulkAnswer:
-    """The outcomes of a bulk write."""
-
-    results: list[BulkResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +81,10 @@ class RemoteRelated:
 
     async def related(
         self, tenant_id: UUID, entry_id: UUID, limit: int = 5, *, include_quarantined: bool = True
-    ) -> Related:
+    ) -> RelatedResponse:
         """Find the entries that are related to an entry. Raises KnowledgeError."""
-        response = await self.exchange.send("GET", f"{ENTRIES}/{entry_id}/related", params={"limit": limit})
-        answer = response.json()
-        results = []
-        for item in answer["results"]:
-            relationship: Relationship = item.pop("relationship")
-            overlap = item.pop("overlap_count")
-            entry = self.exchange.parse(Entry, json.dumps(item).encode())
-            results.append(RelatedEntry(entry, relationship, overlap))
-        return Related(results, answer["metadata"]["total"])
+        path = f"{ENTRIES}/{entry_id}/related"
+        return await self.exchange.read(RelatedResponse, "GET", path, params={"limit": limit})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +100,10 @@ class RemoteEntries:
 
     async def create_many(
         self, tenant_id: UUID, items: Sequence[EntryDraft], *, actor: str = ""
-    ) -> list[BulkResult]:
+    ) -> Sequence[BulkResult]:
         """Store 1 to 1,000 entries. Raises KnowledgeError."""
         body = {"entries": [item.given() for item in items]}
-        return (await self.exchange.read(BulkAnswer, "POST", f"{ENTRIES}/bulk", body=body)).results
+        return (await self.exchange.read(BulkResponse, "POST", f"{ENTRIES}/bulk", body=body)).results
 
     async def get(self, tenant_id: UUID, entry_id: UUID) -> Entry:
         """One entry. Raises EntryNotFound."""

@@ -16,10 +16,9 @@ from app.console.parts.entries import PAGE_SIZE, group_neighbours, page_links
 from app.console.parts.forms import EntryForm, errors_at, read_texts, read_version
 from app.console.rendering import render
 from app.console.session import console_router
+from app.contract.entries import Entry, FormerVersion
 from app.contract.paging import Page
 from app.contract.vocabulary import Audience, EntryType, Scope, Source
-from app.db.queries.knowledge.entries import Entry
-from app.db.queries.knowledge.versions import FormerVersion
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
 from app.knowledge.entries.entry import WRITABLE_TYPES, embedding_text
 from app.knowledge.languages import LANGUAGES
@@ -195,7 +194,7 @@ async def show_entry(
         "pages/entry.html",
         entry=entry,
         details=details,
-        neighbours=group_neighbours(details.connections, related),
+        neighbours=group_neighbours(details.connections, related.results),
         embedded_text=embedding_text(entry.title, entry.content),
         expired=entry.expires_at is not None and entry.expires_at <= datetime.now(UTC),
         done=DONE.get(done),

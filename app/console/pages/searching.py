@@ -150,7 +150,7 @@ async def show_related(
     )
     groups = [
         (RELATIONSHIPS[relationship], list(items))
-        for relationship, items in groupby(found, key=lambda item: item.relationship)
+        for relationship, items in groupby(found.results, key=lambda item: item.relationship)
     ]
     return render(request, "pages/related.html", groups=groups)
 

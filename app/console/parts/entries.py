@@ -8,11 +8,10 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 from uuid import UUID
 
+from app.contract.entries import Entry, RelatedEntry
 from app.contract.paging import Page
 from app.contract.vocabulary import Relationship
-from app.db.queries.knowledge.entries import Entry
 from app.db.queries.knowledge.inspection import Connection
-from app.knowledge.entries.related import RelatedEntry
 from app.knowledge.search.answer.snippet import SnippetMaker
 
 LOOKED_AT = 2_000
@@ -54,9 +53,7 @@ def group_neighbours(
     """The entries by relationship, in the order of RELATIONSHIPS; one that has several is under the first."""
     found = [(c.relation, Neighbour(c.id, c.title, c.excerpt, c.entry_type)) for c in connections]
     found += [
-        (r.relationship, Neighbour(e.id, e.title, e.content, e.entry_type, r.overlap_count))
-        for r in related
-        for e in (r.entry,)
+        (r.relationship, Neighbour(r.id, r.title, r.content, r.entry_type, r.overlap_count)) for r in related
     ]
     order = list(RELATIONSHIPS)
     found.sort(key=lambda pair: order.index(pair[0]))  # type: ignore[arg-type]  # both name relationships of the table

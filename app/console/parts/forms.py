@@ -24,10 +24,10 @@ from app.console.parts.words import (
     write_principals,
 )
 from app.console.rendering import pretty_json, render
+from app.contract.entries import Entry
 from app.contract.validation import invalid_input
 from app.contract.vocabulary import Audience
 from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.entries import Entry
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.drafts import DEFAULTS, EntryDraft
 from app.knowledge.entries.entry import PLACE

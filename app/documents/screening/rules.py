@@ -8,13 +8,12 @@ import tomllib
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import re2
 
+from app.contract.vocabulary import Flag
 from app.documents.screening.secret_values import CHECKS, is_random
-
-Flag = Literal["invisible_text", "zero_width", "secret", "instructions"]
 
 
 @dataclass(frozen=True, slots=True)

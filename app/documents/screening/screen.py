@@ -10,10 +10,11 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final, get_args
 
+from app.contract.vocabulary import Flag
 from app.documents.chunking import Chunk
 from app.documents.parsed import ParsedDocument
 from app.documents.screening.characters import FINDERS, replace_lookalikes
-from app.documents.screening.rules import Finding, Flag
+from app.documents.screening.rules import Finding
 
 if TYPE_CHECKING:
     from app.documents.screening.rules import Hints, RuleSet

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.contract.reading import ReadPart, Section
 from app.contract.text import STORABLE, is_storable
 from app.db.database import Database
 from app.db.queries.knowledge import inspection as db
-from app.db.queries.knowledge.inspection import ChunkSpan, Connection, EntryName, EntryVectors, Section
+from app.db.queries.knowledge.inspection import ChunkSpan, Connection, EntryName, EntryVectors, SectionSpan
 from app.db.session import TenantSession
 from app.errors import AssetNotFound, InvalidInput, TextNotReady
 from app.knowledge.quarantine.service import require_released
@@ -219,35 +220,10 @@ MAX_MATCHES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPart:
-    """A part of an asset's text, which has `total` characters.
-
-    Attributes:
-        start, end: of the part that was read; offsets in characters.
-        stop: where the page or the section ends; `end` is smaller if the part was cut.
-        matches: sections whose heading matches, the first of which was read; empty without a heading.
-        contents: headings of the whole text, if it was read from its beginning; at most `MAX_CONTENTS`.
-    """
-
-    text: str
-    start: int
-    end: int
-    stop: int
-    total: int
-    matches: Sequence[Section]
-    contents: Sequence[Section]
-
-    @property
-    def next_start(self) -> int | None:
-        """Where the text continues; None at its end."""
-        return self.end if self.end < self.total else None
-
-
-@dataclass(frozen=True, slots=True)
 class _Span:
     start: int
     stop: int | None
-    matches: Sequence[Section] = ()
+    matches: Sequence[SectionSpan] = ()
 
 
 class SectionReader:
@@ -308,9 +284,14 @@ class SectionReader:
             end=end,
             stop=part.total if span.stop is None else span.stop,
             total=part.total,
-            matches=span.matches,
-            contents=contents,
+            next_start=end if end < part.total else None,
+            matches=_without_ends(span.matches),
+            contents=_without_ends(contents),
         )
+
+
+def _without_ends(found: Sequence[SectionSpan]) -> list[Section]:
+    return [Section(each.title, each.level, each.start) for each in found]
 
 
 async def _find_page(session: TenantSession, asset_id: UUID, number: int) -> _Span:

@@ -10,11 +10,11 @@ from uuid import UUID
 
 import asyncpg
 
+from app.contract.entries import BulkResult, Entry
 from app.contract.paging import Page
 from app.contract.vocabulary import EntrySort, Source, SuspiciousContent
 from app.db.database import Database
 from app.db.queries.knowledge import entries as db
-from app.db.queries.knowledge.entries import Entry
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import (
@@ -38,7 +38,6 @@ from app.knowledge.entries.entry import MAX_BULK
 from app.knowledge.entries.writing import (
     EMBEDDING_WAIT,
     LINK_OUTSIDE,
-    BulkResult,
     EntryWriter,
     change_of_chunk,
     check_references,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
+from app.contract.entries import BulkResult, Entry, WrittenEntry
 from app.contract.vocabulary import SuspiciousContent
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries as db
-from app.db.queries.knowledge.entries import Entry, EntryKey, LockedEntry, WrittenEntry
+from app.db.queries.knowledge.entries import EntryKey, LockedEntry
 from app.db.queries.tenants import audit
 from app.db.rows import new_id
 from app.db.session import TenantSession
@@ -46,7 +47,7 @@ def new_entry(entry_id: UUID, draft: EntryDraft) -> WrittenEntry:
     values = DEFAULTS.given() | draft.given()
     if values["language"] is None:
         values["language"] = detect(values["title"], values["content"])
-    return WrittenEntry(id=entry_id, **values)
+    return WrittenEntry(id=entry_id, asset_id=None, **values)
 
 
 def merge(stored: LockedEntry, draft: EntryDraft) -> LockedEntry:
@@ -247,20 +248,8 @@ async def lock_entry(
     return locked
 
 
-WriteStatus = Literal["created", "updated", "unchanged", "failed"]
-
 EMBEDDING_WAIT = 5.0
 """Seconds that the write of a single entry waits for its vector before it leaves it to the queue."""
-
-
-@dataclass(frozen=True, slots=True)
-class BulkResult:
-    """The result for one entry of a bulk write; `error` is the reason for a failure."""
-
-    index: int
-    id: UUID | None
-    status: WriteStatus
-    error: str | None = None
 
 
 class EntryWriter:

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from app.concurrency.background import MemoryRelease
+from app.contract.vocabulary import Flag
 from app.db.database import Database
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import contents, source_items, sources
@@ -35,7 +36,6 @@ from app.db.rows import new_id
 from app.documents.chunking import Chunk, split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.parsing import parse_document
-from app.documents.screening.rules import Flag
 from app.documents.screening.screen import screen_chunks
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, InputRefused
 from app.embeddings.tokens import approximate_tokens

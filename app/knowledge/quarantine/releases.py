@@ -14,10 +14,10 @@ from uuid import UUID
 
 import orjson
 
+from app.contract.vocabulary import Flag
 from app.db.queries.knowledge import quarantine
 from app.db.queries.knowledge.quarantine import ScreenedEntry
 from app.db.session import TenantSession
-from app.documents.screening.rules import Flag
 from app.documents.screening.screen import FLAGS, screen
 
 AT_ONCE = 500

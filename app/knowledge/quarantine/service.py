@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from app.contract.entries import Entry
 from app.contract.paging import Page
 from app.db.database import Database
 from app.db.queries.knowledge import entries, quarantine
-from app.db.queries.knowledge.entries import Entry
 from app.db.queries.knowledge.quarantine import ItemKind
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession

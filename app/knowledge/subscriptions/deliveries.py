@@ -14,9 +14,9 @@ from uuid import UUID
 
 import orjson
 
+from app.contract.entries import Entry
 from app.db.database import Database
 from app.db.queries.knowledge import entries
-from app.db.queries.knowledge.entries import Entry
 from app.db.queries.work import deliveries as db
 from app.db.queries.work import handshakes as challenges
 from app.db.queries.work import subscriptions

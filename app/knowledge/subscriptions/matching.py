@@ -11,8 +11,8 @@ from uuid import UUID, uuid5
 
 import orjson
 
+from app.contract.entries import EntryCore
 from app.db.database import Database
-from app.db.queries.knowledge.entries import Entry
 from app.db.queries.work import deliveries as outbox
 from app.db.queries.work import subscriptions as db
 from app.db.queries.work.deliveries import NewDelivery
@@ -210,7 +210,7 @@ def describe_find(saved_search_id: UUID, entry: db.MatchedEntry) -> NewDelivery:
     )
 
 
-def fingerprint(entry: Entry | db.MatchedEntry) -> bytes:
+def fingerprint(entry: EntryCore) -> bytes:
     """Hash an entry's matched fields and metadata; a chunk's metadata, which has its position, is excluded."""
     parts = [getattr(entry, name) for name in MATCHED_FIELDS]
     if entry.asset_id is None:

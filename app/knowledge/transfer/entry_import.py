@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import UUID
 
+from app.contract.entries import BulkResult, Entry
 from app.db.database import Database
 from app.db.queries.knowledge import transfer as db
-from app.db.queries.knowledge.entries import Entry
 from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue
 from app.errors import EntryNotFound
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.entries.writing import BulkResult
 from app.knowledge.transfer.outcome import ImportOutcome, Progress
 from app.knowledge.transfer.records import Line, parse_record, read_records
 
@@ -63,7 +62,7 @@ class Entries(Protocol):
 
     async def create_many(
         self, tenant_id: UUID, items: Sequence[EntryDraft], *, actor: str = ...
-    ) -> list[BulkResult]: ...
+    ) -> Sequence[BulkResult]: ...
 
     async def get(self, tenant_id: UUID, entry_id: UUID) -> Entry: ...
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from typing import Any
 
+from app.contract.entries import Entry, RelatedEntry, RelatedResponse, TagCount
 from app.contract.paging import Page
+from app.contract.reading import DocumentPart, ReadEntry, ReadPart
 from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.entries import Entry
-from app.db.queries.knowledge.inspection import Section
-from app.db.queries.knowledge.tags import TagCount
 from app.db.queries.search.hits import StoredEntry
 from app.db.queries.work.saved_searches import SavedSearch
 from app.errors import InvalidInput
-from app.knowledge.entries.reading import READ_LENGTH, ReadPart
-from app.knowledge.entries.related import Related, RelatedEntry
+from app.knowledge.entries.reading import READ_LENGTH
 from app.knowledge.quarantine.flagging import flags_of
 from app.knowledge.reembedding.change import ModelChange, explain_change
 from app.mcp.answers.passages import (
@@ -87,17 +85,16 @@ def answer_entry(entry: Entry, start: int) -> ToolAnswer:
     facts = [*list_facts(entry), f"version {entry.version}", f"id {entry.id}", *mark_of(entry)]
     cut = f" Characters {start} to {end} of {total}." if len(part) < total else ""
     more = f" Continue with start {end}." if end < total else ""
-    citation = cite(entry)
-    structured = {
-        "entry": to_json(replace(entry, content=part)),
-        "citation": to_json(asdict(citation)) | {"text": citation.text},
-        "flags": flags_of(entry.metadata),
-        "start": start,
-        "total": total,
-        "next_start": end if end < total else None,
-    }
+    read = ReadEntry(
+        entry=replace(entry, content=part),
+        citation=cite(entry),
+        flags=flags_of(entry.metadata),
+        start=start,
+        total=total,
+        next_start=end if end < total else None,
+    )
     text = marker.enclose("\n".join([*write_lines(entry), part]))
-    return ToolAnswer(f"{', '.join(facts)}.{cut}{more} {marker.notice}\n\n{text}", structured)
+    return ToolAnswer(f"{', '.join(facts)}.{cut}{more} {marker.notice}\n\n{text}", to_json(read))
 
 
 def show_written(entry: Entry) -> dict[str, Any]:
@@ -123,25 +120,27 @@ def describe_state(entry: Entry) -> str:
     )
 
 
-def answer_related(found: Related, structured: dict[str, Any]) -> ToolAnswer:
+def answer_related(found: RelatedResponse, structured: dict[str, Any]) -> ToolAnswer:
     """Build the text and the structured form of related entries."""
-    if not len(found):
+    if not found.results:
         return ToolAnswer("Nothing is related to it, or there is no such entry.", structured)
-    marker = Marker([text for item in found for text in texts_of(item.entry)])
-    blocks = [_write(number, item, marker) for number, item in enumerate(found, 1)]
+    marker = Marker([text for item in found.results for text in texts_of(item)])
+    blocks = [_write(number, item, marker) for number, item in enumerate(found.results, 1)]
     return ToolAnswer(
-        "\n\n".join([f"{len(found)} of {found.total} related entries. {marker.notice}", *blocks]), structured
+        "\n\n".join(
+            [f"{len(found.results)} of {found.metadata.total} related entries. {marker.notice}", *blocks]
+        ),
+        structured,
     )
 
 
 def _write(number: int, item: RelatedEntry, marker: Marker) -> str:
-    entry = item.entry
     shared = f" ({item.overlap_count} shared tags)" if item.overlap_count else ""
-    passage = cut_passage(entry.content, (0, 0), READABLE_LENGTH)
+    passage = cut_passage(item.content, (0, 0), READABLE_LENGTH)
     cut = " (cut)" if passage.cut else ""
-    facts = [f"{item.relationship}{shared}", *list_facts(entry), f"id {entry.id}", *mark_of(entry)]
+    facts = [f"{item.relationship}{shared}", *list_facts(item), f"id {item.id}", *mark_of(item)]
     return f"{number}. {', '.join(facts)}{cut}\n" + marker.enclose(
-        "\n".join([*write_lines(entry), passage.text])
+        "\n".join([*write_lines(item), passage.text])
     )
 
 
@@ -185,23 +184,17 @@ def answer_part(asset: Asset, part: ReadPart) -> ToolAnswer:
     if asset.flags:
         head.append(f"{mark_flags(list(asset.flags))} (somewhere in the document).")
     head.append(marker.notice)
-    structured: dict[str, Any] = {
-        "asset_id": str(asset.id),
-        "name": asset.name,
-        "title": asset.title,
-        "total_pages": asset.total_pages,
-        "pages_without_text": list(asset.pages_without_text),
-        "flags": dict(asset.flags),
-        "text": part.text,
-        "start": part.start,
-        "end": part.end,
-        "stop": part.stop,
-        "total": part.total,
-        "next_start": part.next_start,
-        "matches": _describe(part.matches),
-        "contents": _describe(part.contents),
-    }
-    return ToolAnswer(f"{' '.join(head)}\n\n{marker.enclose(chr(10).join([*lines, part.text]))}", structured)
+    read = DocumentPart(
+        **{f.name: getattr(part, f.name) for f in fields(part)},
+        asset_id=asset.id,
+        name=asset.name,
+        title=asset.title,
+        total_pages=asset.total_pages,
+        pages_without_text=asset.pages_without_text,
+        flags=asset.flags,
+    )
+    text = marker.enclose("\n".join([*lines, part.text]))
+    return ToolAnswer(f"{' '.join(head)}\n\n{text}", to_json(read))
 
 
 def _list_lines(asset: Asset, part: ReadPart) -> list[str]:
@@ -212,11 +205,6 @@ def _list_lines(asset: Asset, part: ReadPart) -> list[str]:
     for name, sections in (("heading", part.matches), ("contents", part.contents)):
         lines += [f"{name}: {s.title} (from character {s.start})" for s in sections[:SHOWN_CONTENTS]]
     return lines
-
-
-def _describe(sections: Sequence[Section]) -> list[dict[str, Any]]:
-    described = [to_json(section) for section in sections]
-    return [{name: section[name] for name in ("title", "level", "start")} for section in described]
 
 
 STATES = {

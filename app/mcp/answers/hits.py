@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 from uuid import UUID
@@ -151,7 +151,7 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
         structured = to_json(result)
         for hit, described in zip(result, structured["results"], strict=True):
             described |= {
-                "citation": _describe_citation(hit),
+                "citation": to_json(cite(hit)),
                 "content_cut": False,
                 "flags": flags_of(hit.metadata),
             }
@@ -172,7 +172,7 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
                 "content": s.passage.text,
                 "content_cut": s.passage.cut,
                 "flags": flags_of(s.hit.metadata),
-                "citation": _describe_citation(s.hit),
+                "citation": to_json(cite(s.hit)),
             }
             for s, described in zip(shown, whole["results"], strict=True)
         ],
@@ -303,11 +303,6 @@ def _budget_note(budget: int, left_out: int, *, cut: bool) -> str:
         said.append("the last one is cut")
     note = ", ".join(said)
     return f"{note[0].upper()}{note[1:]}: increase token_budget."
-
-
-def _describe_citation(hit: Hit) -> dict[str, Any]:
-    citation = cite(hit)
-    return to_json(asdict(citation)) | {"text": citation.text}
 
 
 def _texts(result: SearchResult) -> list[str]:

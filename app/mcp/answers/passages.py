@@ -13,7 +13,8 @@ from uuid import UUID
 
 import orjson
 
-from app.db.queries.knowledge.entries import Entry
+from app.contract.entries import Entry
+from app.contract.tools import Citation
 from app.db.queries.search.hits import StoredEntry
 from app.embeddings.tokens import estimate_tokens
 
@@ -66,45 +67,6 @@ BETWEEN = " > "
 """What the title of a chunk has between the title of its document and each heading."""
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
-    """The source of a hit.
-
-    Attributes:
-        entry_id: the entry or chunk itself.
-        asset_id, asset_name: the document that a chunk was cut from; None for a written entry.
-        title: the title of the document, else the name of its file; of a written entry, its own title.
-        heading: the innermost heading above the chunk.
-        page, page_end: the first and last page or slide of the chunk, from 1.
-        char_start, char_end: offsets of the chunk in the asset's text (GET /knowledge/assets/{id}/text).
-    """
-
-    entry_id: UUID
-    asset_id: UUID | None
-    asset_name: str | None
-    title: str | None
-    heading: str | None
-    page: int | None
-    page_end: int | None
-    char_start: int | None
-    char_end: int | None
-
-    @property
-    def text(self) -> str:
-        """The citation for people, on one line."""
-        if self.asset_id is None:
-            return _shorten(self.title) if self.title else f"entry {self.entry_id}"
-        parts = [_shorten(self.title or f"asset {self.asset_id}")]
-        if self.page is not None:
-            more = self.page_end is not None and self.page_end != self.page
-            parts.append(f"pp. {self.page}–{self.page_end}" if more else f"p. {self.page}")
-        if self.heading is not None:
-            parts.append(_shorten(self.heading))
-        if len(parts) == 1 and self.char_start is not None:
-            parts.append(f"characters {self.char_start} to {self.char_end}")
-        return ", ".join(parts)
-
-
 def cite(entry: StoredEntry | Entry) -> Citation:
     """Return the source of a hit or an entry."""
     # The service writes these fields in chunks only; in other entries they come from callers.
@@ -116,7 +78,32 @@ def cite(entry: StoredEntry | Entry) -> Citation:
     title, heading = entry.title, None
     if entry.asset_id is not None:
         title, heading = _split_title(entry.title, entry.asset_name, place.get("headings"))
-    return Citation(entry.id, entry.asset_id, entry.asset_name, title, heading, **numbers)
+    text = _write_citation(entry, title, heading, **numbers)
+    return Citation(entry.id, entry.asset_id, entry.asset_name, title, heading, **numbers, text=text)
+
+
+def _write_citation(
+    entry: StoredEntry | Entry,
+    title: str | None,
+    heading: str | None,
+    *,
+    page: int | None,
+    page_end: int | None,
+    char_start: int | None,
+    char_end: int | None,
+) -> str:
+    """The citation for people, on one line."""
+    if entry.asset_id is None:
+        return _shorten(title) if title else f"entry {entry.id}"
+    parts = [_shorten(title or f"asset {entry.asset_id}")]
+    if page is not None:
+        more = page_end is not None and page_end != page
+        parts.append(f"pp. {page}–{page_end}" if more else f"p. {page}")
+    if heading is not None:
+        parts.append(_shorten(heading))
+    if len(parts) == 1 and char_start is not None:
+        parts.append(f"characters {char_start} to {char_end}")
+    return ", ".join(parts)
 
 
 def _split_title(title: str | None, name: str | None, headings: object) -> tuple[str | None, str | None]:

@@ -7,11 +7,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.contract.entries import MAX_RELATED
 from app.contract.vocabulary import MAX_LIMIT, Audience, EntryType, TagSort
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import MAX_BULK, MAX_EXTERNAL_ID, MAX_TAG
 from app.knowledge.entries.reading import MAX_POSITION, READ_LENGTH
-from app.knowledge.entries.related import MAX_RELATED
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery

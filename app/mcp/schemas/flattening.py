@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
 
-def input_schema(model: type[BaseModel]) -> dict[str, Any]:
+def input_schema(model: type) -> dict[str, Any]:
     """The schema of a tool's arguments, without the null that any optional argument accepts.
 
     Arguments for which null differs from omission keep it; the model names them in `MEANINGFUL_NULLS`.
@@ -21,7 +21,7 @@ def input_schema(model: type[BaseModel]) -> dict[str, Any]:
     return single
 
 
-def output_schema(model: type[BaseModel]) -> dict[str, Any]:
+def output_schema(model: type) -> dict[str, Any]:
     """The schema of a tool's structured output."""
     return _flatten(model)
 
@@ -43,8 +43,8 @@ def admit_problem(result: Mapping[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _flatten(model: type[BaseModel]) -> dict[str, Any]:
-    schema = model.model_json_schema()
+def _flatten(model: type) -> dict[str, Any]:
+    schema = TypeAdapter(model).json_schema()
     flat: dict[str, Any] = _inline(schema, schema.pop("$defs", {}))
     flat.pop("title", None)
     flat.pop("examples", None)

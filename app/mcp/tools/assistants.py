@@ -5,11 +5,12 @@ from __future__ import annotations
 import orjson
 
 from app.auth.principal import Role
-from app.db.queries.knowledge.entries import Entry
+from app.contract.entries import Entry
+from app.contract.tools import Citation
 from app.errors import Quarantined, TextNotReady
 from app.knowledge.quarantine.flagging import flags_of
 from app.knowledge.search.query import SearchQuery
-from app.mcp.answers.passages import Citation, ToolAnswer, cite
+from app.mcp.answers.passages import ToolAnswer, cite
 from app.mcp.schemas.arguments import ConnectorSearchArguments, FetchArguments
 from app.mcp.schemas.flattening import output_schema
 from app.mcp.schemas.models import FetchedModel, FoundListModel

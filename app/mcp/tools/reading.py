@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from app.auth.principal import Role
+from app.contract.entries import TagCount
+from app.contract.paging import Page
+from app.contract.reading import DocumentPart, ReadEntry
 from app.mcp.answers.entries import answer_entry, answer_part, answer_tags
 from app.mcp.answers.passages import ToolAnswer
 from app.mcp.schemas.arguments import DocumentArguments, GetArguments, TagArguments
 from app.mcp.schemas.flattening import output_schema
-from app.mcp.schemas.models import DocumentPartModel, ReadEntryModel
 from app.mcp.tools.tool import Call, make_tool
-from app.web.models.entries import TagList
 
 
 async def _get(arguments: GetArguments, call: Call) -> ToolAnswer:
@@ -44,7 +45,7 @@ TOOLS = (
         Role.READER,
         GetArguments,
         _get,
-        output_schema(ReadEntryModel),
+        output_schema(ReadEntry),
     ),
     make_tool(
         "kb_read_document",
@@ -56,7 +57,7 @@ TOOLS = (
         Role.READER,
         DocumentArguments,
         _read_document,
-        output_schema(DocumentPartModel),
+        output_schema(DocumentPart),
     ),
     make_tool(
         "kb_list_tags",
@@ -66,7 +67,7 @@ TOOLS = (
         Role.READER,
         TagArguments,
         _list_tags,
-        output_schema(TagList),
+        output_schema(Page[TagCount]),
     ),
 )
 """In the order of the listing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.auth.principal import Role
-from app.knowledge.entries.related import describe_related
+from app.contract.entries import RelatedResponse
 from app.mcp.answers.entries import answer_related, answer_saved_searches
 from app.mcp.answers.hits import answer_search
 from app.mcp.answers.passages import ToolAnswer, to_json
@@ -20,7 +20,6 @@ from app.mcp.schemas.arguments import (
 from app.mcp.schemas.flattening import output_schema
 from app.mcp.schemas.models import SavedSearchesModel, search_output_schema
 from app.mcp.tools.tool import Call, make_tool
-from app.web.models.entries import RelatedResponse
 from app.web.models.feedback import FeedbackModel
 from app.web.models.why_not import WhyNotResponse
 
@@ -36,7 +35,7 @@ async def _hybrid_search(arguments: HybridSearchArguments, call: Call) -> ToolAn
 
 async def _related(arguments: RelatedArguments, call: Call) -> ToolAnswer:
     found = await call.services.related.related(call.tenant_id, arguments.entry_id, arguments.limit)
-    return answer_related(found, to_json(describe_related(found)))
+    return answer_related(found, to_json(found))
 
 
 async def _why_not(arguments: WhyNotArguments, call: Call) -> ToolAnswer:

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.entries import Entry
+from app.contract.reading import ReadPart
 from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.entries import Entry
-from app.knowledge.entries.reading import ReadPart
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.mcp.answers.passages import Links, ToolAnswer

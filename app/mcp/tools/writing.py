@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from app.auth.principal import Role
+from app.contract.entries import BulkResponse
+from app.contract.reading import AddedEntry, DeletedEntry
 from app.mcp.answers.entries import describe_state, show_written
 from app.mcp.answers.passages import ToolAnswer, to_json
 from app.mcp.schemas.arguments import BulkArguments, DeleteArguments, UpdateArguments
 from app.mcp.schemas.flattening import output_schema
-from app.mcp.schemas.models import AddedModel, DeletedModel, written_output_schema
+from app.mcp.schemas.models import written_output_schema
 from app.mcp.tools.tool import Call, make_tool
 from app.web.bulk import write_entries
-from app.web.models.entries import BulkResponse, NewEntry
+from app.web.models.entries import NewEntry
 
 
 async def _add(arguments: NewEntry, call: Call) -> ToolAnswer:
@@ -60,7 +62,7 @@ TOOLS = (
         Role.CREATOR,
         NewEntry,
         _add,
-        written_output_schema(AddedModel, "entry"),
+        written_output_schema(AddedEntry, "entry"),
         effect="changes",
     ),
     make_tool(
@@ -95,7 +97,7 @@ TOOLS = (
         Role.CREATOR,
         DeleteArguments,
         _delete,
-        output_schema(DeletedModel),
+        output_schema(DeletedEntry),
         effect="changes",
     ),
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from app.contract.principals import MAX_PRINCIPALS, Principal
-from app.contract.vocabulary import Audience, EntryType, Relationship, Scope, WritableType
+from app.contract.vocabulary import Audience, Scope, WritableType
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import (
     MAX_BULK,
@@ -158,130 +157,3 @@ class BulkRequest(RequestBody):
             }
         ),
     ] = Field(min_length=1, max_length=MAX_BULK)
-
-
-class BulkResultModel(BaseModel):
-    """The outcome of one entry of a bulk write."""
-
-    index: int
-    id: UUID | None
-    status: Literal["created", "updated", "unchanged", "failed"]
-    error: str | None = None
-
-
-class BulkResponse(BaseModel):
-    """One result for each entry, in the order of the request."""
-
-    results: list[BulkResultModel]
-
-
-class EntryModel(BaseModel):
-    """A stored entry."""
-
-    id: UUID
-    entry_type: EntryType
-    title: str | None
-    content: str
-    tags: list[str]
-    roles: list[Audience]
-    confidence: float
-    scope: Scope
-    parent_id: UUID | None
-    source_ids: list[UUID]
-    superseded_by_id: UUID | None
-    is_verified: bool
-    asset_id: UUID | None
-    asset_name: str | None
-    chunk_index: int | None
-    metadata: dict[str, Any]
-    language: str
-    expires_at: datetime | None
-    external_id: str | None
-    readers: list[str] | None = Field(description="Who may read the entry; null: all readers of the tenant.")
-    writers: list[str] | None = Field(
-        description="Who of them may change the entry, with the role creator; null: all of them."
-    )
-    quarantined: bool = Field(
-        description="Whether searches do not find the entry because of its flags, until an admin releases it."
-    )
-    embedding_status: Literal["ready", "pending"]
-    version: int
-    created_at: datetime
-    updated_at: datetime
-
-
-class EntryList(BaseModel):
-    """A page of entries."""
-
-    items: list[EntryModel]
-    next_cursor: str | None
-
-
-class VersionModel(BaseModel):
-    """An entry as it was from `valid_from` until just before `valid_until`."""
-
-    id: UUID
-    version: int
-    valid_from: datetime
-    valid_until: datetime
-    entry_type: EntryType
-    title: str | None
-    content: str
-    tags: list[str]
-    roles: list[Audience]
-    confidence: float
-    scope: Scope
-    parent_id: UUID | None
-    source_ids: list[UUID]
-    superseded_by_id: UUID | None
-    is_verified: bool
-    asset_id: UUID | None
-    chunk_index: int | None
-    metadata: dict[str, Any]
-    language: str
-    expires_at: datetime | None
-    external_id: str | None
-    created_at: datetime
-    updated_at: datetime
-
-
-class VersionList(BaseModel):
-    """A page of the former versions of an entry, or of the chunks of an asset, the latest first."""
-
-    items: list[VersionModel]
-    next_cursor: str | None
-
-
-class TagModel(BaseModel):
-    """A tag of the tenant's entries."""
-
-    tag: str = Field(examples=["backup"])
-    count: int = Field(description="Entries that a search with this tag alone can find.", examples=[12])
-
-
-class TagList(BaseModel):
-    """A page of tags."""
-
-    items: list[TagModel]
-    next_cursor: str | None
-
-
-class RelatedModel(EntryModel):
-    """A related entry."""
-
-    relationship: Relationship
-    overlap_count: int | None = Field(description="Number of shared tags, for tag_overlap.")
-
-
-class RelatedMetadata(BaseModel):
-    """The number of related entries and the kinds of relationship among them."""
-
-    total: int = Field(description="All related entries; of each kind, at most 1,000 are counted.")
-    relationship_types: list[Relationship] = Field(description="The kinds among the results.")
-
-
-class RelatedResponse(BaseModel):
-    """The parent, then siblings, children, sources, derived entries, and entries that share two or more tags."""
-
-    results: list[RelatedModel]
-    metadata: RelatedMetadata

@@ -27,7 +27,7 @@ async def relations(
     services: Services, tenant: Tenant, entry_id: UUID, limit: int = 20
 ) -> list[tuple[UUID, str, int | None]]:
     related = await services.related.related(tenant.id, entry_id, limit)
-    return [(r.entry.id, r.relationship, r.overlap_count) for r in related]
+    return [(r.id, r.relationship, r.overlap_count) for r in related.results]
 
 
 async def test_related_entries_are_ordered_by_relation_and_unique(services: Services, tenant: Tenant) -> None:
@@ -66,14 +66,14 @@ async def test_the_total_counts_all_related_entries_once(
         await write(services, tenant, f"overlap {n}", tags=tags)
     for limit in (1, 5, 20):
         related = await services.related.related(tenant.id, origin, limit)
-        assert (len(related), related.total) == (min(limit, 17), 17)
+        assert (len(related.results), related.metadata.total) == (min(limit, 17), 17)
     text = "\n\n".join(f"# Part {n}\n\n" + f"Sentence about subject {n}. " * 70 for n in range(30))
     asset, _ = await services.assets.upload(tenant.id, Upload("parts.md", text.encode()))
     await run_jobs()
     chunks = (await services.entries.list_entries(tenant.id, asset_id=asset.id, limit=200)).items
     related = await services.related.related(tenant.id, chunks[0].id, 2)
-    assert (len(related), related.total) == (2, len(chunks) - 1)
-    assert (await services.related.related(tenant.id, uuid4())).total == 0
+    assert (len(related.results), related.metadata.total) == (2, len(chunks) - 1)
+    assert (await services.related.related(tenant.id, uuid4())).metadata.total == 0
 
 
 async def test_related_omits_hidden_and_foreign_entries(

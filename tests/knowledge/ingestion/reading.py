@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.composition.services import Services
+from app.contract.entries import Entry
 from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.entries import Entry
 from app.knowledge.tenants.directory import Tenant
 
 

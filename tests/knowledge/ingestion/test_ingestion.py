@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
-from app.db.queries.knowledge.entries import Entry
+from app.contract.entries import Entry
 from app.db.statements import parse_statement
 from app.embeddings.models import resolve_model
 from app.knowledge.entries.entry import embedding_text

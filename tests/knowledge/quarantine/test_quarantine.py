@@ -50,7 +50,7 @@ async def test_a_quarantined_entry_is_found_nowhere(
     )
     assert held.id not in {hit.id for hit in near}
     related = await services.related.related(tenant.id, parent.id)
-    assert not related.total
+    assert not related.metadata.total
     tags = (await services.tags.list_tags(tenant.id)).items
     assert {(tag.tag, tag.count) for tag in tags} == {("sea", 1), ("night", 1)}
     listed = (await services.entries.list_entries(tenant.id)).items

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services, build_services
-from app.db.queries.knowledge.entries import Entry
+from app.contract.entries import Entry
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.plan import SearchDefaults

@@ -2,75 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import orjson
 
+from app.contract.entries import Entry, WrittenEntry
+from app.contract.vocabulary import Relationship
 from app.db.rows import Place, Position
 from app.db.session import TenantSession
 from app.db.statements import Order, load_statements
 
 SQL = load_statements(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A stored, searchable item; `version` grows with each change and is its ETag."""
-
-    id: UUID
-    entry_type: str
-    title: str | None
-    content: str
-    tags: Sequence[str]
-    roles: Sequence[str]
-    confidence: float
-    scope: str
-    parent_id: UUID | None
-    source_ids: Sequence[UUID]
-    superseded_by_id: UUID | None
-    is_verified: bool
-    asset_id: UUID | None
-    asset_name: str | None
-    chunk_index: int | None
-    metadata: Mapping[str, Any]
-    language: str
-    expires_at: datetime | None
-    external_id: str | None
-    readers: Sequence[str] | None
-    writers: Sequence[str] | None
-    quarantined: bool
-    embedding_status: str
-    version: int
-    created_at: datetime
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenEntry:
-    """The fields of an entry that callers write."""
-
-    id: UUID
-    content: str
-    entry_type: str
-    title: str | None
-    tags: Sequence[str]
-    roles: Sequence[str]
-    confidence: float
-    scope: str
-    parent_id: UUID | None
-    source_ids: Sequence[UUID]
-    metadata: Mapping[str, Any]
-    language: str
-    expires_at: datetime | None
-    superseded_by_id: UUID | None
-    is_verified: bool
-    external_id: str | None
-    readers: Sequence[str] | None
-    writers: Sequence[str] | None
 
 
 class EntryKey(NamedTuple):
@@ -87,7 +32,6 @@ class LockedEntry(WrittenEntry):
     """A locked entry."""
 
     version: int
-    asset_id: UUID | None
     quarantined: bool
 
 
@@ -99,7 +43,7 @@ class Relation:
     """
 
     id: UUID
-    relationship: str
+    relationship: Relationship
     overlap_count: int | None
     total: int
 

@@ -2,8 +2,8 @@
 
 -- name: fetch
 select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
-       e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.metadata, e.language,
-       e.expires_at, e.external_id, e.readers, e.writers, e.quarantined,
+       e.superseded_by_id, e.is_verified, e.asset_id, e.external_id, e.metadata, e.language, e.expires_at, e.readers, e.writers,
+       a.name as asset_name, e.chunk_index, e.quarantined,
        case when exists (select from pending_embeddings p
                            join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
                           where p.tenant_id = :tenant_id and p.entry_id = e.id)
@@ -14,9 +14,9 @@ select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.
 
 -- name: lock
 -- The fields that callers write, the version, and the asset.
-select e.id, e.content, e.entry_type, e.title, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
-       e.metadata, e.language, e.expires_at, e.superseded_by_id, e.is_verified, e.external_id, e.readers, e.writers,
-       e.version, e.asset_id, e.quarantined
+select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
+       e.superseded_by_id, e.is_verified, e.asset_id, e.external_id, e.metadata, e.language, e.expires_at, e.readers, e.writers,
+       e.version, e.quarantined
   from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
 
 -- name: list

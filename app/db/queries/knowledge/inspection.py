@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from app.contract.reading import Section
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -71,12 +72,9 @@ class StoredDocumentPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class SectionSpan(Section):
     """A heading of an asset's text, and where its section ends; None: at the end of the text."""
 
-    start: int
-    level: int
-    title: str
     end: int | None
 
 
@@ -169,11 +167,13 @@ async def find_page(session: TenantSession, asset_id: UUID, number: int) -> Page
     return await session.fetch_one_as(PageSpan, SQL["page"], id=asset_id, number=number)
 
 
-async def find_sections(session: TenantSession, asset_id: UUID, heading: str, limit: int) -> list[Section]:
+async def find_sections(
+    session: TenantSession, asset_id: UUID, heading: str, limit: int
+) -> list[SectionSpan]:
     """Sections whose headings contain a text, in any case, those that are equal to it first."""
-    return await session.fetch_as(Section, SQL["sections"], id=asset_id, heading=heading, limit=limit)
+    return await session.fetch_as(SectionSpan, SQL["sections"], id=asset_id, heading=heading, limit=limit)
 
 
-async def list_contents(session: TenantSession, asset_id: UUID, limit: int) -> list[Section]:
+async def list_contents(session: TenantSession, asset_id: UUID, limit: int) -> list[SectionSpan]:
     """The first headings of the three upper levels, without the ends of their sections."""
-    return await session.fetch_as(Section, SQL["contents"], id=asset_id, limit=limit)
+    return await session.fetch_as(SectionSpan, SQL["contents"], id=asset_id, limit=limit)

@@ -97,13 +97,13 @@ with headings as materialized (
   select * from headings where position(lower(:heading) in lower(title)) > 0
    order by lower(title) <> lower(:heading), place limit :limit
 )
-select f.start, f.level, f.title,
+select f.title, f.level, f.start,
        (select min(h.start) from headings h where h.place > f.place and h.level <= f.level) as end
   from found f order by lower(f.title) <> lower(:heading), f.place;
 
 -- name: contents
 -- The first headings of the upper levels of an asset's text.
-select (h.heading ->> 0)::integer as start, (h.heading ->> 1)::integer as level, h.heading ->> 2 as title,
+select h.heading ->> 2 as title, (h.heading ->> 1)::integer as level, (h.heading ->> 0)::integer as start,
        null::integer as end
   from assets a, jsonb_path_query(a.outline, 'strict $.headings[*] ? (@[1] <= 3)', '{}', true) h (heading)
  where a.tenant_id = :tenant_id and a.id = :id limit :limit;

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from app.contract.entries import TagCount
 from app.db.session import TenantSession
 from app.db.statements import Order, load_statements
 
 SQL = load_statements(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TagCount:
-    """A tag, and the number of entries that a search with it finds."""
-
-    tag: str
-    count: int
 
 
 async def list_tags(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
+from app.contract.entries import FormerVersion
 from app.db.rows import Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
@@ -16,35 +16,6 @@ SQL = load_statements(__name__)
 
 BATCH = 2_000
 """Versions that one statement removes."""
-
-
-@dataclass(frozen=True, slots=True)
-class FormerVersion:
-    """An entry as it was from `valid_from` until just before `valid_until`."""
-
-    id: UUID
-    version: int
-    valid_from: datetime
-    valid_until: datetime
-    entry_type: str
-    title: str | None
-    content: str
-    tags: Sequence[str]
-    roles: Sequence[str]
-    confidence: float
-    scope: str
-    parent_id: UUID | None
-    source_ids: Sequence[UUID]
-    superseded_by_id: UUID | None
-    is_verified: bool
-    asset_id: UUID | None
-    chunk_index: int | None
-    metadata: Mapping[str, Any]
-    language: str
-    expires_at: datetime | None
-    external_id: str | None
-    created_at: datetime
-    updated_at: datetime
 
 
 FIELDS = len(fields(FormerVersion))

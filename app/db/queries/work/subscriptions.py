@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
+from app.contract.entries import EntryCore
 from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.rows import Position
 from app.db.session import TenantSession
@@ -72,20 +73,9 @@ class ActiveSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchedEntry:
+class MatchedEntry(EntryCore):
     """An entry that a saved search finds; `similarity` is None if its vectors are not near the query's."""
 
-    id: UUID
-    asset_id: UUID | None
-    entry_type: str
-    title: str | None
-    content: str
-    tags: Sequence[str]
-    roles: Sequence[str]
-    confidence: float
-    scope: str
-    is_verified: bool
-    metadata: Mapping[str, Any]
     shares_words: bool
     similarity: float | None
 

@@ -190,7 +190,7 @@ async def test_related_entries_are_graded_by_shared_tags(
     found = await local_services.related.related(
         tenant.id, next(e.id for e in entry.items if str(e.id) == routes)
     )
-    assert [(names[str(r.entry.id)], r.relationship, r.overlap_count) for r in found] == [
+    assert [(names[str(r.id)], r.relationship, r.overlap_count) for r in found.results] == [
         ("vercel-overview", "parent", None),
         ("vercel-limits", "sibling", None),
         ("serverless-order", "tag_overlap", 2),

@@ -1,0 +1,101 @@
+"""What tools for language models answer about entries and documents, and parts of their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from app.contract.entries import Entry
+from app.contract.tools import Citation
+from app.contract.vocabulary import Flag
+
+
+@dataclass(frozen=True, slots=True)
+class EntryState(Entry):
+    """The entry as it is stored now; while it is in quarantine, only its id, version, flags and `quarantined`."""
+
+    flags: Annotated[
+        Sequence[Flag], Field(description="Suspicious content, named of an entry in quarantine only.")
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddedEntry:
+    """The outcome of storing an entry."""
+
+    status: Annotated[
+        Literal["created", "existing"],
+        Field(description="existing: the entry existed, and its fields were updated."),
+    ]
+    entry: EntryState
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedEntry:
+    """A deleted entry."""
+
+    deleted: Annotated[UUID, Field(description="The id that the entry had.")]
+
+
+Whole = Annotated[int, Field(description="Characters of the whole text.")]
+Next = Annotated[int | None, Field(description="Where the text continues; null at its end.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntry:
+    """An entry, and the part of its text that was read."""
+
+    entry: Annotated[Entry, Field(description="`content` is the part that was read.")]
+    citation: Citation
+    flags: Annotated[Sequence[Flag], Field(description="Suspicious content, as in the hits of kb_search.")]
+    start: int
+    total: Whole
+    next_start: Next
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and its place in the text."""
+
+    title: str
+    level: Annotated[int, Field(description="1 is the topmost.")]
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPart:
+    """A part of a document's text."""
+
+    text: str
+    start: int
+    end: int
+    stop: Annotated[int, Field(description="Where the page or section ends; beyond `end` if it was cut.")]
+    total: Whole
+    next_start: Next
+    matches: Annotated[
+        Sequence[Section], Field(description="Headings that match, at most 20; the first was read.")
+    ]
+    contents: Annotated[
+        Sequence[Section],
+        Field(
+            description="The table of contents, at most 300 headings, if the document was read from its beginning."
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPart(ReadPart):
+    """A part of a document's text."""
+
+    asset_id: UUID
+    name: str
+    title: str | None
+    total_pages: int | None
+    pages_without_text: Annotated[
+        Sequence[int], Field(description="Pages that show something and have no text.")
+    ]
+    flags: Annotated[Mapping[str, int], Field(description="Passages of the whole document with each flag.")]
