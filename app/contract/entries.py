@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, WrapValidator
+from pydantic_core import PydanticKnownError
 
-from app.contract.vocabulary import Audience, EntryType, Relationship, Scope
+from app.contract.principals import MAX_PRINCIPALS, Principal
+from app.contract.text import (
+    MAX_JSON_BYTES,
+    MOMENT,
+    SEARCHABLE,
+    STORABLE,
+    STORABLE_JSON,
+    Moment,
+    is_moment,
+    is_searchable,
+    is_storable,
+    is_storable_json,
+)
+from app.contract.validation import UNSET, Items, Unset, given_fields, request
+from app.contract.vocabulary import (
+    FLAGS,
+    LANGUAGES,
+    Audience,
+    EntryType,
+    Relationship,
+    Scope,
+    WritableType,
+)
+from app.errors import FieldError
 
+MAX_CONTENT = 100_000
+MAX_TITLE = 1_000
+MAX_TAGS = 50
+MAX_TAG = 100
+MAX_SOURCES = 100
+MAX_EXTERNAL_ID = 512
+MAX_BULK = 1_000
+"""Most entries in one bulk write."""
 MAX_RELATED = 20
 """Most related entries in an answer."""
 MAX_COUNTED = 1_000
 """Most related entries of one kind that are counted."""
+FLAGS_KEY = "flags"
+"""The key of metadata for the flags of suspicious content, which only the service sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +171,326 @@ class BulkResponse:
     """One result for each entry, in the order of the request."""
 
     results: Sequence[BulkResult]
+
+
+T = TypeVar("T")
+
+
+def _require(fits: Callable[[T], bool], rule: str) -> AfterValidator:
+    """Refuse a value that does not fit, with the rule."""
+
+    def check(value: T) -> T:
+        if not fits(value):
+            raise ValueError(rule)
+        return value
+
+    return AfterValidator(check)
+
+
+def _drop_repeated(values: Iterable[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+def _is_indexable(text: str) -> bool:
+    return bool(text.strip()) and is_searchable(text)
+
+
+def _is_named(text: str) -> bool:
+    return bool(text.strip()) and is_storable(text)
+
+
+def _read_metadata(given: object) -> Mapping[str, Any]:
+    if not isinstance(given, dict):
+        raise PydanticKnownError("dict_type")
+    flags = given.get(FLAGS_KEY, [])
+    if not is_storable_json(given) or not isinstance(flags, list) or any(f not in FLAGS for f in flags):
+        raise ValueError(
+            f"must be a JSON object of at most {MAX_JSON_BYTES} bytes, {STORABLE_JSON}; {FLAGS_KEY}, which the service"
+            f" sets, can only be a list of any of {', '.join(FLAGS)}"
+        )
+    return dict(given)
+
+
+Content = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_CONTENT),
+    _require(_is_indexable, f"must be text of 1 to {MAX_CONTENT} characters, {SEARCHABLE}"),
+]
+Title = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_TITLE),
+    _require(_is_indexable, f"must be text of 1 to {MAX_TITLE} characters, {SEARCHABLE}"),
+]
+Tags = Annotated[
+    Items[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]],
+    Field(max_length=MAX_TAGS),
+    _require(
+        lambda tags: all(map(_is_named, tags)),
+        f"must be a list of at most {MAX_TAGS} tags of 1 to {MAX_TAG} characters, {STORABLE}",
+    ),
+    AfterValidator(_drop_repeated),
+]
+Roles = Annotated[
+    Items[Audience],
+    Field(min_length=1, max_length=len(get_args(Audience))),
+    AfterValidator(_drop_repeated),
+]
+Metadata = Annotated[Mapping[str, Any], PlainValidator(_read_metadata, json_schema_input_type=dict[str, Any])]
+Language = Annotated[
+    str,
+    _require(lambda name: name in LANGUAGES, f"must be one of {', '.join(LANGUAGES)}"),
+    WithJsonSchema({"type": "string", "enum": sorted(LANGUAGES)}),
+]
+ExternalId = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_EXTERNAL_ID),
+    _require(_is_named, f"must be text of 1 to {MAX_EXTERNAL_ID} characters, {STORABLE}"),
+]
+# Postgres refuses offsets beyond 16 hours.
+Expiry = Annotated[
+    Moment,
+    _require(is_moment, f"must be {MOMENT}"),
+    AfterValidator(lambda moment: moment.astimezone(UTC)),
+]
+Principals = Annotated[
+    Items[Principal], Field(min_length=1, max_length=MAX_PRINCIPALS), AfterValidator(tuple)
+]
+
+
+@request(schema={"examples": [{"tags": ["vercel"]}]})
+class EntryDraft:
+    """Changes to an entry. Omitted fields are unchanged; null clears a field that may be empty."""
+
+    # An unset field of a new entry gets its value of DEFAULTS.
+
+    _: KW_ONLY
+    content: Content | Unset = UNSET
+    entry_type: (
+        Annotated[
+            WritableType,
+            Field(
+                description="decision: a choice and its reasons; lesson: learnt from experience; insight and summary:"
+                " derived from other entries (source_ids); template: text to fill in; temp_note: a temporary note. New"
+                " entries: fact.",
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    title: (
+        Annotated[
+            Title | None,
+            Field(
+                description="The subject in a few words; words in the title count more in searches. Null removes it."
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    tags: (
+        Annotated[
+            Tags,
+            Field(description="Subjects; entries that share two tags are related. New entries have none."),
+        ]
+        | Unset
+    ) = UNSET
+    roles: (
+        Annotated[Roles, Field(description="The audience; not a permission. New entries: all.")] | Unset
+    ) = UNSET
+    confidence: (
+        Annotated[
+            float,
+            Field(
+                strict=True,
+                ge=0,
+                le=1,
+                allow_inf_nan=False,
+                description="The author's confidence, 0 to 1. New entries: 1.",
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    scope: (
+        Annotated[
+            Scope,
+            Field(
+                description="Whether the entry applies everywhere or to one project only. New entries: global."
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    parent_id: (
+        Annotated[
+            UUID | None,
+            Field(description="The entry of which this one is a part. Null removes the relation."),
+        ]
+        | Unset
+    ) = UNSET
+    source_ids: (
+        Annotated[
+            Items[UUID],
+            Field(max_length=MAX_SOURCES, description="Entries from which this one was derived."),
+            AfterValidator(_drop_repeated),
+        ]
+        | Unset
+    ) = UNSET
+    metadata: (
+        Annotated[
+            Metadata,
+            Field(
+                description="Any other data, as a JSON object, which replaces the stored one; searches can filter by"
+                " it. The service sets `flags`, which names what is suspicious in the entry."
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    language: (
+        Annotated[
+            Language | None,
+            Field(
+                description="A Postgres text search configuration, e.g. english or german. Null has it detected"
+                " again, and so does a new text without a language."
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    expires_at: (
+        Annotated[
+            Expiry | None,
+            Field(
+                description="Date and time with a time zone; the entry is hidden from then on. Null: it does not"
+                " expire."
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    superseded_by_id: (
+        Annotated[
+            UUID | None,
+            Field(
+                description="The entry that replaces this one; searches skip this one. Null: no entry replaces it."
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    is_verified: (
+        Annotated[
+            bool,
+            Field(strict=True, description="Whether a person has verified the content. New entries: false."),
+        ]
+        | Unset
+    ) = UNSET
+    external_id: (
+        Annotated[
+            ExternalId | None,
+            Field(
+                description="Your own id; writing with the same id again updates this entry. Null in a new entry"
+                " means no id, and in a patch removes the id."
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    readers: (
+        Annotated[
+            Principals | None,
+            Field(
+                description="Who may read the entry: groups of the tokens and users, of which you are one. Null: all"
+                " readers in the tenant. New entries: null.",
+                examples=[["group:finance", "user:jane"]],
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    writers: (
+        Annotated[
+            Principals | None,
+            Field(
+                description="Who of its readers with the role creator may change the entry; you are one of them. Null:"
+                " all of them. New entries: null.",
+                examples=[["group:payroll"]],
+            ),
+        ]
+        | Unset
+    ) = UNSET
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are set, with lists as rows have them."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in given_fields(self).items()
+            if name in FIELDS
+        }
+
+    @property
+    def restricts(self) -> bool:
+        """Whether it changes who may read or change the entry."""
+        return self.readers is not UNSET or self.writers is not UNSET
+
+    def references(self) -> list[tuple[str, UUID]]:
+        """The ids of other entries that the draft contains, each with its field."""
+        single = (("parent_id", self.parent_id), ("superseded_by_id", self.superseded_by_id))
+        sources = () if isinstance(self.source_ids, Unset) else self.source_ids
+        return [(n, i) for n, i in single if isinstance(i, UUID)] + [("source_ids", i) for i in sources]
+
+    def self_reference(self, entry_id: UUID) -> FieldError | None:
+        """Return the error if the draft, written to `entry_id`, would refer to itself."""
+        for field, reference in self.references():
+            if reference == entry_id:
+                return FieldError(field, "must be another entry")
+        return None
+
+
+FIELDS: Final = tuple(field.name for field in fields(EntryDraft))  # type: ignore[arg-type]
+
+DEFAULTS: Final = EntryDraft(
+    entry_type="fact",
+    title=None,
+    tags=(),
+    roles=("all",),
+    confidence=1.0,
+    scope="global",
+    parent_id=None,
+    source_ids=(),
+    metadata={},
+    language=None,
+    expires_at=None,
+    superseded_by_id=None,
+    is_verified=False,
+    external_id=None,
+    readers=None,
+    writers=None,
+)
+"""What the unset fields of a new entry are; its content has no default, and its language is detected."""
+
+
+@request(
+    schema={
+        "examples": [
+            {
+                "content": "Routes in vercel.json are matched from top to bottom; the catch-all comes last.",
+                "title": "Route order",
+                "tags": ["vercel", "routing"],
+                "entry_type": "lesson",
+            }
+        ]
+    }
+)
+class NewEntry(EntryDraft):
+    """An entry to store."""
+
+    content: Annotated[
+        Content, Field(description=f"The text, self-contained; 1 to {MAX_CONTENT:,} characters.")
+    ]
+
+
+def _keep(given: T, _validate: object) -> T:
+    return given
+
+
+@request
+class BulkRequest:
+    """1 to 1,000 entries, each with its own outcome."""
+
+    entries: Annotated[
+        Items[Annotated[Any, WrapValidator(_keep, json_schema_input_type=NewEntry)]],
+        Field(min_length=1, max_length=MAX_BULK),
+        AfterValidator(tuple),
+    ]

@@ -6,23 +6,37 @@ message has one place. All violations are named at once.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from operator import or_
 from types import UnionType
-from typing import Any, Final, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import pydantic.dataclasses
 from pydantic import (
     ConfigDict,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     TypeAdapter,
     ValidationError,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, core_schema
 
 from app.errors import FieldError, InvalidInput
 
@@ -41,19 +55,32 @@ class Unset(Enum):
 UNSET: Final = Unset.UNSET
 
 
+@overload
+def request(cls: type[T]) -> type[T]: ...
+
+
+@overload
+def request(*, schema: dict[str, Any]) -> Callable[[type[T]], type[T]]: ...
+
+
 @dataclass_transform(frozen_default=True)
-def request(cls: type[T]) -> type[T]:
+def request(
+    cls: type[Any] | None = None, *, schema: dict[str, Any] | None = None
+) -> type[Any] | Callable[[type[Any]], type[Any]]:
     """Make a frozen dataclass whose fields are validated when it is made, from names and values or from JSON.
 
     Making one raises InvalidInput with all invalid fields; unknown fields are invalid. Its JSON schema has no
     defaults, since generated clients would send them: what an omitted field means can depend on the tenant, and in a
-    patch it is the stored value.
+    patch it is the stored value. `schema` is added to it, such as `examples`.
     """
-    cls.__annotations__ |= {
-        name: _given(hint) for name, hint in get_type_hints(cls, include_extras=True).items()
-    }
+    return partial(_make, schema=schema) if cls is None else _make(cls, schema)
+
+
+def _make(cls: type[T], schema: dict[str, Any] | None) -> type[T]:
+    hints = get_type_hints(cls, include_extras=True)
+    cls.__annotations__ = {name: _given(hints[name]) for name in vars(cls).get("__annotations__", {})}
     setattr(cls, "__get_pydantic_json_schema__", classmethod(_without_defaults))  # noqa: B010
-    config = ConfigDict(extra="forbid")
+    config = ConfigDict(extra="forbid", json_schema_extra=schema)
     made: Any = pydantic.dataclasses.dataclass(frozen=True, slots=True, config=config)(cls)
     names = tuple(f.name for f in dataclasses.fields(made) if f.init)
     make = made.__init__
@@ -74,6 +101,32 @@ def _given(hint: Any) -> Any:
     if get_origin(hint) not in (Union, UnionType):
         return hint
     return reduce(or_, (each for each in get_args(hint) if each is not Unset))
+
+
+class _List:
+    """Validates any sequence of a Python caller as a list, whose messages callers know."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        (item,) = get_args(source)
+        return core_schema.list_schema(handler.generate_schema(item))
+
+
+Items = Annotated[Sequence[T], _List()]
+"""A list in a request. Give it `AfterValidator(tuple)`, so that the caller cannot change it later."""
+
+
+def given_fields(values: object) -> dict[str, Any]:
+    """The fields of a request that the caller sent."""
+    found = ((f.name, getattr(values, f.name)) for f in dataclasses.fields(cast("Any", values)))
+    return {name: value for name, value in found if value is not UNSET}
+
+
+def amend(request: T, **values: Any) -> T:
+    """A copy of a request with values that the service has made, which are not validated."""
+    amended = copy.copy(request)
+    for name, value in values.items():
+        object.__setattr__(amended, name, value)
+    return amended
 
 
 def validate(kind: type[T], values: object) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from app.errors import FieldError
 
@@ -23,6 +23,14 @@ SuspiciousContent = Literal["keep", "flag", "quarantine"]
 """What a tenant does with suspicious content: nothing, mark it, or mark it and hide it from searches."""
 Flag = Literal["invisible_text", "zero_width", "secret", "instructions"]
 """What makes a content suspicious."""
+FLAGS: Final[tuple[Flag, ...]] = get_args(Flag)
+LANGUAGES: Final = (
+    "simple", "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "finnish", "french",
+    "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali",
+    "norwegian", "portuguese", "romanian", "russian", "serbian", "spanish", "swedish", "tamil",
+    "turkish", "yiddish",
+)  # fmt: skip
+"""Valid values of `language`: the configurations of Postgres 16, as in the check on the entries table."""
 Scope = Literal["global", "project"]
 Relationship = Literal["parent", "sibling", "child", "source", "derived", "tag_overlap"]
 Source = Literal["entry", "asset"]

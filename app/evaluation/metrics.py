@@ -185,7 +185,7 @@ def rank_by_bm25(collection: Collection, depth: int = 100) -> BaselineRun:
     import bm25s
 
     language = find_language(collection)
-    stemmer = Stemmer(SNOWBALL[language]) if language in SNOWBALL else None
+    stemmer = Stemmer(language) if language in SNOWBALL else None
     stop_words = _STOP_WORDS.get(language, language) if language in _WITH_STOP_WORDS else None
 
     def tokenize(texts: list[str]) -> object:

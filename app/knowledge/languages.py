@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from Stemmer import Stemmer
 
+from app.contract.vocabulary import LANGUAGES
 from app.documents.language import detect_language
 from app.knowledge.words import find_words, fold, is_run, split_run, unify
 
-SNOWBALL: Mapping[str, str] = {
-    name: name
-    for name in (
-        "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "finnish", "french",
-        "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali",
-        "norwegian", "portuguese", "romanian", "russian", "serbian", "spanish", "swedish", "tamil",
-        "turkish", "yiddish",
-    )
-}  # fmt: skip
-
-LANGUAGES: tuple[str, ...] = ("simple", *SNOWBALL)
-"""Valid values of `language`: the configurations of Postgres 16, as in the check on the entries table."""
+SNOWBALL = LANGUAGES[1:]
+"""Languages with a stemmer of their name."""
 
 _stemmers = threading.local()
 
@@ -37,13 +28,12 @@ def find_stemmer(language: str) -> Callable[[str], str]:
 
     Stemmers are not thread-safe, so each thread has its own.
     """
-    name = SNOWBALL.get(language)
-    if name is None:
+    if language not in SNOWBALL:
         return lambda word: word if word.isascii() else fold(unify(word).lower(), language)
     known: dict[str, Stemmer] = _stemmers.__dict__.setdefault("known", {})
-    if name not in known:
-        known[name] = Stemmer(name)
-    stem: Callable[[str], str] = known[name].stemWord
+    if language not in known:
+        known[language] = Stemmer(language)
+    stem: Callable[[str], str] = known[language].stemWord
     # The stemmers read ae in German as ä, which is left to fold for older versions of Postgres only.
     return lambda word: stem(word) if word.isascii() else fold(stem(unify(word).lower()), language)
 

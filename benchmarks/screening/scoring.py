@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.contract.vocabulary import Flag
+from app.contract.vocabulary import FLAGS, Flag
 from app.documents.chunking import split
-from app.documents.screening.screen import FLAGS, screen, screen_chunks
+from app.documents.screening.screen import screen, screen_chunks
 from app.embeddings.tokens import estimate_tokens
 from benchmarks.screening.characters import make_characters
 from benchmarks.screening.files import make_files

@@ -18,10 +18,9 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.contract.entries import Entry, FormerVersion
 from app.contract.paging import Page
-from app.contract.vocabulary import Audience, EntryType, Scope, Source
+from app.contract.vocabulary import LANGUAGES, Audience, EntryType, Scope, Source
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
 from app.knowledge.entries.entry import WRITABLE_TYPES, embedding_text
-from app.knowledge.languages import LANGUAGES
 from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
 

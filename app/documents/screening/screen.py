@@ -8,9 +8,9 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING
 
-from app.contract.vocabulary import Flag
+from app.contract.vocabulary import FLAGS, Flag
 from app.documents.chunking import Chunk
 from app.documents.parsed import ParsedDocument
 from app.documents.screening.characters import FINDERS, replace_lookalikes
@@ -19,7 +19,6 @@ from app.documents.screening.rules import Finding
 if TYPE_CHECKING:
     from app.documents.screening.rules import Hints, RuleSet
 
-FLAGS: Final[tuple[Flag, ...]] = get_args(Flag)
 
 WINDOW = 65_536
 """Characters that are compared at once, without another thread getting a turn: a millisecond of ordinary text."""

@@ -21,9 +21,7 @@ from app.contract.text import (
     is_storable,
     is_storable_json,
 )
-from app.contract.vocabulary import Audience, Scope, WritableType
-from app.documents.screening.screen import FLAGS
-from app.knowledge.languages import LANGUAGES
+from app.contract.vocabulary import FLAGS, LANGUAGES, Audience, Scope, WritableType
 from app.knowledge.quarantine.flagging import FLAGS_KEY, is_allowed
 
 MAX_CONTENT = 100_000

@@ -11,13 +11,13 @@ from uuid import UUID
 import orjson
 
 from app.contract.entries import WrittenEntry
-from app.contract.vocabulary import Flag, SuspiciousContent
+from app.contract.vocabulary import FLAGS, Flag, SuspiciousContent
 from app.db.queries.knowledge import quarantine
 from app.db.queries.knowledge.assets import Inherited
 from app.db.queries.knowledge.chunks import ChunkRow
 from app.db.queries.knowledge.entries import LockedEntry
 from app.db.session import TenantSession
-from app.documents.screening.screen import FLAGS, screen
+from app.documents.screening.screen import screen
 from app.knowledge.quarantine.releases import find_released
 
 FLAGS_KEY = "flags"

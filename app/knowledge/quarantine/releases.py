@@ -14,11 +14,11 @@ from uuid import UUID
 
 import orjson
 
-from app.contract.vocabulary import Flag
+from app.contract.vocabulary import FLAGS, Flag
 from app.db.queries.knowledge import quarantine
 from app.db.queries.knowledge.quarantine import ScreenedEntry
 from app.db.session import TenantSession
-from app.documents.screening.screen import FLAGS, screen
+from app.documents.screening.screen import screen
 
 AT_ONCE = 500
 """Entries whose fields are read at once."""

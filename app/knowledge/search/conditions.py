@@ -14,10 +14,9 @@ from uuid import UUID
 import orjson
 
 from app.contract.text import MAX_JSON_BYTES, STORABLE, is_storable, is_storable_json
-from app.contract.vocabulary import Audience, EntryType, Scope, Source
+from app.contract.vocabulary import LANGUAGES, Audience, EntryType, Scope, Source
 from app.db.queries.search.search import Condition
 from app.errors import FieldError
-from app.knowledge.languages import LANGUAGES
 
 Operator = Literal["eq", "ne", "in", "gt", "gte", "lt", "lte", "exists"]
 Scalar = str | int | float | bool | None

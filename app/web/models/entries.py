@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field, WithJsonSchema
 
 from app.contract.principals import MAX_PRINCIPALS, Principal
-from app.contract.vocabulary import Audience, Scope, WritableType
+from app.contract.vocabulary import LANGUAGES, Audience, Scope, WritableType
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import (
     MAX_BULK,
@@ -20,7 +20,6 @@ from app.knowledge.entries.entry import (
     MAX_TAGS,
     MAX_TITLE,
 )
-from app.knowledge.languages import LANGUAGES
 from app.web.models.requests import Moment, RequestBody
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]

@@ -14,6 +14,7 @@ import pytest
 from alembic.script import ScriptDirectory
 
 from app.composition.database import SERVICE, check_database, prepare
+from app.contract.vocabulary import LANGUAGES
 from app.db.schema import scripts
 from app.db.schema.lineage import read_revision
 from app.db.schema.migration import configuration, migrate
@@ -21,7 +22,6 @@ from app.db.schema.registration import register_model
 from app.db.schema.scripts import SCRIPTS, known_revisions, latest_revision
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.errors import ConfigurationError
-from app.knowledge.languages import LANGUAGES
 from tests.db.schema.fingerprint import RECORDED, digests, fingerprint, read_recorded, render
 from tests.fixtures.database.cluster import FAST, MODEL, PASSWORDS, TestDatabase, connected
 

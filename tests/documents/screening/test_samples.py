@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.documents.screening.screen import FLAGS
+from app.contract.vocabulary import FLAGS
 from benchmarks.screening.scoring import find_flags, make_samples, score
 
 
