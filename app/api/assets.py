@@ -14,10 +14,10 @@ from starlette.datastructures import UploadFile as FormFile
 from app.auth.principal import Role
 from app.contract.entries import FormerVersion
 from app.contract.paging import Page
+from app.contract.validation import UNSET
 from app.contract.vocabulary import AssetSort
 from app.db.queries.knowledge.assets import Asset
 from app.errors import FieldError, InvalidInput
-from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import NEWEST_FIRST
 from app.web.access import CurrentCaller, CurrentServices, secured_router

@@ -8,15 +8,23 @@ from uuid import UUID
 from fastapi import Query, Response
 
 from app.auth.principal import Role
-from app.contract.entries import MAX_RELATED, BulkResponse, Entry, FormerVersion, RelatedResponse
+from app.contract.entries import (
+    MAX_EXTERNAL_ID,
+    MAX_RELATED,
+    MAX_TAG,
+    BulkRequest,
+    BulkResponse,
+    Entry,
+    EntryDraft,
+    FormerVersion,
+    NewEntry,
+    RelatedResponse,
+)
 from app.contract.paging import Page
 from app.contract.vocabulary import EntrySort, EntryType
 from app.errors import InvalidInput
-from app.knowledge.entries.entry import MAX_EXTERNAL_ID, MAX_TAG
 from app.knowledge.paging import NEWEST_FIRST
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.bulk import write_entries
-from app.web.models.entries import BulkRequest, EntryPatch, NewEntry
 from app.web.problems import problems
 from app.web.rendering import (
     ETAG,
@@ -57,14 +65,15 @@ async def create_entry(entry: NewEntry, caller: CurrentCaller, services: Current
     Keyword search finds the entry as soon as this request is answered. Its vector is created immediately, or later if
     the provider is down.
     """
-    stored, new = await services.entries.create(caller.tenant_id, entry.draft(), actor=caller.subject)
+    stored, new = await services.entries.create(caller.tenant_id, entry, actor=caller.subject)
     return _entry_response(stored, 201 if new else 200)
 
 
 @writers.post("/bulk", response_model=BulkResponse, responses=problems(413, 415))
 async def create_entries(body: BulkRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Store 1 to 1,000 entries. If one is refused, the others are still stored."""
-    return json_response(await write_entries(body, caller, services))
+    results = await services.entries.create_many(caller.tenant_id, body.entries, actor=caller.subject)
+    return json_response(BulkResponse(results))
 
 
 @readers.get("", response_model=Page[Entry])
@@ -127,7 +136,7 @@ async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServ
 )
 async def change_entry(
     entry_id: UUID,
-    patch: EntryPatch,
+    patch: EntryDraft,
     caller: CurrentCaller,
     services: CurrentServices,
     if_match: IfMatch = None,
@@ -136,7 +145,7 @@ async def change_entry(
     changed = await services.entries.change(
         caller.tenant_id,
         entry_id,
-        patch.draft(),
+        patch,
         if_version=read_versions(if_match),
         actor=caller.subject,
     )

@@ -7,10 +7,9 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from app.auth.principal import Role
-from app.contract.entries import TagCount
+from app.contract.entries import MAX_TAG, TagCount
 from app.contract.paging import Page
 from app.contract.vocabulary import TagSort
-from app.knowledge.entries.entry import MAX_TAG
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, page_response
 

@@ -14,7 +14,7 @@ from app.cli.output.text import print_json
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
-    from app.knowledge.entries.drafts import EntryDraft
+    from app.contract.entries import NewEntry
 
 
 def register(app: typer.Typer) -> None:
@@ -80,7 +80,7 @@ def add(
         "add",
         arguments,
         answer,
-        check=lambda: _read_draft(wanted),
+        check=lambda: _read(wanted),
         doing="storing the entry",
         writes=True,
     )
@@ -94,14 +94,15 @@ def add(
 
 async def answer(knowledge: Knowledge, arguments: Mapping[str, Any]) -> Any:
     """Store the entry. Raises KnowledgeError."""
-    draft = _read_draft(arguments["fields"])
+    draft = _read(arguments["fields"])
     tenant = await knowledge.tenants.find(arguments["tenant"])
     entry, created = await knowledge.entries.create(tenant.id, draft, actor=ACTOR)
     return {"created": created, "entry": entry}
 
 
-def _read_draft(wanted: Mapping[str, Any]) -> EntryDraft:
-    """The draft of a new entry. Raises InvalidInput."""
-    from app.web.models.entries import NewEntry
+def _read(wanted: Mapping[str, Any]) -> NewEntry:
+    """The new entry. Raises InvalidInput."""
+    from app.contract.entries import NewEntry
+    from app.contract.validation import validate
 
-    return fields.read_draft(NewEntry, wanted)
+    return validate(NewEntry, wanted)

@@ -19,9 +19,10 @@ from app.cli.execution import ACTOR, working
 from app.cli.output.text import remark
 from app.cli.token import DAY, make_token
 from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
+from app.contract.entries import NewEntry
+from app.contract.validation import validate
 from app.db.principals import acting_for_service
 from app.errors import ConfigurationError, TenantNotFound
-from app.knowledge.entries.drafts import EntryDraft
 from app.samples import QUERIES, SampleEntry, load_documents, load_entries
 
 if TYPE_CHECKING:
@@ -175,19 +176,22 @@ async def _write_entries(services: Services, tenant_id: UUID, samples: list[Samp
     await flush()
 
 
-def _draft(sample: SampleEntry, ids: Mapping[str, UUID]) -> EntryDraft:
-    return EntryDraft(
-        external_id=sample.external_id,
-        entry_type=sample.entry_type,
-        title=sample.title,
-        content=sample.content,
-        tags=list(sample.tags),
-        roles=list(sample.roles),
-        confidence=sample.confidence,
-        scope=sample.scope,
-        parent_id=ids[sample.parent] if sample.parent else None,
-        source_ids=[ids[source] for source in sample.sources],
-        superseded_by_id=ids[sample.superseded_by] if sample.superseded_by else None,
-        is_verified=sample.is_verified,
-        metadata=dict(sample.metadata),
+def _draft(sample: SampleEntry, ids: Mapping[str, UUID]) -> NewEntry:
+    return validate(
+        NewEntry,
+        {
+            "external_id": sample.external_id,
+            "entry_type": sample.entry_type,
+            "title": sample.title,
+            "content": sample.content,
+            "tags": sample.tags,
+            "roles": sample.roles,
+            "confidence": sample.confidence,
+            "scope": sample.scope,
+            "parent_id": ids[sample.parent] if sample.parent else None,
+            "source_ids": [ids[source] for source in sample.sources],
+            "superseded_by_id": ids[sample.superseded_by] if sample.superseded_by else None,
+            "is_verified": sample.is_verified,
+            "metadata": dict(sample.metadata),
+        },
     )

@@ -15,7 +15,7 @@ from app.errors import InvalidInput
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
-    from app.knowledge.entries.drafts import EntryDraft
+    from app.contract.entries import EntryDraft
 
 EMPTY: Mapping[str, Any] = {
     "title": None,
@@ -108,7 +108,7 @@ def edit(
         "edit",
         arguments,
         answer,
-        check=lambda: _read_draft(wanted),
+        check=lambda: _read(wanted),
         doing="changing the entry",
         writes=True,
     )
@@ -131,7 +131,7 @@ def _clear(wanted: dict[str, Any], names: list[str]) -> None:
 
 async def answer(knowledge: Knowledge, arguments: Mapping[str, Any]) -> Any:
     """Change the entry. Raises KnowledgeError."""
-    draft = _read_draft(arguments["fields"])
+    draft = _read(arguments["fields"])
     tenant = await knowledge.tenants.find(arguments["tenant"])
     entry_id = await fields.find_id(knowledge, tenant.id, arguments["entry"])
     return await knowledge.entries.change(
@@ -139,8 +139,9 @@ async def answer(knowledge: Knowledge, arguments: Mapping[str, Any]) -> Any:
     )
 
 
-def _read_draft(wanted: Mapping[str, Any]) -> EntryDraft:
+def _read(wanted: Mapping[str, Any]) -> EntryDraft:
     """The draft of a change. Raises InvalidInput."""
-    from app.web.models.entries import EntryPatch
+    from app.contract.entries import EntryDraft
+    from app.contract.validation import validate
 
-    return fields.read_draft(EntryPatch, wanted)
+    return validate(EntryDraft, wanted)

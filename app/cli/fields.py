@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 import typer
@@ -14,10 +14,7 @@ from app.errors import EntryNotFound, InvalidInput
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
-    from app.knowledge.entries.drafts import EntryDraft, Unset
-    from app.web.models.entries import EntryFields
-
-    Model = TypeVar("Model", bound=EntryFields)
+    from app.contract.validation import Unset
 
 MAX_TEXT = 400_000
 """Bytes that are read from standard input: more than the longest entry of 100,000 characters has."""
@@ -81,7 +78,7 @@ Writers = Annotated[
 
 def read_principals(given: list[str] | None) -> Sequence[str] | Unset | None:
     """The list of an option: unset without one, None for `all`."""
-    from app.knowledge.entries.drafts import UNSET
+    from app.contract.validation import UNSET
 
     if not given:
         return UNSET
@@ -130,19 +127,6 @@ def read_text(given: str | None) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         raise InvalidInput.of("content", "standard input must be UTF-8 text") from None
-
-
-def read_draft(model: type[Model], fields: Mapping[str, Any]) -> EntryDraft:
-    """The draft of fields that are given in JSON, as REST reads them. Raises InvalidInput."""
-    from pydantic import ValidationError
-
-    from app.contract.validation import field_errors
-
-    try:
-        return model.model_validate_json(json.dumps(fields)).draft()
-    except ValidationError as error:
-        found = error.errors(include_url=False)
-        raise InvalidInput(field_errors({**e, "loc": ("body", *e["loc"])} for e in found)) from None
 
 
 def is_id(given: str) -> bool:

@@ -182,7 +182,7 @@ def ingest(
     Ctrl-C, the same command resumes. In folders, files that are hidden, empty or in an unsupported format
     are skipped, and so are links that lead out of the folder. The exit status is 1 if a file failed.
     """
-    from app.knowledge.entries.drafts import UNSET
+    from app.contract.validation import UNSET
 
     target = choose_target(tenant)
     found = list(find_files(paths))

@@ -9,14 +9,13 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from app.contract.entries import BulkResult, Entry, RelatedResponse
+from app.contract.entries import BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.paging import Page
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.sources import SourceStatus
 from app.knowledge.administration.service import TenantStatistics
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.permissions.changes import AccessChange, AccessSelection

@@ -123,7 +123,7 @@ def sync(
     its commit, with the program git. Other URLs, such as s3:// and https://, need the extra 'sources'.
     The exit status is 1 if a file could not be read; refused files, such as empty ones, do not count.
     """
-    from app.knowledge.entries.drafts import UNSET
+    from app.contract.validation import UNSET
     from app.knowledge.sources.run import RunOptions
     from app.origins.choice import choose_origin
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, WrapValidator
+from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticKnownError
 
 from app.contract.principals import MAX_PRINCIPALS, Principal
@@ -213,16 +213,16 @@ def _read_metadata(given: object) -> Mapping[str, Any]:
 
 Content = Annotated[
     str,
-    Field(min_length=1, max_length=MAX_CONTENT),
+    Field(strict=True, min_length=1, max_length=MAX_CONTENT),
     _require(_is_indexable, f"must be text of 1 to {MAX_CONTENT} characters, {SEARCHABLE}"),
 ]
 Title = Annotated[
     str,
-    Field(min_length=1, max_length=MAX_TITLE),
+    Field(strict=True, min_length=1, max_length=MAX_TITLE),
     _require(_is_indexable, f"must be text of 1 to {MAX_TITLE} characters, {SEARCHABLE}"),
 ]
 Tags = Annotated[
-    Items[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]],
+    Items[Annotated[str, Field(strict=True, min_length=1, max_length=MAX_TAG)]],
     Field(max_length=MAX_TAGS),
     _require(
         lambda tags: all(map(_is_named, tags)),
@@ -238,12 +238,13 @@ Roles = Annotated[
 Metadata = Annotated[Mapping[str, Any], PlainValidator(_read_metadata, json_schema_input_type=dict[str, Any])]
 Language = Annotated[
     str,
+    Strict(),
     _require(lambda name: name in LANGUAGES, f"must be one of {', '.join(LANGUAGES)}"),
     WithJsonSchema({"type": "string", "enum": sorted(LANGUAGES)}),
 ]
 ExternalId = Annotated[
     str,
-    Field(min_length=1, max_length=MAX_EXTERNAL_ID),
+    Field(strict=True, min_length=1, max_length=MAX_EXTERNAL_ID),
     _require(_is_named, f"must be text of 1 to {MAX_EXTERNAL_ID} characters, {STORABLE}"),
 ]
 # Postgres refuses offsets beyond 16 hours.
@@ -438,7 +439,7 @@ class EntryDraft:
         return None
 
 
-FIELDS: Final = tuple(field.name for field in fields(EntryDraft))  # type: ignore[arg-type]
+FIELDS: Final = tuple(field.name for field in fields(EntryDraft))
 
 DEFAULTS: Final = EntryDraft(
     entry_type="fact",

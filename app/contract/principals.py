@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, JsonValue, WithJsonSchema
+from pydantic import AfterValidator, JsonValue, Strict, WithJsonSchema
 
 MAX_PRINCIPALS = 64
 """Most principals in a list."""
@@ -45,5 +45,5 @@ def _check_principal(value: str) -> str:
 
 
 PRINCIPAL_SCHEMA: dict[str, JsonValue] = {"type": "string", "pattern": f"^{PRINCIPAL.pattern}$"}
-Principal = Annotated[str, AfterValidator(_check_principal), WithJsonSchema(PRINCIPAL_SCHEMA)]
+Principal = Annotated[str, Strict(), AfterValidator(_check_principal), WithJsonSchema(PRINCIPAL_SCHEMA)]
 """A group or a user in a request."""

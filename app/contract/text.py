@@ -145,8 +145,8 @@ def count_values(value: Any, most: int) -> int:
 
 
 def _as_written(moment: object) -> object:
-    """Accept a date and time only as text: pydantic would also accept numbers, as seconds since 1970."""
-    if isinstance(moment, bool | int | float) or (
+    """Accept a date and time, or its text: pydantic would also accept numbers, as seconds since 1970."""
+    if not isinstance(moment, str | datetime) or (
         isinstance(moment, str) and moment.strip().lstrip("+-").replace(".", "", 1).isdigit()
     ):
         raise ValueError("must be a date and time, such as 2026-01-31T12:00:00Z")

@@ -13,12 +13,11 @@ import orjson
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from pydantic import ValidationError
 
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.concurrency.stopwatch import run_stopwatch
-from app.contract.validation import invalid_input
+from app.contract.validation import validate
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers.passages import Links, ToolAnswer
 from app.mcp.resources import TEMPLATES, describe_prompts, get_prompt, list_resources, read_resource
@@ -146,10 +145,7 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> ToolAnswer:
         await call.services.trail.deny(caller.tenant_id, caller.subject, tool.name, error)
         raise
     caller.act(tool.role)
-    try:
-        checked = tool.arguments.model_validate(arguments)
-    except ValidationError as error:
-        raise invalid_input(error) from None
+    checked: object = validate(tool.arguments, arguments)
     turn = call.services.admission.reading(caller.tenant) if tool.reads else contextlib.nullcontext()
     try:
         async with turn:

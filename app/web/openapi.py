@@ -55,6 +55,7 @@ _HEADERS: dict[int, Headers] = {401: WWW_AUTHENTICATE, 429: RETRY_AFTER, 503: RE
 _NAMES = {
     "AuditModel": "AuditRecord",
     "Body_upload_asset": "NewAsset",
+    "EntryDraft": "EntryPatch",
     "FormerVersion": "Version",
     "NewSubscriptionModel": "SubscriptionWithSecret",
     "TagCount": "Tag",

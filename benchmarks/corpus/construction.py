@@ -11,7 +11,7 @@ from datetime import timedelta
 import asyncpg
 
 from app.composition.services import Services
-from app.contract.entries import WrittenEntry
+from app.contract.entries import EntryDraft, WrittenEntry
 from app.db.queries.knowledge import embeddings, vector_indexes
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.knowledge.entries import insert_entries
@@ -19,7 +19,6 @@ from app.db.queries.tenants.tenants import create_tenant
 from app.db.schema.registration import register_model
 from app.db.session import TenantSession
 from app.evaluation.evaluation import ShowProgress
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.entries.writing import new_entry
 from app.knowledge.search.plan import EXACT_LIMIT

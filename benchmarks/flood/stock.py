@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.errors import TenantNotFound
 from app.evaluation.collection import Document
-from app.knowledge.entries.drafts import EntryDraft
 from benchmarks.flood.kinds import REPEATED
 from benchmarks.texts import vary_text
 

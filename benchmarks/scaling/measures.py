@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from app.contract.entries import EntryDraft
 from app.evaluation.collection import Document
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from benchmarks.scaling.servers import Served
 

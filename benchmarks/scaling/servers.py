@@ -14,11 +14,11 @@ from uuid import UUID
 
 from app.composition.database import SERVICE, prepare, replicas_of
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.embeddings.models import resolve_model
 from app.evaluation.collection import Document
-from app.knowledge.entries.drafts import EntryDraft
 from app.settings import load_settings
 from tests.fixtures.database.citus import CITUS, CitusCluster, create_citus_database, running_citus
 from tests.fixtures.database.standby import replicated_database

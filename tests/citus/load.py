@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.errors import DatabaseUnavailable, EntryNotFound
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 
 PAUSE = 0.01

@@ -12,13 +12,13 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.citus import nodes
 from app.db.citus.places import FoundPlace, Node, Place, find_place
 from app.db.database import Database
 from app.db.queries.work.jobs import JobKind, claim_job, count_jobs, enqueue_job
 from app.db.server.server import Server
 from app.errors import DatabaseUnavailable
-from app.knowledge.entries.drafts import EntryDraft
 from tests.fixtures.database.citus import CitusDatabase
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.providers.failing import FailingProvider

@@ -6,10 +6,10 @@ import asyncio
 
 from app.composition.database import SERVICE, check_database, prepare
 from app.composition.services import build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.db.rows import new_id
 from app.db.schema.isolation import find_faults
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from tests.fixtures.database.citus import CitusDatabase

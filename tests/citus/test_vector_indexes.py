@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.upkeep.growth import Upkeep

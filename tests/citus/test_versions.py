@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.errors import EntryNotFound
-from app.knowledge.entries.drafts import EntryDraft
 from tests.fixtures.database.citus import CitusDatabase
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.providers.failing import FailingProvider

@@ -22,11 +22,11 @@ import pytest
 
 from app.cli.main import main
 from app.composition.services import build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.db.rows import new_id
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.knowledge.entries.drafts import EntryDraft
 from app.settings import variable_names
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
 from tests.fixtures.embedded import FAST

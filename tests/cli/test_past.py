@@ -6,9 +6,9 @@ import asyncio
 from datetime import UTC, datetime
 
 from app.composition.services import build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.knowledge.entries.drafts import EntryDraft
 from tests.cli.conftest import CommandLine
 from tests.fixtures.database.cluster import MODEL, TestDatabase
 

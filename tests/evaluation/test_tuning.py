@@ -11,10 +11,10 @@ import pytest
 
 from app.cli.main import main
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.contract.vocabulary import Weights
 from app.db.database import Database
 from app.evaluation.tuning import GRID, NothingToTuneBy, rows_of, tune
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.evaluation.samples import hide_progress

@@ -14,9 +14,9 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.embeddings.models import resolve_model
 from app.embeddings.providers.mock import MockProvider
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.results import Hit
 from app.settings import DatabaseSettings, EmbeddingSettings, Settings
 from examples.workflow import (

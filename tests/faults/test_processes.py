@@ -19,7 +19,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.knowledge.entries.drafts import EntryDraft
+from app.contract.entries import EntryDraft
 from tests.faults.load import calling
 from tests.faults.service import (
     PROCESSES,

@@ -11,11 +11,11 @@ from itertools import count
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.embeddings.providers.openai import OpenAIProvider
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant

@@ -10,7 +10,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.knowledge.entries.drafts import EntryDraft
+from app.contract.entries import EntryDraft
 from tests.faults.balancer import balance
 from tests.faults.load import calling
 from tests.faults.service import DRAIN_SECONDS, served, settings_for

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.db.rows import new_id
 from app.embedded import EmbeddedAddress
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions.webhooks import WebhookSender
 from app.knowledge.tenants.directory import Tenant

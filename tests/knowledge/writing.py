@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services
-from app.knowledge.entries.drafts import EntryDraft
+from app.contract.entries import EntryDraft
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
 

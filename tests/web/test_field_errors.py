@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from app.contract.validation import MESSAGES, MOST, field_errors, invalid_input
+import app.contract
+from app.contract.validation import MESSAGES, MOST, field_errors, validate
+from app.errors import InvalidInput
 from app.mcp.tools import TOOLS
-from app.web.models import administration, entries, feedback, saved_searches, search
+from app.web.models import administration, feedback, saved_searches, search
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields
 
@@ -24,9 +29,13 @@ WRONG: tuple[Any, ...] = (
 )
 
 
-def request_models() -> Iterator[type[BaseModel]]:
-    """Every model that reads a caller's input."""
-    for module in (administration, entries, feedback, saved_searches, search):
+def request_models() -> Iterator[type]:
+    """Every type that reads a caller's input."""
+    for found in pkgutil.iter_modules(app.contract.__path__, "app.contract."):
+        for value in vars(importlib.import_module(found.name)).values():
+            if isinstance(value, type) and is_dataclass(value) and hasattr(value, "__pydantic_validator__"):
+                yield value
+    for module in (administration, feedback, saved_searches, search):
         for value in vars(module).values():
             if (
                 isinstance(value, type)
@@ -42,11 +51,12 @@ def test_every_refusal_of_every_field_is_in_plain_words() -> None:
     assert len(models) >= 15
     said = set()
     for model in models:
-        for given in (*WRONG, *({name: value} for name in [*model.model_fields, "other"] for value in WRONG)):
+        names = getattr(model, "model_fields", None) or {field.name for field in fields(model)}
+        for given in (*WRONG, *({name: value} for name in [*names, "other"] for value in WRONG)):
             try:
-                model.model_validate(given)
-            except ValidationError as error:
-                for one in invalid_input(error).errors:
+                validate(model, given)
+            except InvalidInput as error:
+                for one in error.errors:
                     said.add(one.message)
                     assert PLAIN.fullmatch(one.message), (model, one)
                     assert not re.search("[Ii]nput|valid|instance|Model|pydantic", one.message), (model, one)

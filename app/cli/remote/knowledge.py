@@ -17,8 +17,9 @@ import orjson
 
 from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
-from app.contract.entries import BulkResponse, BulkResult, Entry, RelatedResponse
+from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.paging import Page
+from app.contract.validation import UNSET
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
 from app.db.queries.knowledge.assets import Asset
@@ -28,7 +29,6 @@ from app.db.queries.knowledge.sources import SourceStatus
 from app.db.queries.tenants.revocations import RevokedToken
 from app.errors import NotFound, SourceNotFound, TenantNotFound
 from app.knowledge.administration.service import TenantStatistics
-from app.knowledge.entries.drafts import UNSET, EntryDraft
 from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST

@@ -18,9 +18,9 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.contract.entries import Entry, FormerVersion
 from app.contract.paging import Page
-from app.contract.vocabulary import LANGUAGES, Audience, EntryType, Scope, Source
+from app.contract.vocabulary import LANGUAGES, Audience, EntryType, Scope, Source, WritableType
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
-from app.knowledge.entries.entry import WRITABLE_TYPES, embedding_text
+from app.knowledge.entries.entry import embedding_text
 from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
 
@@ -223,7 +223,7 @@ def _show_form(
         version=version or (entry.version if entry else 0),
         is_stale=is_stale,
         refusal=str(refusal) if refusal else None,
-        types=WRITABLE_TYPES,
+        types=get_args(WritableType),
         languages=LANGUAGES,
         scopes=get_args(Scope),
         all_roles=get_args(Audience),

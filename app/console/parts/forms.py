@@ -24,18 +24,16 @@ from app.console.parts.words import (
     write_principals,
 )
 from app.console.rendering import pretty_json, render
-from app.contract.entries import Entry
-from app.contract.validation import invalid_input
+from app.contract.entries import DEFAULTS, Entry, EntryDraft, NewEntry
+from app.contract.validation import invalid_input, validate
 from app.contract.vocabulary import Audience
 from app.db.queries.knowledge.assets import Asset
 from app.errors import FieldError, InvalidInput
-from app.knowledge.entries.drafts import DEFAULTS, EntryDraft
 from app.knowledge.entries.entry import PLACE
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.languages import detect
 from app.web.bodies import read_metadata
 from app.web.models.assets import AssetPatch
-from app.web.models.entries import EntryPatch, NewEntry
 
 ENTRY_TEXTS = (
     *("content", "title", "entry_type", "tags", "confidence", "scope", "parent_id", "source_ids"),
@@ -92,10 +90,7 @@ class EntryForm:
         """
         defaults = DEFAULTS.given()
         given = {n: v for n, v in self._values().items() if v not in (None, "") and v != defaults.get(n)}
-        try:
-            return NewEntry.model_validate(given).draft()
-        except ValidationError as error:
-            raise invalid_input(error) from None
+        return validate(NewEntry, given)
 
     def changes(self, stored: Entry) -> EntryDraft:
         """The changes to an entry: the fields that differ from the form as it was shown. Raises InvalidInput.
@@ -115,10 +110,7 @@ class EntryForm:
         given = {name: value for name, value in self._values().items() if name in changed}
         if "metadata" in given:
             given["metadata"] |= _place(stored)
-        try:
-            return EntryPatch.model_validate(given).draft()
-        except ValidationError as error:
-            raise invalid_input(error) from None
+        return validate(EntryDraft, given)
 
     def _values(self) -> dict[str, Any]:
         texts = self.texts

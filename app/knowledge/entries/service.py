@@ -10,8 +10,9 @@ from uuid import UUID
 
 import asyncpg
 
-from app.contract.entries import BulkResult, Entry
+from app.contract.entries import BulkRequest, BulkResult, Entry, EntryDraft, NewEntry
 from app.contract.paging import Page
+from app.contract.validation import OBJECT, UNSET, validate
 from app.contract.vocabulary import EntrySort, Source, SuspiciousContent
 from app.db.database import Database
 from app.db.queries.knowledge import entries as db
@@ -27,14 +28,8 @@ from app.errors import (
 )
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.accesses import AccessCounter
-from app.knowledge.entries.drafts import (
-    UNSET,
-    EntryDraft,
-    check_draft,
-    check_new_draft,
-)
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.entries.entry import MAX_BULK
+from app.knowledge.entries.entry import own_draft, own_new_draft
 from app.knowledge.entries.writing import (
     EMBEDDING_WAIT,
     LINK_OUTSIDE,
@@ -103,7 +98,7 @@ class EntryService:
         whether it is new. When this returns, keyword search finds the entry, and semantic search normally does too.
         Raises InvalidInput, Conflict, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
-        draft = check_new_draft(draft)
+        draft = own_new_draft(draft)
         require_one_server(self._database, readers=draft.readers, writers=draft.writers)
         tenant = await self._tenants.context(tenant_id)
         async with self._writing(tenant_id) as session:
@@ -126,26 +121,31 @@ class EntryService:
         return await self.get(tenant_id, result.id), result.status == "created"
 
     async def create_many(
-        self, tenant_id: UUID, items: Sequence[EntryDraft], *, actor: str = "service"
+        self, tenant_id: UUID, items: Sequence[object], *, actor: str = "service"
     ) -> list[BulkResult]:
         """Write 1 to 1,000 entries as `create` does; a refused entry does not affect the others.
 
+        Each is a draft, or the parsed JSON of a new entry.
         They are embedded in the background. Raises InvalidInput for a wrong number of items, Conflict and
         DatabaseUnavailable.
         """
-        if not 1 <= len(items) <= MAX_BULK:
-            raise InvalidInput.of("entries", f"must contain 1 to {MAX_BULK} entries")
+        items = BulkRequest(entries=items).entries
         results: dict[int, BulkResult] = {}
         drafts: dict[int, EntryDraft] = {}
         for index, item in enumerate(items):
             try:
-                drafts[index] = check_new_draft(item)
-                require_one_server(self._database, readers=item.readers, writers=item.writers)
+                given = item if isinstance(item, EntryDraft) else _read(item)
+                drafts[index] = draft = own_new_draft(given)
+                require_one_server(self._database, readers=draft.readers, writers=draft.writers)
             except InvalidInput as error:
+                drafts.pop(index, None)
                 results[index] = BulkResult(index, None, "failed", str(error))
+        if not drafts:
+            return [results[index] for index in range(len(items))]
+        restricts = any(draft.restricts for draft in drafts.values())
         tenant = await self._tenants.context(tenant_id)
         results |= await self._write_drafts(tenant, drafts, actor)
-        if any(draft.restricts for draft in items):
+        if restricts:
             self._tenants.forget(tenant_id)
         self._jobs.wake()
         return [results[index] for index in range(len(items))]
@@ -257,7 +257,7 @@ class EntryService:
         Conflict when another entry has the same content or external_id, or when the change is to the text or position
         of a chunk.
         """
-        draft = check_draft(draft)
+        draft = own_draft(draft)
         require_one_server(self._database, readers=draft.readers, writers=draft.writers)
         grows = draft.content is not UNSET or draft.title is not UNSET
         tenant = await self._tenants.context(tenant_id)
@@ -335,3 +335,10 @@ class EntryService:
         wanted = merge(stored, draft)
         await self._writer.save(session, {entry_id: stored}, {entry_id: wanted}, policy)
         return wanted != stored
+
+
+def _read(item: object) -> NewEntry:
+    """The new entry of parsed JSON. Raises InvalidInput."""
+    if not isinstance(item, dict):
+        raise InvalidInput.of("entry", OBJECT)
+    return validate(NewEntry, item)

@@ -6,14 +6,13 @@ import struct
 from typing import get_args
 from uuid import UUID
 
-from app.contract.entries import TagCount
+from app.contract.entries import MAX_TAG, TagCount
 from app.contract.paging import Page
 from app.contract.text import STORABLE, is_storable
 from app.contract.vocabulary import TagSort
 from app.db.database import Database
 from app.db.queries.knowledge import tags as db
 from app.errors import InvalidInput
-from app.knowledge.entries.entry import MAX_TAG
 from app.knowledge.paging import check_page, order_of, read_cursor, read_text, unknown_cursor, write_cursor
 
 

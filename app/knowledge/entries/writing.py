@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from app.contract.entries import BulkResult, Entry, WrittenEntry
+from app.contract.entries import DEFAULTS, BulkResult, Entry, EntryDraft, WrittenEntry
+from app.contract.validation import UNSET, Unset, amend
 from app.contract.vocabulary import SuspiciousContent
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries as db
@@ -26,7 +27,6 @@ from app.errors import (
     PartOfAsset,
     PreconditionFailed,
 )
-from app.knowledge.entries.drafts import DEFAULTS, UNSET, EntryDraft, Unset
 from app.knowledge.entries.entry import PLACE, content_hash
 from app.knowledge.languages import detect
 from app.knowledge.quarantine.flagging import (
@@ -48,6 +48,16 @@ def new_entry(entry_id: UUID, draft: EntryDraft) -> WrittenEntry:
     if values["language"] is None:
         values["language"] = detect(values["title"], values["content"])
     return WrittenEntry(id=entry_id, asset_id=None, **values)
+
+
+def key_of(draft: EntryDraft) -> EntryKey:
+    """The identity of a new entry: its external_id, else the hash of its content; among those with its readers."""
+    given = not isinstance(draft.readers, Unset)
+    readers = None if isinstance(draft.readers, Unset) or draft.readers is None else tuple(draft.readers)
+    if isinstance(draft.external_id, str):
+        return EntryKey(draft.external_id, b"", readers, given)
+    assert isinstance(draft.content, str)
+    return EntryKey(None, content_hash(draft.content), readers, given)
 
 
 def merge(stored: LockedEntry, draft: EntryDraft) -> LockedEntry:
@@ -198,7 +208,7 @@ def change_of_chunk(stored: LockedEntry, draft: EntryDraft) -> EntryDraft:
         )
     if isinstance(draft.metadata, Unset):
         return draft
-    return replace(draft, metadata=_keep_place(stored.metadata, draft.metadata))
+    return amend(draft, metadata=_keep_place(stored.metadata, draft.metadata))
 
 
 def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,13 +298,14 @@ class EntryWriter:
 
         await hold_successions(session, drafts.values())
         remaining = dict(drafts)
+        keys = {index: key_of(draft) for index, draft in drafts.items()}
         for _ in range(6):
-            same = await db.find_same(session, [d.key for d in remaining.values()])
+            same = await db.find_same(session, [keys[index] for index in remaining])
             found = {index: same[place] for place, index in enumerate(remaining) if place in same}
             firsts: dict[Any, int] = {}
             for index, draft in remaining.items():
-                if index not in found and draft.key not in firsts and fits(index, draft):
-                    firsts[draft.key] = index
+                if index not in found and keys[index] not in firsts and fits(index, draft):
+                    firsts[keys[index]] = index
             new = {new_id(): index for index in firsts.values()}
             added: set[UUID] = set()
             if new:
@@ -398,7 +409,7 @@ def _may_move(stored: LockedEntry, entry: LockedEntry, policy: SuspiciousContent
 def _brought_back(stored: WrittenEntry, draft: EntryDraft) -> EntryDraft:
     """The change to an entry that is written again: unless it sets an expiry, one that has passed is removed."""
     expired = stored.expires_at is not None and stored.expires_at <= datetime.now(UTC)
-    return replace(draft, expires_at=None) if expired and draft.expires_at is UNSET else draft
+    return amend(draft, expires_at=None) if expired and draft.expires_at is UNSET else draft
 
 
 def failed_result(index: int, error: FieldError, entry_id: UUID | None = None) -> BulkResult:

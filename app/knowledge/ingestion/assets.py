@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 from uuid import UUID
 
+from app.contract.entries import EntryDraft
 from app.contract.paging import Page
 from app.contract.text import STORABLE, is_storable
+from app.contract.validation import UNSET, Unset
 from app.contract.vocabulary import AssetSort
 from app.db.database import Database
 from app.db.queries.knowledge import assets as db
@@ -31,7 +33,7 @@ from app.errors import (
     TooLarge,
 )
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
+from app.knowledge.entries.entry import own_draft
 from app.knowledge.ingestion.changes import (
     AssetDraft,
     draft_of,
@@ -69,15 +71,11 @@ def check_upload(upload: Upload) -> tuple[NewAsset, AssetDraft]:
     name = upload.name.replace("\\", "/").rpartition("/")[2].strip()
     if not 1 <= len(name) <= 512 or not is_storable(name):
         raise InvalidInput([FieldError("file", f"needs a name of 1 to 512 characters, {STORABLE}")])
-    given = EntryDraft(
-        tags=upload.tags,
-        roles=upload.roles,
-        metadata=upload.metadata,
-        external_id=upload.external_id,
-        readers=upload.readers,
-        writers=upload.writers,
-    )
-    valid = check_draft(given)
+    shared: dict[str, Any] = {
+        name: getattr(upload, name)
+        for name in ("tags", "roles", "metadata", "external_id", "readers", "writers")
+    }
+    valid = own_draft(EntryDraft(**shared))
     kind = detect_format(upload.data, name, upload.declared_type)
     new = NewAsset(
         external_id=upload.external_id,

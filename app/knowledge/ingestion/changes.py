@@ -9,6 +9,8 @@ from uuid import UUID
 
 import asyncpg
 
+from app.contract.entries import EntryDraft
+from app.contract.validation import UNSET, Unset, given_fields, validate
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge.assets import LockedAsset
@@ -22,8 +24,7 @@ from app.errors import (
     NotAWriter,
     PreconditionFailed,
 )
-from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
-from app.knowledge.entries.entry import PLACE, inheritable
+from app.knowledge.entries.entry import PLACE, inheritable, own_draft
 from app.knowledge.quarantine.flagging import flag_chunks, screen_fields
 from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.quotas import Room
@@ -51,17 +52,7 @@ class AssetDraft:
 
     def checked(self) -> AssetDraft:
         """Validate and normalise the fields that are set. Raises InvalidInput with all bad fields."""
-        valid = check_draft(
-            EntryDraft(
-                title=self.title,
-                tags=self.tags,
-                roles=self.roles,
-                metadata=self.metadata,
-                readers=self.readers,
-                writers=self.writers,
-            )
-        )
-        return draft_of(valid)
+        return draft_of(own_draft(validate(EntryDraft, given_fields(self))))
 
     def merge(self, stored: LockedAsset) -> LockedAsset:
         """Overwrite the stored fields with those that are set.

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
+from app.contract.entries import EntryDraft
 from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL_RULE, RULE, is_principal, is_principal_list
+from app.contract.validation import UNSET, Unset
 from app.contract.vocabulary import EntryType, TagsMatch
 from app.db.queries.knowledge import assets, entries
 from app.db.queries.knowledge.access import ItemKind, Lists, Selection
 from app.db.session import TenantSession
 from app.errors import EntryExists, FieldError, InvalidInput
-from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
+from app.knowledge.entries.entry import own_draft
 from app.knowledge.entries.writing import find_outside, lock_entry, merge
 from app.knowledge.ingestion.changes import AssetDraft, find_missing, refuse_twin
 from app.knowledge.paging import read_cursor, unknown_cursor, write_cursor
@@ -155,7 +157,7 @@ async def check_entry(
     session: TenantSession, entry_id: UUID, draft: EntryDraft, changing: Mapping[UUID, Principals]
 ) -> None:
     """Raise what the change of an entry's lists would; `changing` has the readers that others would get."""
-    valid = check_draft(draft)
+    valid = own_draft(draft)
     stored = await lock_entry(session, entry_id, None)
     wanted = merge(stored, valid)
     if wanted.readers != stored.readers:

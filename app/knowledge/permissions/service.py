@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from app.contract.entries import EntryDraft
+from app.contract.validation import UNSET
 from app.db.database import Database
 from app.db.queries.knowledge import access as db
 from app.db.queries.knowledge.access import ItemKind, LinkedLists, Lists, Selection
 from app.errors import ConcurrentWrites, KnowledgeError, PreconditionFailed
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import UNSET, EntryDraft
 from app.knowledge.entries.service import EntryService
 from app.knowledge.entries.writing import contains
 from app.knowledge.ingestion.assets import AssetService

@@ -11,12 +11,12 @@ from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
+from app.contract.entries import MAX_EXTERNAL_ID
 from app.contract.principals import MAX_PRINCIPALS, RULE, is_principal_list
 from app.contract.text import STORABLE, is_storable
+from app.contract.validation import Unset
 from app.db.queries.knowledge.source_items import ItemChange, NewItem, StoredItem
 from app.errors import FieldError, InvalidInput
-from app.knowledge.entries.drafts import Unset
-from app.knowledge.entries.entry import MAX_EXTERNAL_ID
 from app.knowledge.paging import MAX_PAGE, read_cursor, read_text, unknown_cursor, write_cursor
 from app.knowledge.principals import own_list
 from app.origins.origin import hide_login

@@ -14,6 +14,7 @@ from typing import Protocol
 from uuid import UUID
 
 from app.contract.paging import Page
+from app.contract.validation import UNSET, Unset
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.source_items import SourceItem
 from app.db.queries.knowledge.sources import SourceStatus
@@ -26,7 +27,6 @@ from app.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from app.knowledge.entries.drafts import UNSET, Unset
 from app.knowledge.ingestion.assets import Upload, check_upload
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.sources.manifest import Given, ManifestItem, name_of

@@ -13,6 +13,7 @@ import asyncpg
 
 from app.contract.paging import Page
 from app.contract.text import MOMENT, is_moment
+from app.contract.validation import UNSET
 from app.db.database import Database
 from app.db.queries.knowledge import source_items as items
 from app.db.queries.knowledge import sources as db
@@ -32,7 +33,6 @@ from app.errors import (
     TooManyDeletions,
 )
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import UNSET
 from app.knowledge.principals import require_one_server
 from app.knowledge.sources.manifest import (
     Access,

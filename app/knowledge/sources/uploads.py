@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
+from app.contract.validation import UNSET
 from app.db.database import Database
 from app.db.queries.knowledge import assets, source_items, sources
 from app.db.queries.knowledge.assets import Asset, LockedAsset
@@ -21,7 +22,6 @@ from app.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.queue import JobQueue
 from app.knowledge.sources.manifest import CHECKED

@@ -16,10 +16,11 @@ from typing import Any
 
 import yaml
 
+from app.contract.entries import EntryDraft
 from app.contract.text import load_json
+from app.contract.validation import validate
 from app.documents.parsed import ParseLimits
 from app.errors import InvalidInput
-from app.knowledge.entries.drafts import EntryDraft, read_draft
 
 MAX_RECORD = 4 << 20
 """Most characters of one record, of lines bytes, so that a file of any size is read in bounded memory."""
@@ -76,7 +77,7 @@ def parse_record(number: int, given: Any) -> Line | None:
         if listed:
             references[name] = [item.lower() for item in listed]
     try:
-        draft = read_draft(values)
+        draft = validate(EntryDraft, values)
     except InvalidInput as error:
         raise ValueError(str(error)) from None
     old_id = given.get("id")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import KW_ONLY
+from typing import Annotated, ClassVar, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.contract.entries import MAX_RELATED
+from app.contract.entries import (
+    FIELDS,
+    MAX_EXTERNAL_ID,
+    MAX_RELATED,
+    MAX_TAG,
+    EntryDraft,
+)
+from app.contract.validation import request
 from app.contract.vocabulary import MAX_LIMIT, Audience, EntryType, TagSort
-from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.entries.entry import MAX_BULK, MAX_EXTERNAL_ID, MAX_TAG
 from app.knowledge.entries.reading import MAX_POSITION, READ_LENGTH
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery
-from app.web.models.entries import BulkRequest, EntryPatch, NewEntry
 from app.web.models.feedback import NewFeedback
 from app.web.models.filters import FILTER_DESCRIPTION, FilterObject
 from app.web.models.model_changes import NewModelChange
@@ -286,41 +291,15 @@ class NoArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class BulkArguments(BulkRequest):
-    """1 to 1,000 entries."""
-
-    # The HTTP schema refers to a component; here it contains the schema of an entry.
-    entries: Annotated[
-        list[Any],
-        WithJsonSchema(
-            {"type": "array", "minItems": 1, "maxItems": MAX_BULK, "items": NewEntry.model_json_schema()}
-        ),
-    ] = Field(min_length=1, max_length=MAX_BULK)
-
-
-class UpdateArguments(EntryPatch):
+@request
+class UpdateArguments(EntryDraft):
     """Changes to an entry. Omitted fields are unchanged; null clears a field that may be empty."""
 
-    MEANINGFUL_NULLS: ClassVar = (
-        *(
-            "title",
-            "parent_id",
-            "language",
-            "expires_at",
-            "superseded_by_id",
-            "external_id",
-            "readers",
-            "writers",
-        ),
-    )
+    MEANINGFUL_NULLS: ClassVar = FIELDS
 
-    entry_id: UUID = Field(description="The id of the entry to change.")
-    version: Version | None = Field(None, description=VERSION_TEXT)
-
-    def draft(self) -> EntryDraft:
-        """The fields to change."""
-        given = self.model_fields_set & EntryPatch.model_fields.keys()
-        return EntryDraft(**{name: getattr(self, name) for name in given})
+    _: KW_ONLY
+    entry_id: Annotated[UUID, Field(description="The id of the entry to change.")]
+    version: Annotated[Version | None, Field(description=VERSION_TEXT)] = None
 
 
 class DeleteArguments(BaseModel):

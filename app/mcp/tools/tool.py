@@ -8,7 +8,6 @@ from typing import Any, Literal
 from uuid import UUID
 
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel
 
 from app.auth.principal import Role
 from app.composition.services import Services
@@ -78,7 +77,7 @@ class Tool:
     title: str
     description: str
     role: Role
-    arguments: type[BaseModel]
+    arguments: type
     run: Run
     input_schema: Mapping[str, Any]
     output_schema: Mapping[str, Any]
@@ -96,7 +95,7 @@ def make_tool(
     title: str,
     description: str,
     role: Role,
-    arguments: type[BaseModel],
+    arguments: type,
     run: Run,
     output: Mapping[str, Any],
     *,

@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 from app.auth.principal import Role
-from app.contract.entries import BulkResponse
+from app.contract.entries import BulkRequest, BulkResponse, NewEntry
 from app.contract.reading import AddedEntry, DeletedEntry
 from app.mcp.answers.entries import describe_state, show_written
 from app.mcp.answers.passages import ToolAnswer, to_json
-from app.mcp.schemas.arguments import BulkArguments, DeleteArguments, UpdateArguments
+from app.mcp.schemas.arguments import DeleteArguments, UpdateArguments
 from app.mcp.schemas.flattening import output_schema
 from app.mcp.schemas.models import written_output_schema
 from app.mcp.tools.tool import Call, make_tool
-from app.web.bulk import write_entries
-from app.web.models.entries import NewEntry
 
 
 async def _add(arguments: NewEntry, call: Call) -> ToolAnswer:
-    entry, new = await call.services.entries.create(call.tenant_id, arguments.draft(), actor=call.subject)
+    entry, new = await call.services.entries.create(call.tenant_id, arguments, actor=call.subject)
     status = "created" if new else "existing"
     said = "Stored as a new entry" if new else "The entry existed already and has the given fields now"
     text = f"{said}: id {entry.id}. {describe_state(entry)}"
     return ToolAnswer(text, {"status": status, "entry": show_written(entry)})
 
 
-async def _import(arguments: BulkArguments, call: Call) -> ToolAnswer:
-    results = await write_entries(arguments, call.caller, call.services)
+async def _import(arguments: BulkRequest, call: Call) -> ToolAnswer:
+    results = await call.services.entries.create_many(call.tenant_id, arguments.entries, actor=call.subject)
     counts = {
         status: sum(result.status == status for result in results)
         for status in ("created", "updated", "unchanged", "failed")
     }
     lines = [", ".join(f"{count} {status}" for status, count in counts.items()) + "."]
     lines += [f"entry {result.index}: {result.error}" for result in results if result.error]
-    return ToolAnswer("\n".join(lines), to_json({"results": results}))
+    return ToolAnswer("\n".join(lines), to_json(BulkResponse(results)))
 
 
 async def _update(arguments: UpdateArguments, call: Call) -> ToolAnswer:
     versions = None if arguments.version is None else {arguments.version}
     entry = await call.services.entries.change(
-        call.tenant_id, arguments.entry_id, arguments.draft(), if_version=versions, actor=call.subject
+        call.tenant_id, arguments.entry_id, arguments, if_version=versions, actor=call.subject
     )
     text = f"The entry has the given fields now: id {entry.id}, version {entry.version}."
     return ToolAnswer(f"{text} {describe_state(entry)}", show_written(entry))
@@ -71,7 +69,7 @@ TOOLS = (
         "Store 1 to 1,000 entries in one call, each in the form that kb_add accepts. If one is refused, the others"
         " are still stored; the result lists the outcome of each.",
         Role.CREATOR,
-        BulkArguments,
+        BulkRequest,
         _import,
         output_schema(BulkResponse),
         effect="changes",

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.contract.entries import MAX_TAG, MAX_TAGS
 from app.contract.principals import MAX_PRINCIPALS, Principal
+from app.contract.validation import UNSET
 from app.contract.vocabulary import EntryType, TagsMatch
 from app.db.queries.knowledge.access import ItemKind, ListedKind
-from app.knowledge.entries.drafts import UNSET
-from app.knowledge.entries.entry import MAX_TAG, MAX_TAGS
 from app.knowledge.permissions.changes import MOST_IDS, AccessChange, AccessSelection, ListChange
 from app.web.models.filters import FILTER_DESCRIPTION, FilterObject
 from app.web.models.requests import RequestBody

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.contract.entries import MAX_TAG, MAX_TAGS, MAX_TITLE
 from app.contract.principals import MAX_PRINCIPALS, Principal
 from app.contract.vocabulary import Audience
-from app.knowledge.entries.entry import MAX_ROLES, MAX_TAG, MAX_TAGS, MAX_TITLE
 from app.knowledge.ingestion.changes import AssetDraft
 from app.web.models.requests import RequestBody
 
@@ -78,7 +78,7 @@ class AssetPatch(RequestBody):
     roles: list[Audience] = Field(
         ["all"],
         min_length=1,
-        max_length=MAX_ROLES,
+        max_length=len(get_args(Audience)),
         description="The audience of the asset and its chunks; not a permission.",
     )
     metadata: dict[str, Any] = Field(

@@ -9,8 +9,8 @@ from uuid import UUID
 from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.contract.entries import MAX_EXTERNAL_ID
 from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL, Principal
-from app.knowledge.entries.entry import MAX_EXTERNAL_ID
 from app.knowledge.sources.manifest import MAX_DIGEST, MAX_ITEMS, MAX_NAME, MAX_ORIGIN, NAME_RULE, SOURCE_NAME
 from app.knowledge.sources.service import ItemState, Manifest
 from app.web.models.requests import Moment, RequestBody

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from app.knowledge.entries.entry import MAX_EXTERNAL_ID
+from app.contract.entries import MAX_EXTERNAL_ID
 from app.web.models.requests import RequestBody
 from app.web.models.search import SearchRequest
 

@@ -13,10 +13,10 @@ from prometheus_client import REGISTRY
 
 from app.composition.database import check_database
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.db.replicas import Probe, Replica, Replicas, current_replica
 from app.db.statements import parse_statement
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
 from tests.fixtures.database.standby import ReplicatedDatabase, replicated_database

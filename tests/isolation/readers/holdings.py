@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.db.principals import EVERYONE, SERVICE, acting_as, principals_of
 from app.db.rows import new_id
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.search.query import SearchQuery

@@ -10,11 +10,11 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.db.principals import Rights, acting_as, principals_of
 from app.embedded import EmbeddedAddress
 from app.errors import EntryNotFound, NotAWriter
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.search.query import SearchQuery

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.db.principals import (
     Rights,
     acting_as,
@@ -18,7 +19,6 @@ from app.db.principals import (
     warn_of_unnamed_work,
 )
 from app.errors import EntryNotFound, InvalidInput, NotAWriter
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 

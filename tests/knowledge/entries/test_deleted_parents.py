@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.errors import ConcurrentWrites, InvalidInput
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.db.queries.knowledge.embeddings import list_pending
 from app.errors import EmbeddingUnavailable
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.embedding import make_passages
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery

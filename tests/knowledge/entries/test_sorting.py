@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.contract.paging import Page
 from app.contract.vocabulary import AssetSort, EntrySort, SavedSearchSort
 from app.errors import InvalidInput
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.writing import MAX_SUCCESSORS
 from app.knowledge.tenants.directory import Tenant
 

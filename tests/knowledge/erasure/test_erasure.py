@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.db.queries.search import feedback
 from app.errors import AssetNotFound, EntryNotFound, ErasureNotFound, InvalidInput, PartOfAsset
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.erasure.removal import EXEMPT, OF_ITEMS, OF_SUBJECTS
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.db.schema.rewriting import rewrite_files
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant

@@ -6,10 +6,10 @@ import asyncpg
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.db.queries.search import feedback
 from app.db.rows import new_id
 from app.db.statements import parse_statement
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.erasure.work import ErasureWork
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.contract.vocabulary import Weights
 from app.errors import InvalidInput
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.feedback import WeightTuner
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant

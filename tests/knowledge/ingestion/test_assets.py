@@ -8,8 +8,8 @@ import dataclasses
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.errors import AssetNotFound, Conflict, InvalidInput, TooLarge, UnsupportedMediaType
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.ingestion.pipeline import chunk_title
 from app.knowledge.search.query import SearchQuery

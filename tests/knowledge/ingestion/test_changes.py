@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.errors import AssetNotFound, InvalidInput, PartOfAsset, PreconditionFailed
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import PLACE
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft

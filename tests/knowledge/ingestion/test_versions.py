@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.errors import AssetNotFound, Conflict
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant

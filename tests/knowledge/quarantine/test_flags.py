@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.quarantine import flagging

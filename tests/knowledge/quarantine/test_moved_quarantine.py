@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import orjson
 
 from app.composition.services import Services
-from app.contract.entries import Entry
-from app.knowledge.entries.drafts import EntryDraft
+from app.contract.entries import Entry, EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.conftest import RunJobs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.db.queries.tenants import statistics
 from app.errors import InvalidInput
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.search.query import SearchQuery

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
-from app.contract.entries import Entry
-from app.knowledge.entries.drafts import EntryDraft
+from app.contract.entries import Entry, EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.quarantine import releases

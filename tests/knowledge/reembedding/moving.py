@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.contract.vocabulary import Mode
 from app.embeddings.models import resolve_model
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.machine import Terms
 from app.knowledge.search.query import SearchQuery

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.knowledge.entries.drafts import EntryDraft
+from app.contract.entries import EntryDraft
 from tests.knowledge.reembedding.moving import Move
 
 

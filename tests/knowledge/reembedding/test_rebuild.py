@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.contract.entries import EntryDraft
 from app.errors import Conflict, ModelChangeNotFound
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.machine import Terms
 from tests.knowledge.reembedding.moving import EXACT_LIMIT, OLD, Move

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from app.contract.entries import EntryDraft
 from app.errors import Conflict, ModelChangeNotFound
-from app.knowledge.entries.drafts import EntryDraft
 from tests.fixtures.database.cluster import MODEL
 from tests.knowledge.reembedding.moving import NEW, OLD, WIDER, Move
 

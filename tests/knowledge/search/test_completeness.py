@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.contract.vocabulary import Fusion, Mode
 from app.db.queries.search import vectors
 from app.db.queries.search.search import EntryFilter, VectorSpace
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant

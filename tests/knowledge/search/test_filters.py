@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services, build_services
-from app.contract.entries import Entry
-from app.knowledge.entries.drafts import EntryDraft
+from app.contract.entries import Entry, EntryDraft
+from app.contract.vocabulary import Audience, WritableType
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
@@ -77,9 +77,9 @@ CASES: list[tuple[dict[str, Any], Predicate]] = [
 
 
 async def fill(services: Services, tenant: Tenant, run_jobs: RunJobs) -> list[Entry]:
-    roles = (["all"], ["dev"], ["pm", "qa"], ["qa"])
+    roles: tuple[list[Audience], ...] = (["all"], ["dev"], ["pm", "qa"], ["qa"])
     tags: tuple[list[str], ...] = ([], ["a"], ["b"], ["a", "b"], ["a", "b", "c"])
-    kinds = ("fact", "lesson", "decision")
+    kinds: tuple[WritableType, ...] = ("fact", "lesson", "decision")
     items = [
         EntryDraft(
             content=f"common entry {n}",

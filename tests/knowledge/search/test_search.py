@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.contract.vocabulary import Weights
 from app.errors import InvalidInput, TenantNotFound
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider

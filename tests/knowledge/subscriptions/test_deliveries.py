@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from app.contract.entries import EntryDraft
 from app.errors import DatabaseUnavailable
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions import deliveries
 from app.knowledge.subscriptions.deliveries import RETRY_SECONDS, DeliveryService, find_pause
 from app.knowledge.subscriptions.webhooks import LookupsBusy, SecretSealer, WebhookSender

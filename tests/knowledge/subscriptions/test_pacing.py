@@ -12,9 +12,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.db.rows import new_id
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.sending import (
     HOSTS_OF_AN_ADDRESS,

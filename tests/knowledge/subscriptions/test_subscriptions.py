@@ -9,8 +9,8 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from app.contract.entries import EntryDraft
 from app.db.queries.tenants import usage
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions.saved_searches import read_request
 from tests.fixtures.database.cluster import connected

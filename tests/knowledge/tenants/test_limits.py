@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.db.queries.tenants import usage
 from app.embeddings.tokens import approximate_tokens
 from app.errors import InvalidInput, RateLimited
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.admission import PARSED_AT_ONCE, Admission

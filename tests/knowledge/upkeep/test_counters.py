@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from app.composition.services import Services
-from app.knowledge.entries.drafts import EntryDraft
+from app.contract.entries import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.db.queries.knowledge import entries as db
 from app.errors import EntryNotFound
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.feedback import WeightTuner
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, RecordTrimmer, Sweep

@@ -9,9 +9,9 @@ import asyncpg
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.queries.tenants import records as queries
 from app.errors import MaximumReached
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search import SearchQuery, journal
 from app.knowledge.subscriptions import saved_searches
 from app.knowledge.tenants.directory import Tenant

@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.db.queries.knowledge import vector_indexes
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant

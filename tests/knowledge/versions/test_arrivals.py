@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.composition.services import Services
-from app.knowledge.entries.drafts import EntryDraft
+from app.contract.entries import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.transfer.packing import export, restore
 from tests.knowledge.versions.keeping import found, keep, now, texts

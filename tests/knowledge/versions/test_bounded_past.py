@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.contract.vocabulary import Mode
 from app.db.queries.search import vectors
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult

@@ -7,10 +7,10 @@ from typing import Any, get_args
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.contract.vocabulary import Fusion, Mode
 from app.errors import InvalidInput, SearchNotFound
 from app.knowledge.administration.replay import Replay
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.db.queries.knowledge import versions as db
 from app.errors import EntryNotFound, InvalidInput
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.upkeep.sweep import Sweep
 from app.knowledge.versions import VersionService

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from app.contract.entries import EntryDraft
 from app.embeddings.provider import InputRefused, Vector
 from app.errors import EmbeddingUnavailable
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import BATCH, Ingestion

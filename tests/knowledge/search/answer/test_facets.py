@@ -13,8 +13,9 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
+from app.contract.vocabulary import Audience
 from app.errors import InvalidInput
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.answer import facets as counting
 from app.knowledge.search.query import SearchQuery
@@ -82,6 +83,9 @@ def described(facet: Facet) -> tuple[dict[Any, int], int, int]:
     return values, facet.other, facet.missing
 
 
+AUDIENCES: tuple[list[Audience], ...] = (["all"], ["dev"], ["dev", "qa"])
+
+
 async def write_entries(
     services: Services, tenant: Tenant, provider: FailingProvider, run_jobs: RunJobs, chance: random.Random
 ) -> list[Written]:
@@ -98,7 +102,7 @@ async def write_entries(
                 language="english",
                 tags=chance.sample(["red", "green", "blue", "grey"], chance.randint(0, 3)),
                 entry_type=chance.choice(["fact", "lesson", "decision"]),
-                roles=chance.choice([["all"], ["dev"], ["dev", "qa"]]),
+                roles=chance.choice(AUDIENCES),
                 confidence=chance.choice([0.3, 0.9]),
                 scope=chance.choice(["global", "project"]),
                 metadata={"product": product} if product != [] else {},

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.contract.vocabulary import Mode
 from app.db.queries.tenants import statistics
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.languages import spell
 from app.knowledge.search.answer.suggestions import SUGGESTIONS
 from app.knowledge.search.query import SearchQuery

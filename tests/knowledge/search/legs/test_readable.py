@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.principals import SERVICE, acting_as, principals_of
 from app.db.queries.search.readable import Readable, count_readable
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.legs.semantic import usual_breadth, widened_breadth
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery

@@ -11,13 +11,13 @@ import pytest
 from pgvector import HalfVector
 
 from app.composition.services import Services, build_services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.db.queries.knowledge import embeddings as db
 from app.db.queries.knowledge import vector_indexes
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.composition.services import Services
-from app.knowledge.entries.drafts import EntryDraft
+from app.contract.entries import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.diversity import reorder
 from app.knowledge.search.query import SearchQuery

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
-from app.knowledge.entries.drafts import EntryDraft
+from app.contract.entries import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant

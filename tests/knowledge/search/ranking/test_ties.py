@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.contract.vocabulary import Fusion, Mode
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider

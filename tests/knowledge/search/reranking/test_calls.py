@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.db.database import Database
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import Tenant

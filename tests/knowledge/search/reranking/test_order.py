@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
+from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
-from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
