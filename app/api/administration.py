@@ -9,6 +9,7 @@ from fastapi import Query, Response
 
 from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
+from app.contract.text import Moment
 from app.db.queries.tenants.audit import Action, AuditFilter, AuditOutcome
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.tenants.settings import NAMES, TenantSettings, version_of
@@ -31,7 +32,6 @@ from app.web.models.administration import (
 )
 from app.web.models.callers import CallerList
 from app.web.models.model_changes import ModelChangeModel, NewModelChange
-from app.web.models.requests import Moment
 from app.web.models.revocations import NewRevocation, RevokedTokenList, RevokedTokenModel
 from app.web.problems import problems
 from app.web.rendering import (

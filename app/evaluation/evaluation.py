@@ -15,13 +15,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import numpy as np
 
 from app.composition.services import Services
-from app.contract.entries import MAX_TITLE, EntryDraft
+from app.contract.entries import MAX_TITLE
 from app.db.queries.knowledge import embeddings
 from app.db.queries.work import jobs
 from app.embeddings.provider import EmbeddingProvider, Vector
@@ -173,9 +173,9 @@ async def finish_upkeep(services: Services, tenant_id: UUID, patience: float = P
             await asyncio.sleep(0.1)
 
 
-def _entry(document: Document) -> EntryDraft:
+def _entry(document: Document) -> dict[str, Any]:
     title = document.title[:MAX_TITLE] if document.title else None
-    return EntryDraft(external_id=document.id, title=title, content=document.text)
+    return {"external_id": document.id, "title": title, "content": document.text}
 
 
 DEPTH = 100

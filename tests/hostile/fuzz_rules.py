@@ -48,7 +48,7 @@ LAWFUL_REFUSALS = (
     r"must be at most \d+, the platform's limit for this tenant",
     r"^must be an integer$",  # 35.0 is an integer to JSON Schema
     r"must be a JSON object",
-    r"must be one or more of pm, dev, qa, all",
+    r"must be pm, dev, qa or all",
     r"must be a time in the future, at most 20 years from now",
 )
 CANARIES = {name: os.environ.get(f"FUZZ_CANARY_{name.upper()}", "") for name in ("first", "second")}

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import orjson
 
-from app.contract.entries import WrittenEntry
+from app.contract.entries import FLAGS_KEY, WrittenEntry
 from app.contract.vocabulary import FLAGS, Flag, SuspiciousContent
 from app.db.queries.knowledge import quarantine
 from app.db.queries.knowledge.assets import Inherited
@@ -20,8 +20,6 @@ from app.db.session import TenantSession
 from app.documents.screening.screen import screen
 from app.knowledge.quarantine.releases import find_released
 
-FLAGS_KEY = "flags"
-
 INLINE = 200_000
 """Characters that are screened where they are written: two milliseconds. More are screened in a thread."""
 
@@ -29,12 +27,6 @@ _HIDDEN: Flag = "invisible_text"
 """The flag that comes from the form of a file, and not from its text."""
 
 Written = TypeVar("Written", bound=WrittenEntry)
-
-
-def is_allowed(metadata: Mapping[str, Any]) -> bool:
-    """Whether the flags in a caller's metadata, if there are any, can be those of an entry that the caller has read."""
-    given = metadata.get(FLAGS_KEY, [])
-    return isinstance(given, list) and all(flag in FLAGS for flag in given)
 
 
 def flags_of(metadata: Mapping[str, Any]) -> list[Flag]:

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +62,6 @@ def parse_record(number: int, given: Any) -> Line | None:
     if content is None or (isinstance(content, str) and not content.strip()):
         return None
     values = {name: value for name, value in given.items() if name not in ("id", *REFERENCES)}
-    if isinstance(expires := values.get("expires_at"), str):
-        try:
-            values["expires_at"] = datetime.fromisoformat(expires)
-        except ValueError:
-            raise ValueError("expires_at: must be a date and time with a time zone") from None
     references: dict[str, list[str]] = {}
     for name in REFERENCES:
         value = given.get(name)

@@ -15,6 +15,7 @@ from app.contract.entries import (
     MAX_TAG,
     EntryDraft,
 )
+from app.contract.text import Moment
 from app.contract.validation import request
 from app.contract.vocabulary import MAX_LIMIT, Audience, EntryType, TagSort
 from app.knowledge.entries.reading import MAX_POSITION, READ_LENGTH
@@ -24,7 +25,6 @@ from app.knowledge.search.query import SearchQuery
 from app.web.models.feedback import NewFeedback
 from app.web.models.filters import FILTER_DESCRIPTION, FilterObject
 from app.web.models.model_changes import NewModelChange
-from app.web.models.requests import Moment
 from app.web.models.search import Number, QueryText, WeightsModel
 from app.web.models.why_not import read_entry
 from app.web.rendering import PAGE_SIZE

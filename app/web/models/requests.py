@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -14,18 +11,6 @@ WHITE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u300
 
 NOT_BLANK = Field(json_schema_extra={"pattern": f"[^{WHITE}]"})
 """Described only: a text of white space is empty after trimming."""
-
-
-def _written(moment: object) -> object:
-    """Accept a date and time only as text: pydantic would also accept numbers, as seconds since 1970."""
-    if isinstance(moment, str) and moment.strip().lstrip("+-").replace(".", "", 1).isdigit():
-        raise ValueError("must be a date and time, such as 2026-01-31T12:00:00Z")
-    if isinstance(moment, bool | int | float):
-        raise ValueError("must be a date and time, such as 2026-01-31T12:00:00Z")
-    return moment
-
-
-Moment = Annotated[datetime, BeforeValidator(_written)]
 
 
 class RequestBody(BaseModel):

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
+from app.contract.text import Moment
 from app.contract.vocabulary import (
     Audience,
     Boost,
@@ -27,7 +28,7 @@ from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import Explanation
 from app.web.models.filters import EXAMPLE, FILTER_DESCRIPTION, FilterObject
 from app.web.models.found import FacetModel, FacetName, HitOriginModel, PassageGroupModel, ValidityModel
-from app.web.models.requests import NOT_BLANK, Moment, RequestBody
+from app.web.models.requests import NOT_BLANK, RequestBody
 from app.web.models.search_metadata import SearchMetadataModel
 from app.web.problems import Problem
 

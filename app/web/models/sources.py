@@ -11,9 +11,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 
 from app.contract.entries import MAX_EXTERNAL_ID
 from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL, Principal
+from app.contract.text import Moment
 from app.knowledge.sources.manifest import MAX_DIGEST, MAX_ITEMS, MAX_NAME, MAX_ORIGIN, NAME_RULE, SOURCE_NAME
 from app.knowledge.sources.service import ItemState, Manifest
-from app.web.models.requests import Moment, RequestBody
+from app.web.models.requests import RequestBody
 
 ITEM = {
     "type": "object",

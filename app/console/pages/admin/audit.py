@@ -16,11 +16,11 @@ from app.console.parts.words import name_action, read_moment
 from app.console.rendering import render
 from app.console.session import console_router
 from app.contract.paging import Page
+from app.contract.text import Moment
 from app.contract.validation import invalid_input
 from app.db.queries.tenants.audit import Action, AuditFilter, AuditOutcome, AuditRecord
 from app.errors import InvalidInput
 from app.web.access import CurrentCaller, CurrentServices
-from app.web.models.requests import Moment
 from app.web.rendering import PageCursor
 
 router = console_router(Role.TENANT_ADMIN)
