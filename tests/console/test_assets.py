@@ -60,9 +60,9 @@ async def test_a_part_of_the_page_reports_the_upload(browser: Browser) -> None:
 
 async def test_an_invalid_upload_is_explained(browser: Browser) -> None:
     for form, message in (
-        ({"tags": "x" * 101}, "tags.0: must have at most 100 characters"),
+        ({"tags": "x" * 101}, "tags: 1: must have at most 100 characters"),
         ({"metadata": "[]"}, "metadata: must be a JSON object"),
-        ({"roles": "boss"}, "roles.0: must be pm, dev, qa or all"),
+        ({"roles": "boss"}, "roles: 1: must be pm, dev, qa or all"),
         ({"external_id": "x" * 513}, "external_id: must have at most 512 characters"),
     ):
         for part in (True, False):

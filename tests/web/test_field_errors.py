@@ -51,7 +51,7 @@ def test_every_refusal_of_every_field_is_in_plain_words() -> None:
     assert len(models) >= 15
     said = set()
     for model in models:
-        names = getattr(model, "model_fields", None) or {field.name for field in fields(model)}
+        names = model.model_fields if issubclass(model, BaseModel) else [f.name for f in fields(model)]
         for given in (*WRONG, *({name: value} for name in [*names, "other"] for value in WRONG)):
             try:
                 validate(model, given)
