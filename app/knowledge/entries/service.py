@@ -125,9 +125,8 @@ class EntryService:
     ) -> list[BulkResult]:
         """Write 1 to 1,000 entries as `create` does; a refused entry does not affect the others.
 
-        Each is a draft, or the parsed JSON of a new entry.
-        They are embedded in the background. Raises InvalidInput for a wrong number of items, Conflict and
-        DatabaseUnavailable.
+        Each is a draft, or the parsed JSON of a new entry. They are embedded in the background. Raises InvalidInput for
+        a wrong number of items, Conflict and DatabaseUnavailable.
         """
         items = BulkRequest(entries=items).entries
         results: dict[int, BulkResult] = {}
@@ -157,8 +156,6 @@ class EntryService:
 
         If the database refuses the values of one, each half is written again on its own, until only that one fails.
         """
-        if not drafts:
-            return {}
         try:
             async with self._writing(tenant.tenant_id) as session:
                 room = await find_room(session, tenant)
