@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import Query, Response
 
 from app.auth.principal import Role
+from app.contract.results import SearchResult
 from app.contract.vocabulary import SavedSearchSort
 from app.db.queries.work.subscriptions import Subscription
 from app.knowledge.paging import NEWEST_FIRST
@@ -21,7 +22,6 @@ from app.web.models.saved_searches import (
     SubscriptionList,
     SubscriptionModel,
 )
-from app.web.models.search import SearchResponse
 from app.web.problems import problems
 from app.web.rendering import (
     LOCATION,
@@ -93,7 +93,7 @@ async def delete_saved_search(
     return Response(status_code=204)
 
 
-@router.post("/{saved_search_id}/run", response_model=SearchResponse, responses=problems(404))
+@router.post("/{saved_search_id}/run", response_model=SearchResult, responses=problems(404))
 async def run_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:

@@ -9,11 +9,12 @@ from fastapi import Response
 from pydantic import ValidationError
 
 from app.auth.principal import Role
+from app.contract.results import SearchResult
 from app.contract.validation import invalid_input
 from app.errors import KnowledgeError
 from app.knowledge.search.query import SearchQuery
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.models.search import SearchBatchRequest, SearchBatchResponse, SearchRequest, SearchResponse
+from app.web.models.search import SearchBatchRequest, SearchBatchResponse, SearchRequest
 from app.web.models.why_not import WhyNotRequest, WhyNotResponse
 from app.web.problems import problem_of, problems
 from app.web.rendering import json_response
@@ -22,7 +23,7 @@ from app.web.shortcut import shortcuts_to
 router = secured_router(Role.READER, "/knowledge", "search")
 
 
-@router.post("/search", response_model=SearchResponse, responses=problems(410, 413, 415), summary="Search")
+@router.post("/search", response_model=SearchResult, responses=problems(410, 413, 415), summary="Search")
 async def search(request: SearchRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Find the tenant's best entries for a query with semantic and keyword search.
 

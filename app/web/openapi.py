@@ -59,6 +59,7 @@ _NAMES = {
     "FormerVersion": "Version",
     "NewSubscriptionModel": "SubscriptionWithSecret",
     "TagCount": "Tag",
+    "SearchResult": "SearchResponse",
     "Weights": "AppliedWeights",
     "WeightsModel": "Weights",
 }
@@ -107,7 +108,7 @@ def _complete(document: dict[str, Any]) -> None:
 
 
 def _subject(name: str, schemas: Collection[str]) -> str:
-    """The component's name for callers: `HitModel` is a `Hit`, and `Page_Entry_` an `EntryList`."""
+    """The component's name for callers: `AssetModel` is an `Asset`, and `Page_Entry_` an `EntryList`."""
     if name in _NAMES:
         return _NAMES[name]
     if page := _PAGE.fullmatch(name):

@@ -27,7 +27,7 @@ FIELDS: Mapping[str, tuple[Any, ...]] = {
     "cursor": (None,),
     "debug_info": (None,),
     "default_limit": (None,),
-    "SearchMetadataModel.degraded": ([],),
+    "SearchMetadata.degraded": ([],),
     "detail": ({"fields": ["tags"]},),
     "dimensions": (384,),
     "embedding_status": ("ready",),

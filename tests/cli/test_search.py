@@ -5,15 +5,15 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
-from app.knowledge.search.results import SearchMetadata
-from app.web.models.search import SearchResponse
+from app.contract.results import SearchMetadata, SearchResult
 from tests.cli.conftest import CommandLine
 
 
 def test_search_prints_the_content_of_the_http_answer(knowledge: CommandLine, filled: str) -> None:
     answer = knowledge.succeed("search", "inspect mooring", "-t", filled, "-n", "1", "--json").json
-    assert SearchResponse.model_validate(answer).results[0].sources
+    assert TypeAdapter(SearchResult).validate_python(answer).results[0].sources
     assert answer["metadata"].keys() == {field.name for field in fields(SearchMetadata)}
     assert (len(answer["results"]), answer["debug_info"]) == (1, None)
     explained = knowledge.succeed("search", "mooring", "-t", filled, "--explain", "--json").json

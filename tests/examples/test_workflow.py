@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.results import Hit
 from app.embeddings.models import resolve_model
 from app.embeddings.providers.mock import MockProvider
-from app.knowledge.search.results import Hit
 from app.settings import DatabaseSettings, EmbeddingSettings, Settings
 from examples.workflow import (
     QUESTIONS,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
-from app.knowledge.search.results import SearchResult
+from app.contract.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
 
 

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
+from app.contract.results import Hit, SearchMetadata, SearchResult
 from app.embeddings.tokens import estimate_tokens
-from app.knowledge.search.results import Hit, SearchMetadata, SearchResult
 from app.mcp.answers.hits import answer_search
 from app.mcp.schemas.arguments import MIN_TOKEN_BUDGET
 
@@ -30,10 +30,10 @@ def make_result(seed: int, hits: int = 10) -> SearchResult:
         return Hit(
             UUID(int=chance.getrandbits(128)), "fact", text(chance.choice([0, 3, 60])) or None, content,
             [text(1) for _ in range(chance.choice([0, 2, 30]))], ["all"], 1.0, "global", None, [], None, False,
-            UUID(int=1) if chance.random() < 0.5 else None, text(20), 0, None, {"page": 3}, NOW, NOW,
+            UUID(int=1) if chance.random() < 0.5 else None, None, {"page": 3}, text(20), 0, NOW, NOW,
             score=1 / (60 + number), similarity=0.5, keyword_score=2.0, sources=["semantic"],
             snippet=content[start : start + 240], snippet_start=start, snippet_end=min(len(content), start + 240),
-            matched_terms=(),
+            matched_terms=(), group=None, validity=None, origin=None,
         )  # fmt: skip
 
     metadata = SearchMetadata(
@@ -42,7 +42,7 @@ def make_result(seed: int, hits: int = 10) -> SearchResult:
         relaxations=[], reranked=False, next_cursor=None,
         query_time_ms=1, waiting_ms=0, embedding_ms=0, semantic_ms=0, keyword_ms=0, fusion_ms=0, reranking_ms=0,
     )  # fmt: skip
-    return SearchResult([make_hit(number) for number in range(hits)], metadata)
+    return SearchResult([make_hit(number) for number in range(hits)], metadata, None, None)
 
 
 @pytest.mark.sampled(5)

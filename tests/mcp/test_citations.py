@@ -10,8 +10,7 @@ from uuid import UUID
 import pytest
 from fastapi import FastAPI
 
-from app.db.queries.search.hits import StoredEntry
-from app.knowledge.search.results import Hit
+from app.contract.results import FoundEntry, Hit
 from app.mcp.answers.hits import MOST, compare_hits
 from app.mcp.answers.passages import LONGEST_NAME, cite
 from tests.fixtures.http.callers import Caller
@@ -21,11 +20,11 @@ NOW = datetime(2026, 1, 15, tzinfo=UTC)
 ASSET = UUID(int=9)
 
 
-def make_entry(title: str | None, name: str | None = None, **metadata: Any) -> StoredEntry:
+def make_entry(title: str | None, name: str | None = None, **metadata: Any) -> FoundEntry:
     asset = None if name is None else ASSET
-    return StoredEntry(
-        UUID(int=1), "fact", title, "text", [], ["all"], 1.0, "global", None, [], None, False, asset, name, 0,
-        None, metadata, NOW, NOW,
+    return FoundEntry(
+        UUID(int=1), "fact", title, "text", [], ["all"], 1.0, "global", None, [], None, False, asset, None,
+        metadata, name, 0, NOW, NOW,
     )  # fmt: skip
 
 
@@ -56,10 +55,10 @@ def test_a_citation_names_document_page_and_heading(
 
 def make_hit(number: int, content: str, **fields: Any) -> Hit:
     stored = replace(make_entry(None), id=UUID(int=number), content=content)
-    values = {name: getattr(stored, name) for name in StoredEntry.__dataclass_fields__} | fields
+    values = {name: getattr(stored, name) for name in FoundEntry.__dataclass_fields__} | fields
     return Hit(
         **values, score=1.0, similarity=None, keyword_score=None, sources=[], snippet="", snippet_start=0,
-        snippet_end=0, matched_terms=[],
+        snippet_end=0, matched_terms=[], group=None, validity=None, origin=None,
     )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from app.cli.output.text import flatten, make_console, make_text
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from app.contract.results import Explanation, Hit, HitExplanation, SearchResult
     from app.contract.vocabulary import Leg
-    from app.knowledge.search.results import Explanation, Hit, HitExplanation, SearchResult
 
 Line = list[tuple[str, str]]
 """A line as texts with their styles."""
@@ -75,7 +75,7 @@ def _assemble(parts: Iterable[Sequence[str]]) -> Text:
 
 def describe_plan(result: SearchResult, debug: Explanation) -> Iterator[str]:
     """Describe the settings and the work of each leg, a line each; later pages have no data about legs."""
-    from app.knowledge.search.results import KeywordExplanation, SemanticExplanation
+    from app.contract.results import KeywordExplanation, SemanticExplanation
 
     metadata, weights, model = result.metadata, debug.weights, debug.model
     fusion = debug.fusion
@@ -126,7 +126,7 @@ def _warn(result: SearchResult) -> Iterator[str]:
 
 
 def _describe(hit: Hit) -> str:
-    parts = [hit.entry_type]
+    parts: list[str] = [hit.entry_type]
     if hit.asset_name is not None:
         page = hit.metadata.get("page")
         parts.append(f"{flatten(hit.asset_name)}, page {page}" if page else flatten(hit.asset_name))

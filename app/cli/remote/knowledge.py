@@ -19,6 +19,7 @@ from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
 from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.paging import Page
+from app.contract.results import SearchResult
 from app.contract.validation import UNSET
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
@@ -38,7 +39,6 @@ from app.knowledge.permissions.service import ChangedAccess
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.machine import Terms
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.results import SearchResult
 from app.knowledge.search.why_not import WhyNot
 from app.knowledge.sources.service import Accepted, ItemState, Manifest
 from app.knowledge.tenants.directory import Tenant

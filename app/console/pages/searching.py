@@ -30,10 +30,10 @@ from app.console.parts.search.hits import FACETS, MOST_VALUES, ShownResult, show
 from app.console.parts.search.start import gather_start
 from app.console.rendering import render
 from app.console.session import HOME, console_router, local_page
+from app.contract.results import SearchResult
 from app.contract.validation import invalid_input
 from app.errors import InvalidInput
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.results import SearchResult
 from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.models.search import SearchRequest
 

@@ -10,11 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
+from app.contract.results import ModelName, SearchResult
 from app.contract.vocabulary import Weights
 from app.db.database import Database
 from app.db.principals import Rights, acting_as
 from app.db.queries.search import replays as db
-from app.db.queries.search.receipts import KeptSearch, ModelName, RankedEntry, RecentRequest, recent_requests
+from app.db.queries.search.receipts import KeptSearch, RankedEntry, RecentRequest, recent_requests
 from app.db.queries.search.replays import Trace
 from app.errors import InvalidInput
 from app.knowledge.administration.service import AdministrationService
@@ -22,7 +23,6 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.query import SearchQuery, read_values
 from app.knowledge.search.receipts import KEPT, mark_search, rank_entries, service_version
-from app.knowledge.search.results import SearchResult
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.settings import TenantSettings

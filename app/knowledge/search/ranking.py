@@ -10,7 +10,7 @@ from itertools import chain, groupby
 from statistics import fmean
 from uuid import UUID
 
-from app.contract.vocabulary import Boost, Fusion, Leg, Weights
+from app.contract.vocabulary import Boost, Degradation, Fusion, Leg, Weights
 from app.db.queries.search import hits as db
 from app.db.queries.search.search import LegHit
 from app.db.session import TenantSession
@@ -331,3 +331,22 @@ def ungroup(candidates: Sequence[Candidate], most: int | None = None) -> Sequenc
 def shown(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
     """The candidates with the further passages that their hits have."""
     return ungroup(candidates, FURTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """All candidates of a search, best first, and the facts that are the same for every page."""
+
+    candidates: Sequence[Candidate]
+    strong_match: bool
+    fallback: bool
+    search_modes_used: Sequence[Leg]
+    degraded: Sequence[Degradation]
+    exact: bool
+    pending: int
+    estimated_matches: int
+
+    @property
+    def reranked(self) -> bool:
+        """Whether the reranker scored any candidate."""
+        return any(c.rerank_rank is not None for c in self.candidates)

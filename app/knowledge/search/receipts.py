@@ -15,14 +15,14 @@ from uuid import UUID
 
 import orjson
 
+from app.contract.results import ModelName
 from app.contract.vocabulary import Degradation, Leg
-from app.db.queries.search.receipts import Marks, ModelName, RankedEntry, Receipt
+from app.db.queries.search.receipts import Marks, RankedEntry, Receipt
 from app.errors import InvalidInput
 from app.knowledge.search.checks import MOMENTS
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import SearchQuery, read_values
-from app.knowledge.search.ranking import Candidate, shown
-from app.knowledge.search.results import Ranking
+from app.knowledge.search.ranking import Candidate, Ranking, shown
 
 NARROWING = (
     *("role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata", "filter"),

@@ -14,6 +14,7 @@ import numpy as np
 import orjson
 
 from app.concurrency.stopwatch import current_stopwatch, run_stopwatch
+from app.contract.results import SearchResult
 from app.contract.text import is_storable
 from app.db.database import Database
 from app.db.queries.knowledge.entries import EntryKey, find_same
@@ -51,8 +52,8 @@ from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranker import Ranker
+from app.knowledge.search.ranking import Ranking
 from app.knowledge.search.receipts import PageStart, pinned_ranking, resume
-from app.knowledge.search.results import Ranking, SearchResult
 from app.knowledge.search.why_not import WhyNot, judge
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory, find_provider
@@ -299,7 +300,7 @@ class KnowledgeSearchService:
         metadata = make_metadata(start, found.taken, ranking, current_stopwatch(), Times())
         shown = page[: found.taken]
         debug = explain_page(kept.receipt, shown, found.ids, start.offset) if query.explain else None
-        return SearchResult(hits, metadata, debug)
+        return SearchResult(hits, metadata, debug, None)
 
 
 async def _find_entry(session: TenantSession, external_id: str) -> UUID:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 from uuid import UUID
 
 from app.contract.paging import Page
+from app.contract.results import SearchResult
 from app.contract.text import STORABLE, is_storable
 from app.contract.vocabulary import MAX_LIMIT, SavedSearchSort
 from app.db.database import Database
@@ -18,7 +19,6 @@ from app.errors import FieldError, InvalidInput, MaximumReached, SavedSearchNotF
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import NEWEST_FIRST, PageRequest
 from app.knowledge.search.query import SearchQuery, read_values
-from app.knowledge.search.results import SearchResult
 from app.knowledge.search.service import KnowledgeSearchService
 
 MAX_NAME = 200

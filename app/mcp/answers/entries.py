@@ -9,8 +9,8 @@ from typing import Any
 from app.contract.entries import Entry, RelatedEntry, RelatedResponse, TagCount
 from app.contract.paging import Page
 from app.contract.reading import DocumentPart, ReadEntry, ReadPart
+from app.contract.results import FoundEntry
 from app.db.queries.knowledge.assets import Asset
-from app.db.queries.search.hits import StoredEntry
 from app.db.queries.work.saved_searches import SavedSearch
 from app.errors import InvalidInput
 from app.knowledge.entries.reading import READ_LENGTH
@@ -27,7 +27,7 @@ from app.mcp.answers.passages import (
 )
 from app.web.rendering import describe_change
 
-Stored = StoredEntry | Entry
+Stored = FoundEntry | Entry
 
 
 def list_facts(entry: Stored) -> list[str]:

@@ -9,10 +9,11 @@ from itertools import combinations
 from typing import Any
 from uuid import UUID
 
+from app.contract.results import Hit, SearchResult
+from app.contract.tools import Budget, Note
 from app.embeddings.tokens import estimate_tokens
 from app.knowledge.quarantine.flagging import flags_of
 from app.knowledge.search.answer.suggestions import describe_degradation
-from app.knowledge.search.results import Hit, SearchResult
 from app.mcp.answers.entries import list_facts, mark_of, texts_of, write_lines
 from app.mcp.answers.passages import (
     READABLE_LENGTH,
@@ -41,15 +42,6 @@ MOST = 5
 """Notes of an answer."""
 
 _WORD = re.compile(r"\w+")
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A statement about two hits: `superseded` by another one, or `differing` in texts that are alike."""
-
-    kind: str
-    hits: Sequence[UUID]
-    text: str
 
 
 def compare_hits(hits: Sequence[Hit]) -> list[Note]:
@@ -179,13 +171,7 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
         "metadata": {name: whole["metadata"][name] for name in MAIN_METADATA},
         "debug_info": whole["debug_info"],
         "notes": _describe_notes(notes),
-        "budget": {
-            "token_budget": token_budget,
-            "tokens": estimate_tokens(text),
-            "estimate": ESTIMATE,
-            "hits_left_out": len(left_out),
-            "left_out": [str(entry_id) for entry_id in left_out],
-        },
+        "budget": to_json(Budget(token_budget, estimate_tokens(text), ESTIMATE, len(left_out), left_out)),
     }
     return ToolAnswer(text, structured)
 

@@ -14,8 +14,8 @@ from uuid import UUID
 import orjson
 
 from app.contract.entries import Entry
+from app.contract.results import FoundEntry
 from app.contract.tools import Citation
-from app.db.queries.search.hits import StoredEntry
 from app.embeddings.tokens import estimate_tokens
 
 ENTRY = "kb://entries/"
@@ -67,7 +67,7 @@ BETWEEN = " > "
 """What the title of a chunk has between the title of its document and each heading."""
 
 
-def cite(entry: StoredEntry | Entry) -> Citation:
+def cite(entry: FoundEntry | Entry) -> Citation:
     """Return the source of a hit or an entry."""
     # The service writes these fields in chunks only; in other entries they come from callers.
     place = entry.metadata if entry.asset_id is not None else {}
@@ -83,7 +83,7 @@ def cite(entry: StoredEntry | Entry) -> Citation:
 
 
 def _write_citation(
-    entry: StoredEntry | Entry,
+    entry: FoundEntry | Entry,
     title: str | None,
     heading: str | None,
     *,

@@ -6,14 +6,13 @@ import orjson
 
 from app.auth.principal import Role
 from app.contract.entries import Entry
-from app.contract.tools import Citation
+from app.contract.tools import Citation, Fetched, Found, FoundList
 from app.errors import Quarantined, TextNotReady
 from app.knowledge.quarantine.flagging import flags_of
 from app.knowledge.search.query import SearchQuery
-from app.mcp.answers.passages import ToolAnswer, cite
+from app.mcp.answers.passages import ToolAnswer, cite, to_json
 from app.mcp.schemas.arguments import ConnectorSearchArguments, FetchArguments
 from app.mcp.schemas.flattening import output_schema
-from app.mcp.schemas.models import FetchedModel, FoundListModel
 from app.mcp.tools.tool import Call, make_tool
 
 FETCH_LENGTH = 40_000
@@ -22,10 +21,9 @@ FETCH_LENGTH = 40_000
 
 async def _search(arguments: ConnectorSearchArguments, call: Call) -> ToolAnswer:
     found = await call.search(SearchQuery(query=arguments.query))
-    results = [
-        {"id": str(hit.id), "title": cite(hit).text, "url": call.links.to_entry(hit.id)} for hit in found
-    ]
-    return _answer({"results": results})
+    return _answer(
+        FoundList([Found(str(hit.id), cite(hit).text, call.links.to_entry(hit.id)) for hit in found])
+    )
 
 
 async def _fetch(arguments: FetchArguments, call: Call) -> ToolAnswer:
@@ -36,13 +34,7 @@ async def _fetch(arguments: FetchArguments, call: Call) -> ToolAnswer:
     if entry.asset_id is not None and citation.char_start is not None:
         text, place = await _read_around(call, entry, citation)
     return _answer(
-        {
-            "id": str(entry.id),
-            "title": citation.text,
-            "text": text,
-            "url": call.links.to_entry(entry.id),
-            "metadata": _describe(entry) | place,
-        }
+        Fetched(str(entry.id), citation.text, text, call.links.to_entry(entry.id), _describe(entry) | place)
     )
 
 
@@ -78,8 +70,8 @@ def _describe(entry: Entry) -> dict[str, str]:
     return {name: value for name, value in described.items() if value}
 
 
-def _answer(structured: dict[str, object]) -> ToolAnswer:
-    return ToolAnswer(orjson.dumps(structured).decode(), structured)
+def _answer(found: FoundList | Fetched) -> ToolAnswer:
+    return ToolAnswer(orjson.dumps(found).decode(), to_json(found))
 
 
 TOOLS = (
@@ -91,7 +83,7 @@ TOOLS = (
         Role.READER,
         ConnectorSearchArguments,
         _search,
-        output_schema(FoundListModel),
+        output_schema(FoundList),
     ),
     make_tool(
         "fetch",
@@ -101,7 +93,7 @@ TOOLS = (
         Role.READER,
         FetchArguments,
         _fetch,
-        output_schema(FetchedModel),
+        output_schema(Fetched),
     ),
 )
 """In the order of the listing."""

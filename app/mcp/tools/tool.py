@@ -13,9 +13,9 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.contract.entries import Entry
 from app.contract.reading import ReadPart
+from app.contract.results import SearchResult
 from app.db.queries.knowledge.assets import Asset
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.results import SearchResult
 from app.mcp.answers.passages import Links, ToolAnswer
 from app.mcp.schemas.flattening import admit_problem, input_schema
 from app.web.access import Caller

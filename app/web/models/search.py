@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
+from app.contract.results import SearchResult
 from app.contract.text import Moment
 from app.contract.vocabulary import (
     Audience,
@@ -15,7 +15,6 @@ from app.contract.vocabulary import (
     EntryType,
     Fusion,
     GroupBy,
-    Leg,
     Mode,
     Scope,
     Source,
@@ -25,16 +24,20 @@ from app.contract.vocabulary import (
 from app.knowledge.search.checks import MAX_FACETS
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.results import Explanation
 from app.web.models.filters import EXAMPLE, FILTER_DESCRIPTION, FilterObject
-from app.web.models.found import FacetModel, FacetName, HitOriginModel, PassageGroupModel, ValidityModel
 from app.web.models.requests import NOT_BLANK, RequestBody
-from app.web.models.search_metadata import SearchMetadataModel
 from app.web.problems import Problem
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 QueryText = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000), NOT_BLANK
+]
+
+FacetName = Annotated[
+    str,
+    WithJsonSchema(
+        {"type": "string", "pattern": r"^(tags|entry_type|roles|scope|source|asset_id|metadata\..{1,100})$"}
+    ),
 ]
 
 NOT_EMPTY = Field(json_schema_extra={"minItems": 1})
@@ -183,79 +186,6 @@ class SearchRequest(RequestBody):
         return SearchQuery(**values, max_limit=defaults.max_limit)
 
 
-class HitModel(BaseModel):
-    """A ranked entry with its scores and the legs that found it."""
-
-    id: UUID
-    entry_type: EntryType
-    title: str | None
-    content: str
-    tags: list[str]
-    roles: list[Audience]
-    confidence: float
-    scope: Scope
-    parent_id: UUID | None
-    source_ids: list[UUID]
-    superseded_by_id: UUID | None
-    is_verified: bool
-    asset_id: UUID | None
-    asset_name: str | None
-    chunk_index: int | None
-    external_id: str | None
-    metadata: dict[str, Any] = Field(
-        description="A chunk also has char_start and char_end in the asset's text; headings, those above it from the"
-        " topmost; page and total_pages if the asset has pages or slides; page_end if the chunk continues on a later"
-        " page; ocr, if its text was recognised on an image and can contain errors; header_chars, the length of the"
-        " header of its table, which its content begins with and which stands before char_start.",
-        examples=[
-            {
-                "char_start": 0,
-                "char_end": 812,
-                "page": 3,
-                "total_pages": 12,
-                "headings": ["Payments", "Refunds"],
-            }
-        ],
-    )
-    created_at: datetime
-    updated_at: datetime
-    score: float = Field(examples=[0.0161])
-    similarity: float | None = Field(description="Cosine; null if the semantic leg did not find the entry.")
-    keyword_score: float | None = Field(description="BM25; null if the keyword leg did not find the entry.")
-    sources: list[Leg] = Field(
-        description="The legs that found the entry.", examples=[["semantic", "keyword"]]
-    )
-    snippet: str = Field(
-        description="Plain text, at most 240 characters, without Markdown and HTML; … marks a cut."
-    )
-    snippet_start: int = Field(
-        description="Where the text of the snippet starts in `content`, in characters."
-    )
-    snippet_end: int = Field(description="Where it ends.")
-    matched_terms: list[str]
-    group: PassageGroupModel | None = Field(description="Only with `group_by`.")
-    validity: ValidityModel | None = Field(description="Only with `as_of`.")
-    origin: HitOriginModel | None = Field(
-        description="Only for chunks of assets that belong to a source; with `as_of`, only while they are valid.",
-        examples=[None],
-    )
-
-
-class SearchResponse(BaseModel):
-    """Hits, best first."""
-
-    results: list[HitModel]
-    metadata: SearchMetadataModel
-    debug_info: Explanation | None = Field(description="Only with `explain`.")
-    facets: dict[str, FacetModel] | None = Field(
-        description="Only with `facets`, and not with `cursor`: how many matches have each value. A match passes the"
-        " filters, and has a word of the query or reaches the similarity threshold; the pages show the best of them.",
-        examples=[
-            {"tags": {"values": [{"value": "backup", "count": 12}], "other": 0, "missing": 3, "exact": True}}
-        ],
-    )
-
-
 class SearchBatchRequest(RequestBody):
     """1 to 32 searches, each with its own outcome."""
 
@@ -291,7 +221,7 @@ class SearchOutcome(BaseModel):
 
     index: int = Field(description="The position in the request, from 0.")
     status: int = Field(description="The status of the same search as a single request.", examples=[200])
-    result: SearchResponse | None
+    result: SearchResult | None
     error: SearchProblem | None
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.results import SearchResult
 from app.contract.vocabulary import Fusion, Mode
 from app.db.queries.search import vectors
 from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write

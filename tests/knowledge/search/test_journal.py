@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.results import SearchResult
 from app.db.rows import new_id
 from app.knowledge.search import SearchQuery
 from app.knowledge.search.journal import (
@@ -24,8 +25,7 @@ from app.knowledge.search.journal import (
     without_vector,
 )
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.ranking import Candidate
-from app.knowledge.search.results import Ranking, SearchResult
+from app.knowledge.search.ranking import Candidate, Ranking
 from app.knowledge.tenants.directory import Tenant
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from app.contract.entries import EntryDraft
-from app.knowledge.search.results import SearchResult
+from app.contract.results import SearchResult
 from tests.knowledge.search.history import TAGS, History, Known
 
 

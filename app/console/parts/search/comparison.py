@@ -9,7 +9,7 @@ from uuid import UUID
 
 from app.console.parts.search.form import NAMES, SearchForm
 from app.console.parts.search.hits import Place, RankChart, Ranking, draw_ranks, title_of
-from app.knowledge.search.results import Hit, SearchResult
+from app.contract.results import Hit, SearchResult
 
 COMPARE_ADDRESS = "/console/compare"
 SIDES = ("a", "b")

@@ -10,12 +10,7 @@ from uuid import UUID
 
 from app.console.parts.search.form import SearchForm
 from app.console.parts.words import VALUES
-from app.contract.vocabulary import Leg
-from app.knowledge.search.answer.snippet import Highlighter, Piece
-from app.knowledge.search.answer.suggestions import describe_degradation
-from app.knowledge.search.legs.keyword import COVERAGE_EXPONENT
-from app.knowledge.search.receipts import PageStart
-from app.knowledge.search.results import (
+from app.contract.results import (
     Explanation,
     Hit,
     HitExplanation,
@@ -24,7 +19,12 @@ from app.knowledge.search.results import (
     SearchMetadata,
     SearchResult,
 )
-from app.knowledge.search.results import Facet as Counted
+from app.contract.results import Facet as Counted
+from app.contract.vocabulary import Leg
+from app.knowledge.search.answer.snippet import Highlighter, Piece
+from app.knowledge.search.answer.suggestions import describe_degradation
+from app.knowledge.search.legs.keyword import COVERAGE_EXPONENT
+from app.knowledge.search.receipts import PageStart
 
 MOST_VALUES = 12
 """Maximum number of values per facet, most frequent first."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from app.contract.results import FoundEntry, Validity
 from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.session import TenantSession
 from app.db.statements import at_time, load_statements
@@ -15,51 +16,11 @@ from app.db.statements import at_time, load_statements
 SQL = load_statements(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
-    """An entry as shown in hits."""
-
-    id: UUID
-    entry_type: str
-    title: str | None
-    content: str
-    tags: Sequence[str]
-    roles: Sequence[str]
-    confidence: float
-    scope: str
-    parent_id: UUID | None
-    source_ids: Sequence[UUID]
-    superseded_by_id: UUID | None
-    is_verified: bool
-    asset_id: UUID | None
-    asset_name: str | None
-    chunk_index: int | None
-    external_id: str | None
-    metadata: Mapping[str, Any]
-    created_at: datetime
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class HitOrigin:
-    """The source of a hit's asset; `agreed_at` is when it last agreed with its origin, None if it never did."""
-
-    source: str
-    agreed_at: datetime | None
-
-    @property
-    def text(self) -> str:
-        """The origin for people, on one line."""
-        if self.agreed_at is None:
-            return f"{self.source}, which has not agreed with its origin yet"
-        return f"{self.source}, which agreed with its origin at {self.agreed_at:%Y-%m-%dT%H:%M:%SZ}"
-
-
 class HydratedEntry(NamedTuple):
     """An entry with the data for its snippet.
 
     Attributes:
-        stored: the values of a StoredEntry, in the order of its fields.
+        stored: the values of a FoundEntry, in the order of its fields.
         media_type: that of the asset.
         source: that of the asset.
         agreed_at: when the source last agreed with its origin.
@@ -82,7 +43,7 @@ class HydratedEntry(NamedTuple):
     passing: int
 
 
-STORED = len(fields(StoredEntry))
+STORED = len(fields(FoundEntry))
 
 FILTERS = (
     "role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata", "filter",
@@ -139,14 +100,6 @@ async def assets_of(
     """The assets of those of the entries that are chunks."""
     statement, moment = at_time(SQL, "assets_of", as_of)
     return {row["id"]: row["asset_id"] for row in await session.fetch(statement, ids=list(ids), **moment)}
-
-
-@dataclass(frozen=True, slots=True)
-class Validity:
-    """Since when the version of an entry was valid, and until just before when; None: it still is."""
-
-    valid_from: datetime
-    valid_until: datetime | None
 
 
 async def fetch_validity(

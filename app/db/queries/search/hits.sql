@@ -10,7 +10,7 @@ with lexemes as materialized (
            where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0) l
 )
 select id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
-       superseded_by_id, is_verified, asset_id, asset_name, chunk_index, external_id, metadata,
+       superseded_by_id, is_verified, asset_id, external_id, metadata, asset_name, chunk_index,
        created_at, updated_at, language, media_type, source, agreed_at, query_lexemes, char_start, char_end, passing
   from (
     select e.*, a.name as asset_name, a.media_type, a.source, s.agreed_at, lexemes.query_lexemes, nearest.char_start,

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import orjson
 
+from app.contract.results import ModelName
 from app.db.rows import Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
@@ -42,15 +43,6 @@ class Marks:
 
     query: str
     filters: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelName:
-    """An embedding model."""
-
-    provider: str
-    name: str
-    dimensions: int
 
 
 @dataclass(frozen=True, slots=True)

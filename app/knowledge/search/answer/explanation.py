@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
-from app.contract.vocabulary import Weights
-from app.db.queries.search.receipts import ModelName, Receipt
-from app.knowledge.search.legs.findings import Legs
-from app.knowledge.search.plan import Plan
-from app.knowledge.search.query import quoted_phrases
-from app.knowledge.search.ranking import Candidate, cosine_stretch
-from app.knowledge.search.reranking import Reranking
-from app.knowledge.search.results import (
+from app.contract.results import (
     EmbeddingFailure,
     Explanation,
     HitExplanation,
     KeywordExplanation,
     LegExplanations,
+    ModelName,
     PinnedLeg,
     RerankerExplanation,
     SemanticExplanation,
 )
+from app.contract.vocabulary import Weights
+from app.db.queries.search.receipts import Receipt
+from app.knowledge.search.legs.findings import Legs
+from app.knowledge.search.plan import Plan
+from app.knowledge.search.query import quoted_phrases
+from app.knowledge.search.ranking import Candidate, cosine_stretch
+from app.knowledge.search.reranking import Reranking
 
 
 def explain(

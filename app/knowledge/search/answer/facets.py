@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from app.contract.results import Facet, FacetValue
 from app.db.queries.search import facets as db
 from app.db.queries.search import vectors
 from app.db.queries.search.facets import CountedValue, MatchQuery
@@ -14,7 +15,6 @@ from app.knowledge.search.checks import METADATA_FACET
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.semantic import margin
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.results import Facet, FacetValue
 
 MOST_MATCHES = 20_000
 """Most entries that match by their words and are counted; reading more would take too long."""

@@ -10,9 +10,20 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from app.concurrency.stopwatch import Stopwatch
+from app.contract.results import (
+    FoundEntry,
+    Hit,
+    HitOrigin,
+    Passage,
+    PassageGroup,
+    Relaxation,
+    SearchMetadata,
+    SearchResult,
+    Validity,
+)
 from app.contract.vocabulary import Degradation
 from app.db.queries.search import hits as db
-from app.db.queries.search.hits import HitOrigin, HydratedEntry, StoredEntry, Validity
+from app.db.queries.search.hits import HydratedEntry
 from app.db.queries.search.search import EntryFilter
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
@@ -20,18 +31,9 @@ from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.answer.snippet import Snippet, SnippetMaker
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.ranking import FURTHER, Candidate, has_strong_match, shown, ungroup
+from app.knowledge.search.ranking import FURTHER, Candidate, Ranking, has_strong_match, shown, ungroup
 from app.knowledge.search.receipts import PageStart
 from app.knowledge.search.reranking import Reranking
-from app.knowledge.search.results import (
-    Hit,
-    Passage,
-    PassageGroup,
-    Ranking,
-    Relaxation,
-    SearchMetadata,
-    SearchResult,
-)
 from app.knowledge.tenants.directory import TenantContext
 
 CHARACTERS_AT_A_TIME = 10_000
@@ -122,7 +124,7 @@ async def make_hits(page: Page) -> list[Hit]:
 
 
 def _make_passage(candidate: Candidate, entry: HydratedEntry, snippets: SnippetMaker) -> Passage:
-    stored = StoredEntry(*entry.stored)
+    stored = FoundEntry(*entry.stored)
     snippet = _make_snippet(entry, candidate, snippets)
     page = stored.metadata.get("page")
     return Passage(entry.id, candidate.score, stored.chunk_index, page, stored.title, snippet.text)

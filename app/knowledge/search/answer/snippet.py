@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from app.contract.results import Hit
 from app.knowledge.languages import detect, find_stemmer
 from app.knowledge.search.answer.plain_text import (
     PlainText,
@@ -16,7 +17,6 @@ from app.knowledge.search.answer.plain_text import (
     render_markdown,
 )
 from app.knowledge.search.answer.vocabulary import Found, Vocabulary
-from app.knowledge.search.results import Hit
 from app.knowledge.words import WORD, compose, find_words, is_run, regularize
 
 LEAD = 80

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.contract.results import Relaxation, SearchMetadata
 from app.db.queries.search import suggestions as db
 from app.db.queries.search.receipts import Receipt
 from app.db.queries.search.search import KeywordQuery, match_words
@@ -20,7 +21,6 @@ from app.knowledge.search.legs.keyword import search_words
 from app.knowledge.search.legs.semantic import search_vectors
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.ranking import join_legs
-from app.knowledge.search.results import Relaxation, SearchMetadata
 from app.knowledge.words import find_words, is_run, remove_runs
 
 SUGGESTIONS = 5

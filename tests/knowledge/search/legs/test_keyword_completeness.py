@@ -8,10 +8,10 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
+from app.contract.results import KeywordExplanation, SearchResult
 from app.db.queries.tenants import statistics
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.results import KeywordExplanation, SearchResult
 from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.writing import write
 
