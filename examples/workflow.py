@@ -20,11 +20,11 @@ from app.composition.database import check_database
 from app.composition.services import Services, build_services, open_services
 from app.contract.entries import Entry, EntryDraft
 from app.contract.results import Hit
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.principals import Rights, acting_as, principals_of
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import TenantNotFound
-from app.knowledge.search.query import SearchQuery
 from app.settings import Settings, load_settings
 
 Learn = Callable[[str, Sequence[Hit]], Awaitable[str]]

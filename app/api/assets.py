@@ -13,6 +13,7 @@ from starlette.datastructures import UploadFile as FormFile
 
 from app.auth.principal import Role
 from app.contract.entries import FormerVersion
+from app.contract.fields import WHITE
 from app.contract.paging import Page
 from app.contract.validation import UNSET
 from app.contract.vocabulary import AssetSort
@@ -23,7 +24,6 @@ from app.knowledge.paging import NEWEST_FIRST
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.bodies import read_metadata
 from app.web.models.assets import AssetList, AssetModel, AssetPatch
-from app.web.models.requests import WHITE
 from app.web.problems import problems
 from app.web.rendering import (
     ETAG,

@@ -8,20 +8,19 @@ from uuid import UUID
 from fastapi import Query, Response
 
 from app.auth.principal import Role
+from app.contract.paging import Page
 from app.contract.results import SearchResult
-from app.contract.vocabulary import SavedSearchSort
-from app.db.queries.work.subscriptions import Subscription
-from app.knowledge.paging import NEWEST_FIRST
-from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.models.saved_searches import (
+from app.contract.saved_searches import (
     NewSavedSearch,
     NewSubscription,
-    NewSubscriptionModel,
-    SavedSearchList,
-    SavedSearchModel,
-    SubscriptionList,
-    SubscriptionModel,
+    OwnedSubscription,
+    SavedSearch,
+    Subscription,
+    SubscriptionWithSecret,
 )
+from app.contract.vocabulary import SavedSearchSort
+from app.knowledge.paging import NEWEST_FIRST
+from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.problems import problems
 from app.web.rendering import (
     LOCATION,
@@ -40,13 +39,13 @@ admin_router = secured_router(Role.TENANT_ADMIN, "/admin/subscriptions", "admini
 @router.post(
     "",
     status_code=201,
-    response_model=SavedSearchModel,
+    response_model=SavedSearch,
     responses=problems(
         409,
         413,
         415,
         others={
-            200: {"model": SavedSearchModel, "description": "It replaced the saved search of this name"},
+            200: {"model": SavedSearch, "description": "It replaced the saved search of this name"},
             201: {"headers": LOCATION},
         },
     ),
@@ -55,12 +54,12 @@ async def save_search(body: NewSavedSearch, caller: CurrentCaller, services: Cur
     """Save a search under a name. It belongs to the caller, and the name is unique among the caller's saved searches:
     saving with the same name again replaces the request, keeps the id and the subscription, and answers 200. A search
     that could not run gets 422."""
-    saved, new = await services.saved_searches.save(caller.tenant_id, caller.subject, body.name, body.given())
+    saved, new = await services.saved_searches.save(caller.tenant_id, caller.subject, body)
     headers = {"Location": f"/knowledge/saved-searches/{saved.id}"} if new else {}
     return json_response(saved, 201 if new else 200, headers)
 
 
-@router.get("", response_model=SavedSearchList)
+@router.get("", response_model=Page[SavedSearch])
 async def list_saved_searches(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -76,7 +75,7 @@ async def list_saved_searches(
     )
 
 
-@router.get("/{saved_search_id}", response_model=SavedSearchModel, responses=problems(404))
+@router.get("/{saved_search_id}", response_model=SavedSearch, responses=problems(404))
 async def get_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
@@ -105,13 +104,15 @@ async def run_saved_search(
 @router.post(
     "/{saved_search_id}/subscription",
     status_code=201,
-    response_model=NewSubscriptionModel,
+    response_model=SubscriptionWithSecret,
     responses=problems(
         404,
         409,
         413,
         415,
-        others={200: {"model": NewSubscriptionModel, "description": "It replaced the earlier subscription"}},
+        others={
+            200: {"model": SubscriptionWithSecret, "description": "It replaced the earlier subscription"}
+        },
     ),
 )
 async def subscribe(
@@ -134,22 +135,22 @@ async def subscribe(
     made, new = await services.subscriptions.subscribe(
         caller.tenant_id, caller.subject, saved_search_id, body.url, body.secret
     )
-    return json_response({**_show(made), "secret": made.secret}, 201 if new else 200)
+    return json_response(made, 201 if new else 200)
 
 
-@router.get("/{saved_search_id}/subscription", response_model=SubscriptionModel, responses=problems(404))
+@router.get("/{saved_search_id}/subscription", response_model=Subscription, responses=problems(404))
 async def get_subscription(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """Get the subscription of one of the caller's saved searches, and the state of its deliveries."""
     found = await services.subscriptions.get(caller.tenant_id, caller.subject, saved_search_id)
-    return json_response(_show(found))
+    return json_response(found)
 
 
 @router.post(
     "/{saved_search_id}/subscription/confirmation",
     status_code=202,
-    response_model=SubscriptionModel,
+    response_model=Subscription,
     responses=problems(404),
 )
 async def confirm_subscription(
@@ -158,7 +159,7 @@ async def confirm_subscription(
     """Send the endpoint another challenge, for example after it has refused; at the earliest a minute after the last
     one. A confirmed subscription is unchanged."""
     found = await services.subscriptions.ask_again(caller.tenant_id, caller.subject, saved_search_id)
-    return json_response(_show(found), 202)
+    return json_response(found, 202)
 
 
 @router.delete("/{saved_search_id}/subscription", status_code=204, responses=problems(404))
@@ -170,7 +171,7 @@ async def unsubscribe(saved_search_id: UUID, caller: CurrentCaller, services: Cu
     return Response(status_code=204)
 
 
-@admin_router.get("", response_model=SubscriptionList)
+@admin_router.get("", response_model=Page[OwnedSubscription])
 async def list_subscriptions(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -178,11 +179,11 @@ async def list_subscriptions(
     cursor: PageCursor | None = None,
 ) -> Response:
     """List all subscriptions of the tenant, newest first, with only the hosts of their URLs."""
-    page = await services.subscriptions.list_subscriptions(
-        caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
+    return page_response(
+        await services.subscriptions.list_subscriptions(
+            caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
+        )
     )
-    items = [{**_show(s), "owner": s.owner, "name": s.name} for s in page.items]
-    return json_response({"items": items, "next_cursor": page.next_cursor})
 
 
 @admin_router.delete("/{saved_search_id}", status_code=204, responses=problems(404))
@@ -192,7 +193,3 @@ async def delete_subscription(
     """End any subscription of the tenant."""
     await services.subscriptions.delete(caller.tenant_id, saved_search_id, actor=caller.subject)
     return Response(status_code=204)
-
-
-def _show(subscription: Subscription) -> dict[str, object]:
-    return {name: getattr(subscription, name) for name in SubscriptionModel.model_fields}

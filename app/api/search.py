@@ -6,16 +6,14 @@ from typing import Any
 
 import orjson
 from fastapi import Response
-from pydantic import ValidationError
 
 from app.auth.principal import Role
 from app.contract.results import SearchResult
-from app.contract.validation import invalid_input
+from app.contract.search import SearchBatch, SearchQuery, WhyNot, WhyNotQuery, read_entry_key
+from app.contract.validation import validate
 from app.errors import KnowledgeError
-from app.knowledge.search.query import SearchQuery
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.models.search import SearchBatchRequest, SearchBatchResponse, SearchRequest
-from app.web.models.why_not import WhyNotRequest, WhyNotResponse
+from app.web.models.search import SearchBatchResponse
 from app.web.problems import problem_of, problems
 from app.web.rendering import json_response
 from app.web.shortcut import shortcuts_to
@@ -24,14 +22,13 @@ router = secured_router(Role.READER, "/knowledge", "search")
 
 
 @router.post("/search", response_model=SearchResult, responses=problems(410, 413, 415), summary="Search")
-async def search(request: SearchRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def search(query: SearchQuery, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Find the tenant's best entries for a query with semantic and keyword search.
 
     When the embedding provider is down, the search falls back to keywords and `fallback_mode` is true. If nothing is
     found, the list is empty and `suggestions` has queries to try, and `relaxations` names the filters that
     exclude every match.
     """
-    query = request.to_query(services.search.defaults)
     return json_response(await services.search.search(caller.tenant_id, query, subject=caller.subject))
 
 
@@ -41,9 +38,7 @@ async def search(request: SearchRequest, caller: CurrentCaller, services: Curren
     responses=problems(413, 415),
     summary="Run several searches in one request",
 )
-async def search_batch(
-    body: SearchBatchRequest, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def search_batch(body: SearchBatch, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Run 1 to 32 searches in one request. One call embeds all queries, and each search has its own outcome.
 
     If one search is refused or fails, the others still run. When the results reach 8 MiB together, the other searches
@@ -55,9 +50,7 @@ async def search_batch(
     queries: dict[int, SearchQuery] = {}
     for index, item in enumerate(body.searches):
         try:
-            queries[index] = SearchRequest.model_validate(item).to_query(services.search.defaults)
-        except ValidationError as error:
-            outcomes[index] = invalid_input(error)
+            queries[index] = validate(SearchQuery, item)
         except KnowledgeError as error:
             outcomes[index] = error
     async with services.admission.reading(caller.tenant):
@@ -70,17 +63,17 @@ async def search_batch(
 
 @router.post(
     "/search/why-not",
-    response_model=WhyNotResponse,
+    response_model=WhyNot,
     responses=problems(404, 413, 415),
     summary="Explain why an entry is not among the results",
 )
-async def why_not(body: WhyNotRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def why_not(body: WhyNotQuery, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Find the filter, leg, threshold or cut that excluded an entry from a search."""
-    query = body.request.to_query(services.search.defaults)
-    return json_response(await services.search.why_not(caller.tenant_id, body.entry(), query))
+    entry = read_entry_key(body.entry_id)
+    return json_response(await services.search.why_not(caller.tenant_id, entry, body.request))
 
 
-SHORTCUTS = shortcuts_to(router, {search: SearchRequest})
+SHORTCUTS = shortcuts_to(router, {search: SearchQuery})
 
 
 def _show(index: int, outcome: bytes | KnowledgeError) -> dict[str, Any]:

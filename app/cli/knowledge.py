@@ -12,6 +12,7 @@ from uuid import UUID
 from app.contract.entries import BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.paging import Page
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery, WhyNot
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
 from app.db.queries.knowledge.assets import Asset
@@ -22,8 +23,6 @@ from app.knowledge.ingestion.assets import Upload
 from app.knowledge.permissions.changes import AccessChange, AccessSelection
 from app.knowledge.permissions.overview import ItemReaders, SubjectAccess
 from app.knowledge.permissions.service import ChangedAccess
-from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.why_not import WhyNot
 from app.knowledge.sources.run import Sources as RunSources
 from app.knowledge.sources.run import Uploads
 

@@ -11,7 +11,7 @@ import typer
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from app.knowledge.search.query import SearchQuery
+    from app.contract.search import SearchQuery
 
 Text = Annotated[str, typer.Argument(metavar="QUERY", help="The query.")]
 Limit = Annotated[
@@ -69,10 +69,11 @@ Superseded = Annotated[bool, typer.Option("--include-superseded", help="Include 
 
 def read_query(wanted: Mapping[str, Any]) -> tuple[SearchQuery, int]:
     """The query, and the number of hits before its page. Raises InvalidInput."""
-    from app.knowledge.search.query import SearchQuery, read_values
+    from app.contract.search import SearchQuery
+    from app.contract.validation import validate
     from app.knowledge.search.receipts import PageStart
 
-    query = SearchQuery(**read_values(wanted))
+    query = validate(SearchQuery, wanted)
     return query, 0 if query.cursor is None else PageStart.from_cursor(query.cursor).offset
 
 

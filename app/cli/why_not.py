@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
 
 import typer
 
@@ -95,14 +94,8 @@ def why_not(
 
 async def answer(knowledge: Knowledge, arguments: Mapping[str, Any]) -> Any:
     """The explanation. Raises KnowledgeError."""
+    from app.contract.search import read_entry_key
+
     wanted, _ = query.read_query(arguments["query"])
     tenant = await knowledge.tenants.find(arguments["tenant"])
-    return await knowledge.search.why_not(tenant.id, _read_entry(arguments["entry"]), wanted)
-
-
-def _read_entry(given: str) -> UUID | str:
-    """The id of an entry, or else its external id."""
-    try:
-        return UUID(given)
-    except ValueError:
-        return given
+    return await knowledge.search.why_not(tenant.id, read_entry_key(arguments["entry"]), wanted)

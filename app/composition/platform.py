@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.composition.database import check_database, open_database, small_pool
 from app.composition.providers import configured_models, find_models
-from app.contract.vocabulary import Weights
+from app.contract.search import Weights
 from app.db.database import Database
 from app.knowledge.administration.platform import PlatformService
 from app.knowledge.audit import AuditTrail

@@ -11,7 +11,8 @@ from uuid import UUID
 from pydantic import Field
 
 from app.contract.entries import EntryCore
-from app.contract.vocabulary import Degradation, Leg, Weights
+from app.contract.search import Weights
+from app.contract.vocabulary import Degradation, Leg
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import Field
 
 from app.contract.results import Hit, SearchMetadata
+from app.contract.saved_searches import SavedSearch
 from app.contract.vocabulary import Flag
 
 
@@ -116,3 +117,12 @@ class Fetched:
     text: str
     url: str
     metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSearches:
+    """The caller's saved searches, or the result of one."""
+
+    items: Sequence[SavedSearch] | None
+    next_cursor: str | None
+    result: SearchAnswer | None

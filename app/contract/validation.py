@@ -32,6 +32,7 @@ from pydantic import (
     ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    GetPydanticSchema,
     TypeAdapter,
     ValidationError,
 )
@@ -53,6 +54,20 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
+
+
+def read_as(kind: Any) -> GetPydanticSchema:
+    """In an annotation: the value is read as another type, such as a list for a Sequence, which would be copied item by
+    item and answered in the words of no message."""
+    return GetPydanticSchema(lambda _, handler: handler(kind))
+
+
+class InvalidParts(ValueError):
+    """Violations inside the value of one field; their names are the places below it."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(e.message for e in errors))
+        self.errors = errors
 
 
 @overload
@@ -202,15 +217,16 @@ MOST = 100
 def field_errors(found: Iterable[Mapping[str, Any]]) -> list[FieldError]:
     """Each field once for each rule that it broke; of many items of a list that broke the same rule, only the first.
     The first MOST."""
-    pairs = [(str(error.get("type")), _field_error(error)) for error in found]
+    pairs = [pair for error in found for pair in _read(error)]
     better = {error.field for kind, error in pairs if kind != "list_type"}
-    lists = {error.field.rpartition(".")[0] for _, error in pairs}
+    lists = {error.field.rpartition(".")[0] for kind, error in pairs if kind != PART}
     # For a value or a list of values, the error of the single value is enough, and of a list that of its item.
     return _shorten(
         [
             error
             for kind, error in pairs
-            if error.field not in lists and (kind != "list_type" or error.field not in better)
+            if kind == PART
+            or (error.field not in lists and (kind != "list_type" or error.field not in better))
         ]
     )[:MOST]
 
@@ -230,6 +246,20 @@ def _shorten(found: Sequence[FieldError]) -> list[FieldError]:
                 FieldError(same[0].field, f"{message}; the same holds for {len(same) - 1} more items")
             )
     return shown
+
+
+PART = "part"
+
+
+def _read(error: Mapping[str, Any]) -> Sequence[tuple[str, FieldError]]:
+    """The kind and the field of a violation, or of each of several inside one value."""
+    one = _field_error(error)
+    parts = (error.get("ctx") or {}).get("error")
+    if not isinstance(parts, InvalidParts):
+        return [(str(error.get("type")), one)]
+    above = one.field if len(error.get("loc", ())) > 1 else ""
+    names = [(above + part.field).lstrip(".") or one.field for part in parts.errors]
+    return [(PART, FieldError(name, p.message)) for name, p in zip(names, parts.errors, strict=True)]
 
 
 def _field_error(error: Mapping[str, Any]) -> FieldError:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from numbers import Real
 from typing import Final, Literal, get_args
-
-from app.errors import FieldError
 
 MAX_LIMIT = 100
 """Hits that one search can return, whatever a tenant or a service allows."""
@@ -51,23 +46,3 @@ SavedSearchSort = Literal["created_at", "-created_at", "name", "-name"]
 TagSort = Literal["tag", "-tag", "count", "-count"]
 WritableType = Literal["fact", "summary", "template", "decision", "lesson", "temp_note", "insight"]
 EntryType = Literal[WritableType, "chunk"]
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The weight of each leg in the fused score: 0 or more, with a sum of 1."""
-
-    semantic: float = 0.7
-    keyword: float = 0.3
-
-    def errors(self, name: str = "weights") -> list[FieldError]:
-        """Return what is wrong with these weights."""
-        values = (self.semantic, self.keyword)
-        if not all(
-            isinstance(v, (float, int, Real)) and not isinstance(v, bool) and math.isfinite(v) and v >= 0
-            for v in values
-        ):
-            return [FieldError(name, "each weight must be a number of 0 or more")]
-        if abs(sum(values) - 1) > 1e-9:
-            return [FieldError(name, "semantic and keyword must sum to 1")]
-        return []

@@ -22,6 +22,7 @@ import numpy as np
 
 from app.composition.services import Services
 from app.contract.entries import MAX_TITLE
+from app.contract.search import SearchQuery
 from app.db.queries.knowledge import embeddings
 from app.db.queries.work import jobs
 from app.embeddings.provider import EmbeddingProvider, Vector
@@ -29,7 +30,6 @@ from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, Document
 from app.evaluation.metrics import Scores, is_baseline_installed, rank_by_bm25, score_rankings
 from app.evaluation.runs import VARIANTS, Comparison, Variant, compare_runs
-from app.knowledge.search.query import SearchQuery
 
 
 class VectorCache:

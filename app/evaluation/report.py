@@ -16,12 +16,13 @@ from typing import Any
 import orjson
 
 from app.composition.services import Services, build_services
+from app.contract.search import SCORE_WEIGHTS
 from app.embeddings.provider import EmbeddingModel
 from app.evaluation.collection import Collection
 from app.evaluation.evaluation import DEPTH, Evaluation, ShowProgress, VectorCache, evaluate
 from app.evaluation.metrics import CONFIDENCE, RESAMPLES, SEED, Estimate, Interval, Scores
 from app.evaluation.runs import VARIANTS, Comparison, Variant
-from app.knowledge.search.plan import SCORE_WEIGHTS, SearchDefaults
+from app.knowledge.search.plan import SearchDefaults
 
 
 def write_runs(evaluation: Evaluation, folder: Path) -> list[Path]:

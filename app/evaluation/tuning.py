@@ -9,15 +9,15 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services
-from app.contract.vocabulary import Fusion, Weights
+from app.contract.fields import MAX_QUERY_LENGTH
+from app.contract.search import SearchQuery, Weights
+from app.contract.vocabulary import Fusion
 from app.errors import KnowledgeError
 from app.evaluation.evaluation import ShowProgress
 from app.evaluation.metrics import Interval, compare_paired
 from app.evaluation.report import describe
 from app.knowledge.feedback import JudgedQuery, ndcg
-from app.knowledge.search.checks import MAX_QUERY_LENGTH
 from app.knowledge.search.plan import make_plan
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import TenantContext
 
 DEPTH = 10

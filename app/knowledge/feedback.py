@@ -16,7 +16,8 @@ from uuid import UUID
 import asyncpg
 import numpy as np
 
-from app.contract.vocabulary import Weights
+from app.contract.fields import MAX_QUERY_LENGTH
+from app.contract.search import SearchQuery, Weights
 from app.db.database import Database
 from app.db.queries.search import feedback as db
 from app.db.queries.search.feedback import DislikedEntry, EmptySearch, Judgement
@@ -24,10 +25,8 @@ from app.db.queries.tenants import audit
 from app.errors import EmbeddingUnavailable, EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.accesses import AccessCounter
-from app.knowledge.search.checks import MAX_QUERY_LENGTH
 from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.plan import SearchDefaults, make_plan
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.ranking import fuse, lift_identified, rank
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory

@@ -21,15 +21,15 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from app.contract.fields import QueryText
+from app.contract.search import SearchQuery
 from app.contract.validation import invalid_input
 from app.db.queries.knowledge.assets import Asset
 from app.errors import InvalidInput
-from app.knowledge.search.query import SearchQuery
 from app.mcp.answers.entries import answer_entry, answer_part
 from app.mcp.answers.hits import answer_search
 from app.mcp.answers.passages import DOCUMENT, ENTRY, document_uri
 from app.mcp.tools.tool import Call
-from app.web.models.search import QueryText
 from app.web.rendering import PAGE_SIZE
 
 MEDIA_TYPE = "text/plain"

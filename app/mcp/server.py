@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.concurrency.stopwatch import run_stopwatch
+from app.contract.search import most_hits
 from app.contract.validation import validate
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers.passages import Links, ToolAnswer
@@ -104,7 +105,7 @@ def build_server(services: Services, find_caller: FindCaller, links: Links) -> S
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, "there is no tool with this name")
         try:
-            with run_stopwatch():
+            with run_stopwatch(), most_hits(tool.most_hits or services.search.defaults.max_limit):
                 answer = await _run(tool, params.arguments or {}, await find(context))
         except KnowledgeError as error:
             return _refuse(tool, problem_of(error))

@@ -19,8 +19,10 @@ from starlette.requests import ClientDisconnect
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
+from app.contract.search import most_hits
 from app.db.principals import SERVICE, Rights, act_as, principals_of
 from app.errors import FieldError, Forbidden, InvalidInput, TenantNotFound, Unauthenticated
+from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.web.bodies import (
     Handler,
@@ -303,7 +305,11 @@ async def answer(request: Request, handle: Handler) -> Response:
     if caller is None:
         return await handle(request)
     parts: Parts = request.app.state.parts
-    admission = parts.services.admission
+    with most_hits(parts.services.search.defaults.max_limit):
+        return await _answer_tenant(request, caller, parts.services.admission, handle)
+
+
+async def _answer_tenant(request: Request, caller: Caller, admission: Admission, handle: Handler) -> Response:
     if request.method == "GET":
         async with admission.reading(caller.tenant):
             return await handle(request)

@@ -57,11 +57,13 @@ _NAMES = {
     "Body_upload_asset": "NewAsset",
     "EntryDraft": "EntryPatch",
     "FormerVersion": "Version",
-    "NewSubscriptionModel": "SubscriptionWithSecret",
+    "Page_OwnedSubscription_": "SubscriptionList",
     "TagCount": "Tag",
+    "SearchBatch": "SearchBatchRequest",
+    "SearchQuery": "SearchRequest",
     "SearchResult": "SearchResponse",
-    "Weights": "AppliedWeights",
-    "WeightsModel": "Weights",
+    "WhyNot": "WhyNotResponse",
+    "WhyNotQuery": "WhyNotRequest",
 }
 """Names that callers would not understand, and their replacements."""
 _PAGE = re.compile(r"Page_(\w+)_")

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ValidationError
 from starlette.types import Receive, Scope, Send
 
-from app.errors import KnowledgeError
+from app.contract.validation import validate
+from app.errors import InvalidInput, KnowledgeError
 from app.web.access import Caller, Parts, SecuredRoute, answer, authenticate
 from app.web.bodies import JsonRequest, end_own_intake, replay
 from app.web.problems import refusal_of, respond_to
@@ -30,7 +30,7 @@ class _Deferred(Exception):
 class Shortcut:
     """Runs the endpoint of one secured route; its arguments are a body of type `model`, the caller and the services."""
 
-    def __init__(self, route: SecuredRoute, model: type[BaseModel]) -> None:
+    def __init__(self, route: SecuredRoute, model: type) -> None:
         self._route, self._model = route, model
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> Receive | None:
@@ -56,8 +56,8 @@ class Shortcut:
     async def _handle(self, request: Request) -> Response:
         try:
             value = await request.json()
-            body = self._model.model_validate(value)
-        except ValidationError:
+            body: Any = validate(self._model, value)
+        except InvalidInput:
             request.state.parsed = value
             end_own_intake()
             raise _Deferred from None
@@ -74,7 +74,7 @@ Shortcuts: TypeAlias = Mapping[tuple[str, str], Shortcut]
 """By method and path."""
 
 
-def shortcuts_to(router: APIRouter, models: Mapping[Callable[..., Any], type[BaseModel]]) -> Shortcuts:
+def shortcuts_to(router: APIRouter, models: Mapping[Callable[..., Any], type]) -> Shortcuts:
     """Shortcuts to these endpoints of a router, each with the model of its body."""
     return {
         (method, route.path): Shortcut(route, model)

@@ -11,13 +11,13 @@ from typing import Any
 import asyncpg
 from pgvector.asyncpg import register_vector
 
+from app.contract.search import SearchQuery
 from app.db.queries.search import hits, vectors
 from app.db.queries.search.search import SQL
 from app.db.statements import Statement
 from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import SearchDefaults, make_plan
-from app.knowledge.search.query import SearchQuery
 from benchmarks.contender import FLOOR, Contender, Question, Race
 
 CONNECTIONS = 10

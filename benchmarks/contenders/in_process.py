@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
-from app.knowledge.search.query import SearchQuery
+from app.contract.search import SearchQuery
 from benchmarks.contender import Contender, Question, Race
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from app.composition.services import Services
+from app.contract.search import SearchQuery
 from app.db.queries.knowledge import embeddings, vector_indexes
 from app.db.queries.knowledge.entries import insert_entries
 from app.db.statements import parse_statement
 from app.evaluation.evaluation import ShowProgress
 from app.knowledge.search.legs.semantic import search_vectors, session_setup
 from app.knowledge.search.plan import EXACT_LIMIT, SearchDefaults, make_plan
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.upkeep.growth import Upkeep
 from benchmarks.contender import Question
 from benchmarks.corpus.construction import passage_vector, written_entry

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.composition.services import Services
+from app.contract.search import SearchQuery
 from app.db.statements import parse_statement
 from app.knowledge.search.legs.keyword import search_words
 from app.knowledge.search.plan import SearchDefaults, make_plan
-from app.knowledge.search.query import SearchQuery
 from benchmarks.corpus.population import Population, entry_number
 
 DEPTH = 10

@@ -17,9 +17,9 @@ from app.auth.principal import Role
 from app.cli.execution import run_async
 from app.cli.output.progress import show_progress
 from app.cli.output.text import remark
+from app.contract.search import SearchQuery
 from app.db.principals import Rights
 from app.errors import KnowledgeError
-from app.knowledge.search.query import SearchQuery
 from benchmarks.contender import Question
 from benchmarks.contenders.over_http import Client, free_port, serve
 from benchmarks.measures.words import read_words

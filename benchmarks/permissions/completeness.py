@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.composition.services import Services
+from app.contract.search import SearchQuery
 from app.db.queries.search.search import KeywordQuery, match_words
 from app.knowledge.search.plan import make_plan
-from app.knowledge.search.query import SearchQuery
 from benchmarks.contender import Question
 from benchmarks.corpus.population import entry_number
 from benchmarks.measures.recall import CERTAIN, DEPTH

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import psutil
 
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.evaluation.collection import Document
-from app.knowledge.search.query import SearchQuery
 from benchmarks.scaling.servers import Served
 
 CALLERS = 8

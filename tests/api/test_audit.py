@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth.tokens import TokenVerifier
-from app.contract.vocabulary import Weights
+from app.contract.search import Weights
 from app.db.queries.tenants.audit import Action
 from app.db.queries.tenants.tenants import PlatformAction
 from app.embedded import EmbeddedAddress

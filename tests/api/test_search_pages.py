@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.knowledge.search.query import SearchQuery
+from app.contract.search import SearchQuery
 from app.knowledge.search.receipts import mark_search
 from tests.api.notes import add_notes
 from tests.fixtures.http.callers import Caller

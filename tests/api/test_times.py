@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from app.composition.services import Services
-from app.knowledge.search.query import SearchQuery
+from app.contract.search import SearchQuery
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.limits import allow
 from tests.fixtures.http.mcp_client import connect, succeed

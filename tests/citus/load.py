@@ -11,8 +11,8 @@ from uuid import UUID
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.errors import DatabaseUnavailable, EntryNotFound
-from app.knowledge.search.query import SearchQuery
 
 PAUSE = 0.01
 """Seconds between two requests of a caller."""

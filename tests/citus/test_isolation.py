@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.search import SearchQuery
 from app.db.citus.places import Place
 from app.db.database import Database
 from app.db.server.server import Server
 from app.db.statements import parse_statement
-from app.knowledge.search.query import SearchQuery
 from tests.fixtures.database.citus import CitusDatabase
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
 from tests.fixtures.database.tenant_rows import fill_tenant

@@ -12,13 +12,13 @@ import pytest
 from app.composition.database import SERVICE, open_cluster, prepare
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.rows import new_id
 from app.db.schema.isolation import find_faults
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.errors import ConfigurationError, Conflict, InvalidInput, TenantNotFound
 from app.knowledge.administration.cluster import Cluster
-from app.knowledge.search.query import SearchQuery
 from app.settings import load_settings
 from tests.citus.load import Load
 from tests.fixtures.database.citus import (

@@ -8,9 +8,9 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.upkeep.growth import Upkeep
 from tests.fixtures.database.citus import CitusDatabase
 from tests.fixtures.database.cluster import MODEL, connected

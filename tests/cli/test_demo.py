@@ -7,8 +7,8 @@ import pytest
 from app.cli.demo import STILL_SECONDS, curl_line, load_demo
 from app.composition.services import Services
 from app.contract.entries import Entry, EntryDraft
+from app.contract.search import SearchQuery
 from app.db.principals import warn_of_unnamed_work
-from app.knowledge.search.query import SearchQuery
 from app.samples import load_documents, load_entries
 from tests.fixtures.providers.failing import FailingProvider
 

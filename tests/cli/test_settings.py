@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from app.cli.settings import read_changes
-from app.contract.vocabulary import Weights
+from app.contract.search import Weights
 from app.errors import InvalidInput
 from app.knowledge.tenants.settings import TenantSettings
 from app.web.models.administration import SettingsModel

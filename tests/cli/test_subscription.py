@@ -6,6 +6,7 @@ import asyncio
 from uuid import UUID
 
 from app.composition.services import build_services
+from app.contract.saved_searches import NewSavedSearch
 from app.db.database import Database
 from app.embeddings.providers.mock import MockProvider
 from tests.cli.conftest import CommandLine
@@ -18,7 +19,9 @@ async def subscribe(dsn: str, slug: str) -> UUID:
     services = await build_services(database, provider)
     try:
         tenant = await services.tenants.find(slug)
-        saved, _ = await services.saved_searches.save(tenant.id, "anna", "port news", {"query": "harbour"})
+        saved, _ = await services.saved_searches.save(
+            tenant.id, "anna", NewSavedSearch("port news", {"query": "harbour"})
+        )
         url = "https://hooks.example.com/secret-path"
         await services.subscriptions.subscribe(tenant.id, "anna", saved.id, url)
         return saved.id

@@ -9,13 +9,13 @@ import pytest
 
 from app.concurrency.share import FREE, LARGE, MIB_SECONDS
 from app.concurrency.share import SHARE as LOOP_SHARE
+from app.contract.search import MAX_METADATA_VALUES
 from app.contract.text import MOST_MARKS
 from app.contract.validation import MOST
 from app.documents.parsed import ParseLimits
 from app.knowledge.administration.platform import READS
 from app.knowledge.entries.reading import READ_LENGTH
 from app.knowledge.paging import PAGE_BYTES
-from app.knowledge.search.checks import MAX_METADATA_VALUES
 from app.knowledge.search.journal import QUEUE_BYTES
 from app.knowledge.search.service import BATCH_BYTES
 from app.knowledge.subscriptions.handshakes import PAUSES

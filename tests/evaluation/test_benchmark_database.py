@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from app.composition.services import Services
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.evaluation.collection import Document
-from app.knowledge.search.query import SearchQuery
 from benchmarks.corpus.construction import analyze, build_tenants
 from benchmarks.corpus.population import MEASURED, Population, entry_number, find_tenant, plan_tenants
 from benchmarks.corpus.stock import BATCH, RARE, Stock, is_rare

@@ -12,10 +12,9 @@ import pytest
 from app.cli.main import main
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
-from app.contract.vocabulary import Weights
+from app.contract.search import RRF_WEIGHTS, SearchQuery
 from app.db.database import Database
 from app.evaluation.tuning import GRID, NothingToTuneBy, rows_of, tune
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.evaluation.samples import hide_progress
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
@@ -57,7 +56,7 @@ async def test_the_better_choice_is_found_and_nothing_is_recorded(
     assert (tuning.tenant, tuning.queries, tuning.judgements) == ("first", 4, 8)
     assert len(tuning.choices) == len(GRID), "the current one is one of them"
     current, best = tuning.choices[:2]
-    assert (current.current, current.fusion, current.weights) == (True, "rrf", Weights())
+    assert (current.current, current.fusion, current.weights) == (True, "rrf", RRF_WEIGHTS)
     assert current.ndcg == pytest.approx(0.6309, abs=1e-4), "the right answer is second"
     assert best.ndcg == 1.0
     assert best.weights.keyword >= 0.5

@@ -13,11 +13,11 @@ import pytest
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.embeddings.providers.openai import OpenAIProvider
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from app.resilience.calls import CallBudget
 from app.resilience.circuit import Circuit, CircuitState

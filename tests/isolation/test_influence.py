@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.auth.principal import Role
 from app.composition.services import Services, build_services
+from app.contract.search import SearchQuery
 from app.embeddings.resilience.cache import QueryCache
-from app.knowledge.search.query import SearchQuery
 from tests.fixtures.database.cluster import MODEL
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.providers.failing import FailingProvider

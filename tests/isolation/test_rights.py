@@ -11,10 +11,10 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.search import SearchQuery
 from app.db.principals import Rights, acting_as, principals_of
 from app.db.queries.knowledge import entries as db
 from app.db.schema.isolation import find_faults
-from app.knowledge.search.query import SearchQuery
 from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.database.seeded import Seeded
 from tests.fixtures.http.callers import Caller, make_token

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from app.composition.services import build_services
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.embeddings.providers.local import LocalProvider, load_minilm
 from app.evaluation.evaluation import finish_upkeep
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.search.query import SearchQuery
 from app.samples import load_documents
 
 SECTIONS = {

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from app.api.assets import NO_JSON
-from app.web.models.requests import NOT_BLANK, WHITE
+from app.contract.fields import NOT_BLANK, WHITE
 from tests.fixtures.http.callers import Caller
 
 

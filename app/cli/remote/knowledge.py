@@ -20,6 +20,7 @@ from app.cli.remote.exchange import TIMEOUT, Exchange
 from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.paging import Page
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery, WhyNot
 from app.contract.validation import UNSET
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
@@ -38,8 +39,6 @@ from app.knowledge.permissions.overview import PLURALS, ItemReaders, SubjectAcce
 from app.knowledge.permissions.service import ChangedAccess
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.machine import Terms
-from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.why_not import WhyNot
 from app.knowledge.sources.service import Accepted, ItemState, Manifest
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TenantSettings
@@ -68,7 +67,7 @@ def request_of(query: SearchQuery) -> dict[str, Any]:
     given = {}
     for field in fields(query):
         value = getattr(query, field.name)
-        if field.name != "max_limit" and (field.default is MISSING or value != field.default):
+        if field.default is MISSING or value != field.default:
             given[field.name] = value
     return given
 

@@ -9,7 +9,6 @@ from uuid import UUID
 import orjson
 from fastapi import Form, Request, Response
 from fastapi.responses import RedirectResponse
-from pydantic import ValidationError
 
 from app.auth.principal import Role
 from app.console.pages.searching import render_search
@@ -17,11 +16,10 @@ from app.console.parts.entries import PAGE_SIZE, page_links
 from app.console.parts.search.form import SearchForm
 from app.console.rendering import render
 from app.console.session import console_router
-from app.contract.validation import invalid_input
-from app.db.queries.work.subscriptions import Subscription
+from app.contract.saved_searches import NewSavedSearch, Subscription
+from app.contract.validation import validate
 from app.errors import Conflict, FieldError, InvalidInput, SubscriptionNotFound
 from app.web.access import CurrentCaller, CurrentServices
-from app.web.models.saved_searches import NewSavedSearch
 from app.web.rendering import PageCursor
 
 router = console_router(Role.READER)
@@ -58,10 +56,7 @@ async def save_search(
 ) -> Response:
     """Save a search under a name; `request` is the JSON of POST /knowledge/search."""
     try:
-        asked = _read(name, search)
-        _, new = await services.saved_searches.save(
-            caller.tenant_id, caller.subject, asked.name, asked.given()
-        )
+        _, new = await services.saved_searches.save(caller.tenant_id, caller.subject, _read(name, search))
     except (InvalidInput, Conflict) as error:
         errors = error.errors if isinstance(error, InvalidInput) else (FieldError("name", str(error)),)
         return await _show_list(
@@ -162,10 +157,7 @@ def _read(name: str, search: str) -> NewSavedSearch:
         raise InvalidInput.of("request", "must be valid JSON") from None
     if not isinstance(request, dict):
         raise InvalidInput.of("request", "must be a JSON object")
-    try:
-        return NewSavedSearch.model_validate({"name": name, "request": request})
-    except ValidationError as error:
-        raise invalid_input(error) from None
+    return validate(NewSavedSearch, {"name": name, "request": request})
 
 
 def _errors_at(errors: tuple[FieldError, ...]) -> dict[str, str]:

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from fastapi import Form, Request, Response
 from fastapi.responses import RedirectResponse
-from pydantic import ValidationError
 from starlette.datastructures import FormData, ImmutableMultiDict
 
 from app.auth.principal import Role
@@ -31,11 +30,10 @@ from app.console.parts.search.start import gather_start
 from app.console.rendering import render
 from app.console.session import HOME, console_router, local_page
 from app.contract.results import SearchResult
-from app.contract.validation import invalid_input
+from app.contract.search import SearchQuery
+from app.contract.validation import validate
 from app.errors import InvalidInput
-from app.knowledge.search.query import SearchQuery
 from app.web.access import Caller, CurrentCaller, CurrentServices
-from app.web.models.search import SearchRequest
 
 router = console_router(Role.READER)
 
@@ -87,7 +85,7 @@ async def render_search(
     errors: dict[str, str] = {}
     if is_asked:
         try:
-            query = read_query(form, services, explain=True)
+            query = read_query(form, explain=True)
             result = await services.search.search(
                 caller.tenant_id, query, subject=caller.subject, recorded=not typing
             )
@@ -122,7 +120,7 @@ async def show_why_not(request: Request, caller: CurrentCaller, services: Curren
     verdict, refusal = None, ""
     if "entry_id" in parameters:
         try:
-            query = read_query(form, services)
+            query = read_query(form)
             entry_id = await _find_entry(services, caller, wanted)
             verdict = await services.search.why_not(caller.tenant_id, entry_id, query)
         except InvalidInput as error:
@@ -201,7 +199,7 @@ def lead_to_address(request: Request, address: str) -> Response | None:
     return RedirectResponse(address, 303)
 
 
-def read_query(form: SearchForm, services: Services, *, explain: bool = False) -> SearchQuery:
+def read_query(form: SearchForm, *, explain: bool = False) -> SearchQuery:
     """Read the search from a form, validated as in the API. Raises InvalidInput.
 
     With `explain`, the result is explained and has facets even if the form does not ask for it; a past time has none.
@@ -211,10 +209,7 @@ def read_query(form: SearchForm, services: Services, *, explain: bool = False) -
         request["explain"] = True
         if "as_of" not in request:
             request.setdefault("facets", list(FACETS))
-    try:
-        return SearchRequest.model_validate(request).to_query(services.search.defaults)
-    except ValidationError as error:
-        raise invalid_input(error) from None
+    return validate(SearchQuery, request)
 
 
 @router.api_route("/compare", methods=["GET", "POST"])
@@ -234,7 +229,7 @@ async def show_comparison(request: Request, caller: CurrentCaller, services: Cur
     if "query" in parameters:
         for side, whole in wholes.items():
             try:
-                query = read_query(whole, services)
+                query = read_query(whole)
                 with run_stopwatch(Stopwatch()):  # the time of this side only
                     results.append(
                         await services.search.search(caller.tenant_id, query, subject=caller.subject)

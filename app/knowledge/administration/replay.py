@@ -11,7 +11,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from app.contract.results import ModelName, SearchResult
-from app.contract.vocabulary import Weights
+from app.contract.search import SearchQuery, Weights
 from app.db.database import Database
 from app.db.principals import Rights, acting_as
 from app.db.queries.search import replays as db
@@ -21,7 +21,6 @@ from app.errors import InvalidInput
 from app.knowledge.administration.service import AdministrationService
 from app.knowledge.audit import AuditTrail
 from app.knowledge.search.journal import SearchJournal
-from app.knowledge.search.query import SearchQuery, read_values
 from app.knowledge.search.receipts import KEPT, mark_search, rank_entries, service_version
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import TenantDirectory
@@ -176,7 +175,7 @@ def _rebuild(kept: KeptSearch, query: str | None, vector: Sequence[float] | None
         "rrf_k": receipt.rrf_k,
         "similarity_threshold": max(0.0, receipt.similarity_threshold),
     }
-    wanted = SearchQuery(query=text, query_embedding=vector, **read_values(options), **settings)
+    wanted = SearchQuery(query=text, query_embedding=vector, **options, **settings)
     if mark_search(kept.id, wanted).query != receipt.asked.query:
         raise InvalidInput.of("query", "is not the query of this search")
     return wanted
@@ -320,7 +319,7 @@ def _query_of(request: RecentRequest, limit: int) -> SearchQuery | None:
             mode=request.mode,  # type: ignore[arg-type]
             rrf_k=request.rrf_k,
             limit=limit,
-            **read_values(options),
+            **options,
         )
-    except (InvalidInput, ValueError, TypeError, AttributeError):
+    except InvalidInput:
         return None

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from app.contract.entries import EntryDraft
 from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL_RULE, RULE, is_principal, is_principal_list
+from app.contract.search import SearchQuery
 from app.contract.validation import UNSET, Unset
 from app.contract.vocabulary import EntryType, TagsMatch
 from app.db.queries.knowledge import assets, entries
@@ -19,7 +20,7 @@ from app.knowledge.entries.entry import own_draft
 from app.knowledge.entries.writing import find_outside, lock_entry, merge
 from app.knowledge.ingestion.changes import AssetDraft, find_missing, refuse_twin
 from app.knowledge.paging import read_cursor, unknown_cursor, write_cursor
-from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.query import filter_of
 
 Principals = Sequence[str] | None
 ListName = Literal["readers", "writers"]
@@ -121,13 +122,15 @@ class AccessSelection:
         if all(getattr(self, name) is None for name in _CONDITIONS):
             raise InvalidInput.of("where", f"must have at least one of {', '.join(_CONDITIONS)}")
         try:
-            found = SearchQuery(
-                query="*",
-                tags=self.tags,
-                tags_match=self.tags_match,
-                entry_type=self.entry_type,
-                filter=self.filter,
-            ).entry_filter
+            found = filter_of(
+                SearchQuery(
+                    query="*",
+                    tags=self.tags,
+                    tags_match=self.tags_match,
+                    entry_type=self.entry_type,
+                    filter=self.filter,
+                )
+            )
         except InvalidInput as error:
             raise InvalidInput(
                 [FieldError(f"where.{each.field}", each.message) for each in error.errors]

@@ -10,6 +10,8 @@ from statistics import fmean
 from typing import Literal
 from uuid import UUID
 
+from app.contract.fields import MAX_QUERY_LENGTH
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.queries.search.feedback import list_judgements
 from app.db.queries.work.reembedding import (
@@ -22,9 +24,7 @@ from app.db.queries.work.reembedding import (
     sample_queries,
 )
 from app.knowledge.feedback import JudgedQuery, difference_interval, judge_queries, ndcg
-from app.knowledge.search.checks import MAX_QUERY_LENGTH
 from app.knowledge.search.plan import SearchDefaults, make_plan
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.tenants.directory import TenantContext
 

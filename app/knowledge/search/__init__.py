@@ -1,6 +1,6 @@
 """Hybrid search over a tenant's knowledge: two legs, their fusion, and its explanation."""
 
-from app.knowledge.search.query import SearchQuery
+from app.contract.search import SearchQuery
 from app.knowledge.search.service import KnowledgeSearchService
 
 __all__ = ["KnowledgeSearchService", "SearchQuery"]

@@ -17,6 +17,7 @@ from app.concurrency.background import start_background
 from app.concurrency.limits import ByteBudget
 from app.concurrency.processes.part import Part
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as, current_principals
 from app.db.queries.search import receipts
@@ -24,7 +25,6 @@ from app.db.queries.search.receipts import KeptSearch
 from app.db.queries.tenants import records, usage
 from app.errors import DatabaseUnavailable, TenantNotFound
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranking import Ranking, ungroup
 from app.knowledge.search.receipts import KEPT, make_receipt
 from app.knowledge.tenants.quotas import TokenMeter

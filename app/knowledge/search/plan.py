@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from app.contract.vocabulary import Fusion, Weights
+from app.contract.search import (
+    DEFAULT_LIMIT,
+    DEFAULT_MAX_LIMIT,
+    RRF_WEIGHTS,
+    SCORE_WEIGHTS,
+    SearchQuery,
+    Weights,
+    current_most_hits,
+)
+from app.contract.vocabulary import Fusion
 from app.db.queries.search.search import EntryFilter
 from app.errors import InvalidInput
-from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.query import filter_of
 from app.knowledge.tenants.directory import TenantContext
-
-DEFAULT_LIMIT, DEFAULT_MAX_LIMIT = 10, 50
-"""Default and largest number of hits on a page for external callers, unless the operator sets others."""
 
 EXACT_LIMIT = 5_000
 """Number of passages up to which comparing all of them is faster than the index; it is also always complete."""
@@ -22,9 +28,6 @@ KEYWORD_BUDGET = 1_000
 
 PENDING_POOL = 500
 """Entries that mode `semantic` finds by their words, to keep those that have no vector yet."""
-
-SCORE_WEIGHTS = Weights(semantic=0.5, keyword=0.5)
-"""Default weights of score fusion: a perfect match in words counts as much as one in meaning."""
 
 MIN_DEPTH = 30
 """Minimum number of candidates of each leg; with 100, nDCG@10 differs by less than 0.001."""
@@ -41,11 +44,11 @@ GROUP_SHARE = 10
 class SearchDefaults:
     """The service's defaults, for settings that neither the search nor its tenant gives.
 
-    `max_limit` applies to external callers; REST, MCP and the console pass it to their `SearchQuery`. `rerank`: whether
-    there is a reranker.
+    `max_limit` applies to external callers: REST, MCP and the console set it as `most_hits`. `rerank`: whether there is
+    a reranker.
     """
 
-    weights: Weights = field(default_factory=Weights)
+    weights: Weights = RRF_WEIGHTS
     similarity_threshold: float | None = None
     default_limit: int = DEFAULT_LIMIT
     max_limit: int = DEFAULT_MAX_LIMIT
@@ -91,10 +94,10 @@ def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefault
     dimensions = tenant.space.dimensions
     if query.query_embedding is not None and len(query.query_embedding) != dimensions:
         raise InvalidInput.of("query_embedding", f"must have {dimensions} numbers, as the tenant's model has")
-    most = query.max_limit if settings.max_limit is None else settings.max_limit
+    most = current_most_hits() if settings.max_limit is None else settings.max_limit
     limit = query.limit
     if limit is None:
-        limit = min(settings.default_limit or defaults.default_limit, most, query.max_limit)
+        limit = min(settings.default_limit or defaults.default_limit, most, current_most_hits())
     elif limit > most:
         raise InvalidInput.of("limit", f"must be between 1 and {most} in this tenant")
     if query.rerank and settings.rerank is False:
@@ -109,7 +112,7 @@ def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefault
     return Plan(
         query=query,
         tenant=tenant,
-        entry_filter=query.entry_filter,
+        entry_filter=filter_of(query),
         limit=limit,
         weights=query.weights
         or settings.weights_of(fusion)

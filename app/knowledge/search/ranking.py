@@ -10,7 +10,8 @@ from itertools import chain, groupby
 from statistics import fmean
 from uuid import UUID
 
-from app.contract.vocabulary import Boost, Degradation, Fusion, Leg, Weights
+from app.contract.search import Weights
+from app.contract.vocabulary import Boost, Degradation, Fusion, Leg
 from app.db.queries.search import hits as db
 from app.db.queries.search.search import LegHit
 from app.db.session import TenantSession

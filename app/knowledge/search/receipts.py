@@ -16,12 +16,12 @@ from uuid import UUID
 import orjson
 
 from app.contract.results import ModelName
+from app.contract.search import MOMENTS, SearchQuery
 from app.contract.vocabulary import Degradation, Leg
 from app.db.queries.search.receipts import Marks, RankedEntry, Receipt
 from app.errors import InvalidInput
-from app.knowledge.search.checks import MOMENTS
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.query import SearchQuery, read_values
+from app.knowledge.search.query import entry_types_of
 from app.knowledge.search.ranking import Candidate, Ranking, shown
 
 NARROWING = (
@@ -77,7 +77,7 @@ def resume(query: SearchQuery, search_id: UUID, receipt: Receipt) -> SearchQuery
     if filters:
         return query
     pinned = {name: receipt.options.get(name, default) for name, default in FILTERS.items()}
-    return replace(query, **read_values(pinned))
+    return replace(query, **pinned)
 
 
 def _filters_of(query: SearchQuery) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _filters_of(query: SearchQuery) -> dict[str, Any]:
     found = {name: value for name in NARROWING if (value := getattr(query, name))}
     if "tags" in found:
         found["tags_match"] = query.tags_match
-    found |= {"entry_type": query.entry_types} if "entry_type" in found else {}
+    found |= {"entry_type": entry_types_of(query)} if "entry_type" in found else {}
     for name in ("tags", "entry_type", "asset_id"):
         if name in found:
             found[name] = sorted({str(value) for value in found[name]})
@@ -101,7 +101,7 @@ KEPT = timedelta(hours=24)
 
 ELSEWHERE = frozenset({
     *("query", "query_embedding", "cursor"),
-    *("limit", "max_limit", "mode", "fusion", "weights", "rrf_k", "similarity_threshold"),
+    *("limit", "mode", "fusion", "weights", "rrf_k", "similarity_threshold"),
 })  # fmt: skip
 """Fields that are not among a receipt's options: the query itself, and fields whose resolved values it stores."""
 

@@ -15,6 +15,7 @@ import orjson
 
 from app.concurrency.stopwatch import current_stopwatch, run_stopwatch
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery, WhyNot
 from app.contract.text import is_storable
 from app.db.database import Database
 from app.db.queries.knowledge.entries import EntryKey, find_same
@@ -50,11 +51,11 @@ from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.legs.embedding import EmbedQuery, QueryBatch
 from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
-from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.query import filter_of, needs_vector
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.ranking import Ranking
 from app.knowledge.search.receipts import PageStart, pinned_ranking, resume
-from app.knowledge.search.why_not import WhyNot, judge
+from app.knowledge.search.why_not import judge
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory, find_provider
 from app.knowledge.tenants.settings import TenantSettings
@@ -154,7 +155,7 @@ class KnowledgeSearchService:
                 plans.append(make_plan(query, tenant, self.defaults))
             except KnowledgeError as error:
                 plans.append(error)
-        texts = [plan.query.query for plan in plans if isinstance(plan, Plan) and plan.query.needs_vector]
+        texts = [plan.query.query for plan in plans if isinstance(plan, Plan) and needs_vector(plan.query)]
         batch: QueryBatch | None = None
         with contextlib.suppress(EmbeddingUnavailable):  # each search then falls back to the keyword leg
             batch = QueryBatch(find_provider(self._providers, tenant), texts)
@@ -293,7 +294,7 @@ class KnowledgeSearchService:
 
         async def fetch() -> Page:
             async with self._database.read_session(tenant.tenant_id) as session:
-                return await fetch_page(session, tenant, query.entry_filter, query.query, page, None)
+                return await fetch_page(session, tenant, filter_of(query), query.query, page, None)
 
         found = await self._database.reading(tenant.tenant_id, fetch)
         hits = await make_hits(found)

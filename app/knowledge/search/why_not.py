@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from app.concurrency.stopwatch import Stopwatch
+from app.contract.search import Reason, WhyNot
 from app.db.queries.search.hits import Verdict
 from app.knowledge.search.answer.page import milliseconds
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.ranking import FURTHER, Candidate, shown
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One reason why the entry is missing, with the `stage` of the search at which it was lost."""
-
-    stage: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class WhyNot:
-    """Whether the entry is on the page, its rank (None: it is not a candidate), and the reasons why it is missing.
-
-    The times are those of a search's metadata.
-    """
-
-    entry_id: UUID
-    in_results: bool
-    rank: int | None
-    reasons: Sequence[Reason]
-    query_time_ms: int
-    waiting_ms: int
 
 
 def judge(

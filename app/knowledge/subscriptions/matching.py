@@ -186,7 +186,7 @@ class ChangeMatcher:
             vector=vector,
             # Half precision rounds a cosine by up to 1e-3; as in a search, a cosine on the threshold passes.
             threshold=search.plan.threshold - 1e-4,
-            entry_filter=query.entry_filter,
+            entry_filter=search.plan.entry_filter,
         )
 
 

@@ -8,20 +8,19 @@ from uuid import UUID
 
 from app.contract.paging import Page
 from app.contract.results import SearchResult
-from app.contract.text import STORABLE, is_storable
-from app.contract.vocabulary import MAX_LIMIT, SavedSearchSort
+from app.contract.saved_searches import NewSavedSearch, SavedQuery, SavedSearch
+from app.contract.search import SearchQuery, most_hits
+from app.contract.validation import validate
+from app.contract.vocabulary import SavedSearchSort
 from app.db.database import Database
 from app.db.queries.tenants import audit
 from app.db.queries.work import deliveries
 from app.db.queries.work import saved_searches as db
-from app.db.queries.work.saved_searches import SavedSearch
 from app.errors import FieldError, InvalidInput, MaximumReached, SavedSearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import NEWEST_FIRST, PageRequest
-from app.knowledge.search.query import SearchQuery, read_values
 from app.knowledge.search.service import KnowledgeSearchService
 
-MAX_NAME = 200
 MAX_SAVED = 200
 """Most saved searches of one owner."""
 MAX_OF_A_TENANT = 10_000
@@ -36,9 +35,7 @@ class SavedSearchService:
         self._trail = trail
         self._search = search
 
-    async def save(
-        self, tenant_id: UUID, owner: str, name: str, request: Mapping[str, Any]
-    ) -> tuple[SavedSearch, bool]:
+    async def save(self, tenant_id: UUID, owner: str, asked: NewSavedSearch) -> tuple[SavedSearch, bool]:
         """Save a search that the owner could run now; return it and whether its name is new.
 
         A name that the owner already uses replaces that search and keeps its subscription; pending messages for the
@@ -46,21 +43,18 @@ class SavedSearchService:
 
         Raises InvalidInput, with fields under `request`, and Conflict when the owner has too many.
         """
-        query = self._read(request)
+        query = self._read(asked.request)
         try:
             await self._search.check(tenant_id, query)
         except InvalidInput as error:
             raise _under_request(error) from None
-        name = name.strip()
-        if not 1 <= len(name) <= MAX_NAME or not is_storable(name):
-            raise InvalidInput.of("name", f"must have 1 to {MAX_NAME} characters, {STORABLE}")
         async with (
             self._trail.attempt(tenant_id, owner, "saved_search.write"),
             self._database.tenant_session(tenant_id) as session,
         ):
-            if await db.count_others(session, owner, name) >= MAX_SAVED:
+            if await db.count_others(session, owner, asked.name) >= MAX_SAVED:
                 raise MaximumReached(f"{MAX_SAVED} saved searches are the maximum; delete one first")
-            kept = await db.put_saved_search(session, owner, name, request)
+            kept = await db.put_saved_search(session, owner, asked.name, asked.request)
             if kept.is_new and await db.count_all(session) > MAX_OF_A_TENANT:
                 raise MaximumReached(f"the tenant has {MAX_OF_A_TENANT} saved searches, which is the maximum")
             if kept.is_replaced:
@@ -111,27 +105,17 @@ class SavedSearchService:
             await audit.write_audit(session, owner, "saved_search.delete", [saved_search_id], {})
 
     def _read(self, request: Mapping[str, Any]) -> SearchQuery:
-        return read_request(request, max_limit=self._search.defaults.max_limit)
+        with most_hits(self._search.defaults.max_limit):
+            return read_request(request)
 
 
-def read_request(request: Mapping[str, Any], *, max_limit: int = MAX_LIMIT) -> SearchQuery:
-    """Parse the request of a saved search.
-
-    A cursor continues one search and cannot be saved, nor can a time, since former versions are kept for a period.
-    Raises InvalidInput, with fields under `request`.
-    """
+def read_request(request: Mapping[str, Any]) -> SearchQuery:
+    """Read the request of a saved search, such as an imported one. Raises InvalidInput, with fields under `request`."""
     values = {name: value for name, value in request.items() if value is not None}
-    if "cursor" in values:
-        raise InvalidInput.of("request.cursor", "cannot be saved: a cursor belongs to one search")
-    if "as_of" in values:
-        raise InvalidInput.of("request.as_of", "cannot be saved: former versions are kept for a time only")
     try:
-        return SearchQuery(**read_values(values), max_limit=max_limit)
+        return validate(SavedQuery, values)
     except InvalidInput as error:
         raise _under_request(error) from None
-    except (TypeError, ValueError, AttributeError):
-        # Only a request that was not validated by the API, such as an imported one.
-        raise InvalidInput.of("request", "is not a search") from None
 
 
 def _under_request(error: InvalidInput) -> InvalidInput:

@@ -6,21 +6,22 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import httpx
 
 from app.concurrency.background import start_background
 from app.contract.paging import Page
+from app.contract.saved_searches import OwnedSubscription, Subscription, SubscriptionWithSecret
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as, current_principals, principals_of
 from app.db.queries.tenants import audit, callers
 from app.db.queries.work import deliveries, handshakes
 from app.db.queries.work import saved_searches as searches
 from app.db.queries.work import subscriptions as db
-from app.db.queries.work.subscriptions import Subscription
 from app.errors import MaximumReached, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import PageRequest
@@ -45,6 +46,11 @@ NOTE_SECONDS = 3600.0
 """Shortest interval at which a caller's rights are recorded."""
 
 MAX_NOTED = 50_000
+
+
+def _facts_of(found: Subscription) -> dict[str, Any]:
+    """What the owner of a subscription sees of it."""
+    return {f.name: getattr(found, f.name) for f in fields(Subscription)}
 
 
 class SubscriptionService:
@@ -74,7 +80,7 @@ class SubscriptionService:
 
     async def subscribe(
         self, tenant_id: UUID, owner: str, saved_search_id: UUID, url: str, secret: str | None = None
-    ) -> tuple[Subscription, bool]:
+    ) -> tuple[SubscriptionWithSecret, bool]:
         """Send matches of the saved search to `url` from now on; a second call replaces the URL and the secret.
 
         The first message follows when the endpoint has answered a challenge; matches wait until then.
@@ -113,7 +119,7 @@ class SubscriptionService:
             await audit.write_audit(session, owner, "subscription.write", [saved_search_id], {})
             await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
             stored = (await db.fetch_subscriptions(session, [saved_search_id]))[saved_search_id]
-        return replace(stored, secret=secret), new
+        return SubscriptionWithSecret(**_facts_of(stored), secret=secret), new
 
     async def get(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> Subscription:
         """Find the subscription of one of the owner's saved searches. Raises SubscriptionNotFound."""
@@ -121,7 +127,7 @@ class SubscriptionService:
             rows = await db.fetch_subscriptions(session, [saved_search_id], owner)
         if saved_search_id not in rows:
             raise SubscriptionNotFound("you have no subscription for a saved search with this id")
-        return rows[saved_search_id]
+        return Subscription(**_facts_of(rows[saved_search_id]))
 
     async def ask_again(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> Subscription:
         """Send the endpoint another challenge, at the earliest ASKED_AGAIN after the last one.
@@ -136,15 +142,16 @@ class SubscriptionService:
             if before is None:
                 raise SubscriptionNotFound("you have no subscription for a saved search with this id")
             if not await handshakes.ask_again(session, saved_search_id, owner, ASKED_AGAIN):
-                return before
+                return Subscription(**_facts_of(before))
             if before.confirmation == "refused":
                 await audit.write_audit(session, owner, "subscription.confirm", [saved_search_id], {})
             await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
-            return (await db.fetch_subscriptions(session, [saved_search_id], owner))[saved_search_id]
+            after = await db.fetch_subscriptions(session, [saved_search_id], owner)
+            return Subscription(**_facts_of(after[saved_search_id]))
 
     async def list_subscriptions(
         self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
-    ) -> Page[Subscription]:
+    ) -> Page[OwnedSubscription]:
         """List the tenant's subscriptions for its admin, newest first; with `reader`, recorded in the audit trail.
 
         A URL is reduced to its host, because the rest can contain a secret of the owner.

@@ -24,6 +24,7 @@ import orjson
 from cryptography.fernet import Fernet, InvalidToken
 
 from app.concurrency.turns import Turns
+from app.contract.saved_searches import MAX_URL
 from app.errors import InvalidInput
 
 SEAL_PREFIX = "fernet"
@@ -67,7 +68,6 @@ class SecretSealer:
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-MAX_URL = 2_000
 MAX_HOST = 253
 """Characters of a name in the DNS (RFC 1035)."""
 LOCAL_NAMES = ("localhost", ".localhost", ".local", ".internal", ".lan", ".home.arpa")

@@ -10,7 +10,8 @@ from typing import Any, get_args
 
 import orjson
 
-from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent, Weights
+from app.contract.search import Weights
+from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent
 from app.db.principals import SERVICE
 from app.db.queries.knowledge import versions
 from app.db.queries.search import feedback
@@ -136,7 +137,7 @@ class TunedWeights:
             Weights(float(given[name]["semantic"]), float(given[name]["keyword"]))
             for name in ("weights", "former")
         )
-        if weights.errors() or former.errors() or given["fusion"] not in get_args(Fusion):
+        if given["fusion"] not in get_args(Fusion):
             raise ValueError("not weights of a fusion")
         numbers = (float(given[name]) for name in ("gain", "low", "high"))
         return cls(given["fusion"], weights, former, int(given["queries"]), *numbers)
@@ -272,15 +273,17 @@ def _weights(value: Any, errors: list[FieldError]) -> Weights | None:
     if not all(_is_number(v, 0, 1) for v in value.values()):
         errors.append(FieldError("weights", "each weight must be a number between 0 and 1"))
         return None
-    weights = Weights(float(value["semantic"]), float(value["keyword"]))
-    errors += weights.errors()
-    return weights
+    try:
+        return Weights(float(value["semantic"]), float(value["keyword"]))
+    except InvalidInput as error:
+        errors += [FieldError("weights", each.message) for each in error.errors]
+        return None
 
 
 def _tuned(value: Any, errors: list[FieldError]) -> TunedWeights | None:
     try:
         return TunedWeights.from_mapping(value)
-    except (ValueError, TypeError, KeyError):
+    except (InvalidInput, ValueError, TypeError, KeyError):
         errors.append(FieldError("tuned", "is set by the service"))
         return None
 

@@ -10,8 +10,8 @@ from app.contract.entries import Entry, RelatedEntry, RelatedResponse, TagCount
 from app.contract.paging import Page
 from app.contract.reading import DocumentPart, ReadEntry, ReadPart
 from app.contract.results import FoundEntry
+from app.contract.saved_searches import SavedSearch
 from app.db.queries.knowledge.assets import Asset
-from app.db.queries.work.saved_searches import SavedSearch
 from app.errors import InvalidInput
 from app.knowledge.entries.reading import READ_LENGTH
 from app.knowledge.quarantine.flagging import flags_of

@@ -8,25 +8,25 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.contract.entries import (
-    FIELDS,
-    MAX_EXTERNAL_ID,
-    MAX_RELATED,
-    MAX_TAG,
-    EntryDraft,
+from app.contract.entries import FIELDS, MAX_EXTERNAL_ID, MAX_RELATED, MAX_TAG, EntryDraft
+from app.contract.fields import Fraction, QueryText, VectorNumbers, YesOrNo, ZonedMoment
+from app.contract.filters import FILTER_DESCRIPTION, FilterObject
+from app.contract.search import (
+    DEFAULT_LIMIT,
+    DEFAULT_MAX_LIMIT,
+    MAX_TAGS,
+    Limit,
+    SearchQuery,
+    Tags,
+    Weights,
+    read_entry_key,
 )
-from app.contract.text import Moment
 from app.contract.validation import request
 from app.contract.vocabulary import MAX_LIMIT, Audience, EntryType, TagSort
 from app.knowledge.entries.reading import MAX_POSITION, READ_LENGTH
 from app.knowledge.paging import MAX_PAGE
-from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
-from app.knowledge.search.query import SearchQuery
 from app.web.models.feedback import NewFeedback
-from app.web.models.filters import FILTER_DESCRIPTION, FilterObject
 from app.web.models.model_changes import NewModelChange
-from app.web.models.search import Number, QueryText, WeightsModel
-from app.web.models.why_not import read_entry
 from app.web.rendering import PAGE_SIZE
 
 MIN_TOKEN_BUDGET = 200
@@ -34,6 +34,10 @@ MAX_TOKEN_BUDGET = 1_000_000
 
 
 TokenBudget = Annotated[int, Field(strict=True, ge=MIN_TOKEN_BUDGET, le=MAX_TOKEN_BUDGET)]
+
+
+TAGS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "maxItems": MAX_TAGS})
+"""Shorter than that of HTTP: a language model makes no empty tags."""
 
 
 class QueryArguments(BaseModel):
@@ -50,49 +54,44 @@ class QueryArguments(BaseModel):
     role: Audience | None = Field(
         None, description="Only entries for this role or for all. Omit it if unsure."
     )
-    tags: list[str] | None = Field(
-        None, max_length=100, description="Only entries with at least one of these tags, spelled exactly."
+    tags: Annotated[Tags, TAGS] | None = Field(
+        None, description="Only entries with at least one of these tags, spelled exactly."
     )
     entry_type: EntryType | list[EntryType] | None = Field(
         None,
         description="Only entries of this type, or of these types. A 'chunk' is a passage of an uploaded document;"
         " the other types are entries written by callers.",
     )
-    limit: Annotated[
-        int | None, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": DEFAULT_MAX_LIMIT})
-    ] = Field(
+    limit: Limit = Field(
         None,
-        strict=True,
         json_schema_extra={"default": DEFAULT_LIMIT},
         description=f"Maximum number of hits, 1 to {DEFAULT_MAX_LIMIT}.",
     )
-    min_confidence: Annotated[Number, Field(ge=0, le=1)] = Field(
-        0.0, description="Only entries with at least this confidence, 0 to 1."
-    )
+    min_confidence: Fraction = Field(0.0, description="Only entries with at least this confidence, 0 to 1.")
     filter: FilterObject | None = Field(None, description=FILTER_DESCRIPTION)
-    created_after: Moment | None = Field(
+    created_after: ZonedMoment | None = Field(
         None, description="Only entries created at this time or later; with a time zone."
     )
-    created_before: Moment | None = Field(None, description="Only entries created before this time.")
-    include_superseded: Annotated[bool, Field(strict=True)] = Field(
+    created_before: ZonedMoment | None = Field(None, description="Only entries created before this time.")
+    include_superseded: YesOrNo = Field(
         False, description="Whether entries that another one has replaced are found, too."
     )
 
-    def to_query(self, defaults: SearchDefaults) -> SearchQuery:
-        """Convert the arguments to a query of the service. Raises InvalidInput."""
+    def to_query(self) -> SearchQuery:
+        """The search that these arguments describe. Raises InvalidInput."""
         given = self.model_fields_set - self.NO_FILTERS
-        return SearchQuery(**{name: getattr(self, name) for name in given}, max_limit=defaults.max_limit)
+        return SearchQuery(**{name: getattr(self, name) for name in given})
 
 
 class KbSearchArguments(QueryArguments):
     """A search in plain language."""
 
-    as_of: Moment | None = Field(
+    as_of: ZonedMoment | None = Field(
         None,
         description="A past time, with a time zone: answer from what was valid then. Only where the tenant keeps former"
         " versions; the error names the earliest time.",
     )
-    explain: Annotated[bool, Field(strict=True)] = Field(
+    explain: YesOrNo = Field(
         False, description="Explain the rank of each hit in debug_info. Use it only to investigate a ranking."
     )
     token_budget: TokenBudget | None = Field(
@@ -113,7 +112,7 @@ class WhyNotArguments(QueryArguments):
 
     def entry(self) -> UUID | str:
         """The id, or else the external id."""
-        return read_entry(self.entry_id)
+        return read_entry_key(self.entry_id)
 
 
 class SavedSearchArguments(BaseModel):
@@ -138,9 +137,7 @@ class SavedSearchArguments(BaseModel):
 class FeedbackArguments(NewFeedback):
     """Whether a hit was useful."""
 
-    relevant: Annotated[bool, Field(strict=True)] = Field(
-        description="Whether the hit helped to answer the question."
-    )
+    relevant: YesOrNo = Field(description="Whether the hit helped to answer the question.")
 
 
 class ConnectorSearchArguments(BaseModel):
@@ -170,17 +167,15 @@ class HybridSearchArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query_text: QueryText = Field(description="The query for the keyword search, 1 to 10,000 characters.")
-    query_embedding: list[Number] | None = Field(
+    query_embedding: VectorNumbers | None = Field(
         None,
-        min_length=1,
-        max_length=4000,
         description="A vector for the semantic search, with the dimensions of the knowledge base's model."
         " If omitted, the service embeds the query text.",
     )
     top_k: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] = Field(
         5, description=f"Maximum number of hits, 1 to {MAX_LIMIT}."
     )
-    weights: WeightsModel | None = Field(
+    weights: Weights | None = Field(
         None,
         json_schema_extra={"default": {"semantic": 0.5, "keyword": 0.5}},
         description="The weights of semantic and keyword search; they add up to 1. Increase keyword if exact words"
@@ -189,18 +184,18 @@ class HybridSearchArguments(BaseModel):
     )
 
     filter: FilterObject | None = Field(None, description=FILTER_DESCRIPTION)
-    created_after: Moment | None = Field(
+    created_after: ZonedMoment | None = Field(
         None, description="Only entries created at this time or later; with a time zone."
     )
-    created_before: Moment | None = Field(None, description="Only entries created before this time.")
+    created_before: ZonedMoment | None = Field(None, description="Only entries created before this time.")
 
     def to_query(self) -> SearchQuery:
-        """Convert the arguments to a query of the service. Raises InvalidInput."""
+        """The search that these arguments describe. Raises InvalidInput."""
         return SearchQuery(
             query=self.query_text,
             query_embedding=self.query_embedding,
             limit=self.top_k,
-            weights=self.weights.to_weights() if self.weights else None,
+            weights=self.weights,
             filter=self.filter,
             created_after=self.created_after,
             created_before=self.created_before,

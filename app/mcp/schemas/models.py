@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
-
 from app.contract.reading import EntryState
 from app.contract.tools import SearchAnswer
 from app.mcp.answers.hits import MAIN_FIELDS, MAIN_METADATA
 from app.mcp.schemas.flattening import output_schema
-from app.web.models.saved_searches import SavedSearchModel
-
-
-class SavedSearchesModel(BaseModel):
-    """The caller's saved searches, or the result of one."""
-
-    items: list[SavedSearchModel] | None
-    next_cursor: str | None
-    result: SearchAnswer | None
 
 
 def search_output_schema(model: type = SearchAnswer, place: str | None = None) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import orjson
 
 from app.auth.principal import Role
 from app.contract.entries import Entry
+from app.contract.search import SearchQuery
 from app.contract.tools import Citation, Fetched, Found, FoundList
 from app.errors import Quarantined, TextNotReady
 from app.knowledge.quarantine.flagging import flags_of
-from app.knowledge.search.query import SearchQuery
 from app.mcp.answers.passages import ToolAnswer, cite, to_json
 from app.mcp.schemas.arguments import ConnectorSearchArguments, FetchArguments
 from app.mcp.schemas.flattening import output_schema

@@ -6,6 +6,9 @@ from typing import Any
 
 from app.auth.principal import Role
 from app.contract.entries import RelatedResponse
+from app.contract.search import WhyNot
+from app.contract.tools import SavedSearches
+from app.contract.vocabulary import MAX_LIMIT
 from app.mcp.answers.entries import answer_related, answer_saved_searches
 from app.mcp.answers.hits import answer_search
 from app.mcp.answers.passages import ToolAnswer, to_json
@@ -18,14 +21,13 @@ from app.mcp.schemas.arguments import (
     WhyNotArguments,
 )
 from app.mcp.schemas.flattening import output_schema
-from app.mcp.schemas.models import SavedSearchesModel, search_output_schema
+from app.mcp.schemas.models import search_output_schema
 from app.mcp.tools.tool import Call, make_tool
 from app.web.models.feedback import FeedbackModel
-from app.web.models.why_not import WhyNotResponse
 
 
 async def _search(arguments: KbSearchArguments, call: Call) -> ToolAnswer:
-    query = arguments.to_query(call.services.search.defaults)
+    query = arguments.to_query()
     return answer_search(await call.search(query), arguments.token_budget)
 
 
@@ -39,7 +41,7 @@ async def _related(arguments: RelatedArguments, call: Call) -> ToolAnswer:
 
 
 async def _why_not(arguments: WhyNotArguments, call: Call) -> ToolAnswer:
-    query = arguments.to_query(call.services.search.defaults)
+    query = arguments.to_query()
     found = await call.services.search.why_not(call.tenant_id, arguments.entry(), query)
     if found.in_results:
         text = f"The entry is among the results, at rank {found.rank}."
@@ -112,6 +114,7 @@ TOOLS = (
         _hybrid_search,
         search_output_schema(),
         fields={"query": "query_text", "limit": "top_k"},
+        most_hits=MAX_LIMIT,
     ),
     make_tool(
         "kb_why_not",
@@ -121,7 +124,7 @@ TOOLS = (
         Role.READER,
         WhyNotArguments,
         _why_not,
-        output_schema(WhyNotResponse),
+        output_schema(WhyNot),
     ),
     make_tool(
         "kb_saved_searches",
@@ -131,7 +134,7 @@ TOOLS = (
         Role.READER,
         SavedSearchArguments,
         _saved_searches,
-        search_output_schema(SavedSearchesModel, "result"),
+        search_output_schema(SavedSearches, "result"),
     ),
     make_tool(
         "kb_feedback",

@@ -14,8 +14,8 @@ from app.composition.services import Services
 from app.contract.entries import Entry
 from app.contract.reading import ReadPart
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.db.queries.knowledge.assets import Asset
-from app.knowledge.search.query import SearchQuery
 from app.mcp.answers.passages import Links, ToolAnswer
 from app.mcp.schemas.flattening import admit_problem, input_schema
 from app.web.access import Caller
@@ -71,7 +71,11 @@ Run = Callable[[Any, Call], Awaitable[ToolAnswer]]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool with its listing and function. `fields` maps field names of the services to its own, for errors."""
+    """A tool with its listing and function.
+
+    `fields` maps field names of the services to its own, for errors. `most_hits` is the largest page of its searches;
+    None: that of the service for external callers.
+    """
 
     name: str
     title: str
@@ -83,6 +87,7 @@ class Tool:
     output_schema: Mapping[str, Any]
     annotations: ToolAnnotations
     fields: Mapping[str, str]
+    most_hits: int | None
 
     @property
     def reads(self) -> bool:
@@ -102,6 +107,7 @@ def make_tool(
     effect: Effect = "reads",
     idempotent: bool = True,
     fields: Mapping[str, str] | None = None,
+    most_hits: int | None = None,
 ) -> Tool:
     """Make a tool; `idempotent` if a second call with the same arguments has no further effect."""
     annotations = ToolAnnotations(
@@ -112,4 +118,6 @@ def make_tool(
         open_world_hint=False,
     )
     schemas = input_schema(arguments), admit_problem(output)
-    return Tool(name, title, description, role, arguments, run, *schemas, annotations, dict(fields or {}))
+    return Tool(
+        name, title, description, role, arguments, run, *schemas, annotations, dict(fields or {}), most_hits
+    )

@@ -9,12 +9,12 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.contract.entries import MAX_TAG, MAX_TAGS
+from app.contract.filters import FILTER_DESCRIPTION, FilterObject
 from app.contract.principals import MAX_PRINCIPALS, Principal
 from app.contract.validation import UNSET
 from app.contract.vocabulary import EntryType, TagsMatch
 from app.db.queries.knowledge.access import ItemKind, ListedKind
 from app.knowledge.permissions.changes import MOST_IDS, AccessChange, AccessSelection, ListChange
-from app.web.models.filters import FILTER_DESCRIPTION, FilterObject
 from app.web.models.requests import RequestBody
 
 Principals = Annotated[list[Principal], Field(min_length=1, max_length=MAX_PRINCIPALS)]

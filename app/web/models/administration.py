@@ -8,10 +8,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.contract.fields import Number
+from app.contract.search import Weights
 from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent
 from app.knowledge.tenants.settings import GREATEST, MAX_FACTOR, MAX_KEPT_DAYS, MAX_PURGE_DAYS, MIN_FACTOR
 from app.web.models.requests import RequestBody
-from app.web.models.search import Number, WeightsModel
 
 OwnLimit = Annotated[int, Field(strict=True, ge=1, le=GREATEST)] | None
 AllowedLimit = Annotated[int, Field(strict=True, ge=0, le=GREATEST)] | None
@@ -163,8 +164,8 @@ class TunedWeightsModel(BaseModel):
     """Weights that the service has found by feedback."""
 
     fusion: Fusion = Field(description="The fusion that they are for.")
-    weights: WeightsModel
-    former: WeightsModel = Field(description="The weights that were in force before.")
+    weights: Weights
+    former: Weights = Field(description="The weights that were in force before.")
     queries: int = Field(description="Judged queries.")
     gain: float = Field(description="Gain in nDCG@10 over the former weights.")
     low: float = Field(description="Lower bound of the 99 % interval of the gain.")
@@ -174,7 +175,7 @@ class TunedWeightsModel(BaseModel):
 class SettingsModel(BaseModel):
     """The tenant's settings, including defaults."""
 
-    weights: WeightsModel | None
+    weights: Weights | None
     type_weights: dict[str, float]
     similarity_threshold: float | None
     fusion: Fusion
@@ -202,7 +203,7 @@ class SettingsPatch(RequestBody):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"similarity_threshold": 0.25}]})
 
-    weights: WeightsModel | None = None
+    weights: Weights | None = None
     type_weights: (
         Annotated[
             dict[str, Number],

@@ -8,10 +8,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from app.contract.fields import Number, QueryText
+from app.contract.search import Weights
 from app.contract.vocabulary import Degradation, Fusion, Leg, Mode
 from app.knowledge.administration.replay import Cause, DifferenceReason
 from app.web.models.requests import RequestBody
-from app.web.models.search import Number, QueryText, WeightsModel
 
 
 class ReceiptModelName(BaseModel):
@@ -105,7 +106,7 @@ class SearchReceiptModel(BaseModel):
     )
     ranking: list[RankedEntryModel] = Field(description="Every candidate, best first.")
     version: str = Field(description="The version of the service.")
-    weights: WeightsModel
+    weights: Weights
     degraded: list[Degradation]
     fallback: bool
     strong_match: bool

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
-
-WHITE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-"""White space as `str.strip` removes it, for patterns: what `\\s` means differs between languages."""
-
-NOT_BLANK = Field(json_schema_extra={"pattern": f"[^{WHITE}]"})
-"""Described only: a text of white space is empty after trimming."""
 
 
 class RequestBody(BaseModel):

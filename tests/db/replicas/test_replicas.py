@@ -14,10 +14,10 @@ from prometheus_client import REGISTRY
 from app.composition.database import check_database
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.replicas import Probe, Replica, Replicas, current_replica
 from app.db.statements import parse_statement
-from app.knowledge.search.query import SearchQuery
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
 from tests.fixtures.database.standby import ReplicatedDatabase, replicated_database
 from tests.fixtures.providers.failing import FailingProvider

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.principals import EVERYONE, SERVICE, acting_as, principals_of
 from app.db.rows import new_id
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.sources.service import Manifest
 from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.providers.failing import FailingProvider

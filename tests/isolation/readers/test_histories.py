@@ -11,13 +11,13 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.principals import Rights, acting_as, principals_of
 from app.embedded import EmbeddedAddress
 from app.errors import EntryNotFound, NotAWriter
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
-from app.knowledge.search.query import SearchQuery
 from tests.fixtures.database.cluster import MODEL, new_database
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -181,9 +181,7 @@ async def compare(services: Services, tenant: UUID, model: Model) -> None:
         expected = {model.items[i].text for i in model.seen_by(person)}
         with acting_as(principals, Rights.READ):
             for mode in ("keyword", "semantic", "hybrid"):
-                query = SearchQuery(
-                    query="harbour", mode=mode, limit=100, max_limit=100, similarity_threshold=0
-                )
+                query = SearchQuery(query="harbour", mode=mode, limit=100, similarity_threshold=0)
                 found = await services.search.search(tenant, query, subject=person)
                 texts = {hit.content for hit in found.results}
                 assert texts <= expected, (person, mode)

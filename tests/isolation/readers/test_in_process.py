@@ -10,6 +10,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.principals import (
     Rights,
     acting_as,
@@ -19,7 +20,6 @@ from app.db.principals import (
     warn_of_unnamed_work,
 )
 from app.errors import EntryNotFound, InvalidInput, NotAWriter
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 
 QUERY = SearchQuery(query="payroll", mode="keyword", limit=10)

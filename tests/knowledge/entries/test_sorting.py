@@ -13,6 +13,7 @@ import pytest
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
 from app.contract.paging import Page
+from app.contract.saved_searches import NewSavedSearch
 from app.contract.vocabulary import AssetSort, EntrySort, SavedSearchSort
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
@@ -146,7 +147,7 @@ async def test_assets_are_listed_in_each_order(services: Services, tenant: Tenan
 
 async def test_saved_searches_are_listed_in_each_order(services: Services, tenant: Tenant) -> None:
     for name in ("b", "A", "c", "Ä", "d"):
-        await services.saved_searches.save(tenant.id, "anna", name, {"query": "x"})
+        await services.saved_searches.save(tenant.id, "anna", NewSavedSearch(name, {"query": "x"}))
     for sort in get_args(SavedSearchSort):
         found = await walk(services.saved_searches.list_saved, tenant.id, "anna", limit=2, sort=sort)
         assert len(found) == 5

@@ -10,10 +10,10 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.contract.vocabulary import TagSort
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.conftest import RunJobs
 

@@ -8,11 +8,11 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.queries.search import feedback
 from app.errors import AssetNotFound, EntryNotFound, ErasureNotFound, InvalidInput, PartOfAsset
 from app.knowledge.erasure.removal import EXEMPT, OF_ITEMS, OF_SUBJECTS
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.saved_searches import NewSavedSearch
+from app.contract.search import SearchQuery
 from app.db.schema.rewriting import rewrite_files
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import TestDatabase, connected
 
@@ -61,7 +62,7 @@ async def test_rewritten_files_have_nothing_of_what_was_erased(
     while await services.worker.run_once():
         pass
     await services.search.search(tenant.id, SearchQuery(query=f"{MARKER} harbour"), subject=MARKER)
-    await services.saved_searches.save(tenant.id, MARKER, MARKER, {"query": MARKER})
+    await services.saved_searches.save(tenant.id, MARKER, NewSavedSearch(MARKER, {"query": MARKER}))
     dsn = fresh_database.superuser_dsn
     async with connected(dsn) as superuser:
         vector = await superuser.fetchval(

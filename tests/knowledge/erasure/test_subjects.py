@@ -7,12 +7,13 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.saved_searches import NewSavedSearch
+from app.contract.search import SearchQuery
 from app.db.queries.search import feedback
 from app.db.rows import new_id
 from app.db.statements import parse_statement
 from app.knowledge.erasure.work import ErasureWork
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.erasure.erasing import find_marker, found, look_again, removed
@@ -42,8 +43,10 @@ async def fill(services: Services, tenant: Tenant) -> dict[str, str]:
     other, _ = await services.assets.upload(tenant.id, Upload("b.txt", b"The file of another"), actor="ada")
     while await services.worker.run_once():
         pass
-    saved, _ = await services.saved_searches.save(tenant.id, LEAVER, "mine", {"query": "leaver"})
-    await services.saved_searches.save(tenant.id, "ada", "hers", {"query": "another"})
+    saved, _ = await services.saved_searches.save(
+        tenant.id, LEAVER, NewSavedSearch("mine", {"query": "leaver"})
+    )
+    await services.saved_searches.save(tenant.id, "ada", NewSavedSearch("hers", {"query": "another"}))
     await services.subscriptions.subscribe(tenant.id, LEAVER, saved.id, "https://198.51.101.7/hook")
     for subject in (LEAVER, "ada"):
         made = await services.search.search(tenant.id, SearchQuery(query="another"), subject=subject)

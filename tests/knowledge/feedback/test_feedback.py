@@ -8,11 +8,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.db.queries.work.reembedding import SampledQuery
 from app.errors import EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.feedback import JudgedQuery
 from app.knowledge.reembedding.comparison import ModelComparer
-from app.knowledge.search.query import SearchQuery
 from tests.knowledge.subscriptions.subscribing import Desk
 
 

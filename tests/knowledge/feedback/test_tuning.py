@@ -8,10 +8,9 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
-from app.contract.vocabulary import Weights
+from app.contract.search import SearchQuery, Weights
 from app.errors import InvalidInput
 from app.knowledge.feedback import WeightTuner
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import explanation_of

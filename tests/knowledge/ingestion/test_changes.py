@@ -9,11 +9,11 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.errors import AssetNotFound, InvalidInput, PartOfAsset, PreconditionFailed
 from app.knowledge.entries.entry import PLACE
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from app.mcp.answers.passages import cite
 from tests.fixtures.documents import write_pdf

@@ -8,9 +8,9 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.errors import AssetNotFound, Conflict
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.providers.failing import FailingProvider

@@ -6,11 +6,11 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.queries.tenants import statistics
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import keyword_leg_of

@@ -11,11 +11,11 @@ import numpy as np
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.contract.vocabulary import Mode
 from app.embeddings.models import resolve_model
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.machine import Terms
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.providers.failing import FailingProvider

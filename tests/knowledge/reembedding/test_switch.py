@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.errors import Conflict, EmbeddingUnavailable
-from app.knowledge.search.query import SearchQuery
 from tests.fixtures.searching import semantic_leg_of
 from tests.knowledge.reembedding.moving import EXACT_LIMIT, NEW, OLD, Move
 

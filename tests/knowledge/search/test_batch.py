@@ -6,9 +6,9 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.db.rows import new_id
 from app.embeddings.resilience.cache import QueryCache
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import make_search

@@ -9,10 +9,10 @@ import pytest
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.contract.vocabulary import Fusion, Mode
 from app.db.queries.search import vectors
 from app.db.queries.search.search import EntryFilter, VectorSpace
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write

@@ -25,6 +25,7 @@ from app.knowledge.search.journal import (
     without_vector,
 )
 from app.knowledge.search.plan import Plan
+from app.knowledge.search.query import filter_of
 from app.knowledge.search.ranking import Candidate, Ranking
 from app.knowledge.tenants.directory import Tenant
 
@@ -164,7 +165,7 @@ def test_the_size_of_a_waiting_search_is_that_of_its_memory(kind: str, answered:
 
     def keep(number: int) -> None:
         query = LARGE[kind](number)
-        large = without_vector(replace(plan, query=query, entry_filter=query.entry_filter))
+        large = without_vector(replace(plan, query=query, entry_filter=filter_of(query)))
         found = replace(ranking, candidates=candidates(30))
         size = estimate_size(large, found, subject)
         kept.append(Answered(large, new_id(), 1, 10, found, subject, datetime.now(UTC), size))

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from app.composition.services import Services
+from app.contract.search import SearchQuery
 from app.errors import CursorExpired, InvalidInput
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from app.composition.services import Services
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.session import PlatformSession
 from app.db.statements import parse_statement
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.service import Rehearsal
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected

@@ -7,8 +7,8 @@ from itertools import islice, product
 import pytest
 
 from app.composition.services import Services
+from app.contract.search import SearchQuery
 from app.db.queries.tenants import statistics
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.searching import keyword_leg_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from app.composition.services import Services
 from app.contract.results import Hit
-from app.knowledge.search.query import SearchQuery
+from app.contract.search import SearchQuery
 from app.knowledge.sources.run import RunOptions, RunOutcome, SourceRun
 from app.knowledge.tenants.directory import Tenant
 from app.origins.origin import Listing, OriginFile, OriginUnavailable

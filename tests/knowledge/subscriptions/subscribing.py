@@ -8,6 +8,7 @@ from uuid import UUID
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.saved_searches import NewSavedSearch
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
@@ -28,7 +29,9 @@ class Desk:
     service_dsn: str
 
     async def subscribe(self, owner: str = OWNER, name: str = "mine", **request: Any) -> UUID:
-        saved, _ = await self.services.saved_searches.save(self.tenant.id, owner, name, request)
+        saved, _ = await self.services.saved_searches.save(
+            self.tenant.id, owner, NewSavedSearch(name, request)
+        )
         await self.services.subscriptions.subscribe(self.tenant.id, owner, saved.id, self.endpoint.url)
         await self.confirm()
         return saved.id

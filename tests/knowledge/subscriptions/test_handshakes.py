@@ -11,8 +11,8 @@ from uuid import UUID
 
 import pytest
 
+from app.contract.saved_searches import NewSavedSearch, Subscription, SubscriptionWithSecret
 from app.db.queries.work import handshakes
-from app.db.queries.work.subscriptions import Subscription
 from app.errors import SubscriptionNotFound
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.handshakes import PAUSES
@@ -23,10 +23,10 @@ from tests.knowledge.subscriptions.resolving import resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 
-async def subscribe(desk: Desk, url: str | None = None) -> tuple[UUID, Subscription]:
+async def subscribe(desk: Desk, url: str | None = None) -> tuple[UUID, SubscriptionWithSecret]:
     """A subscription whose endpoint has not been asked yet."""
     saved, _ = await desk.services.saved_searches.save(
-        desk.tenant.id, OWNER, "mine", {"query": "harbour", "mode": "keyword"}
+        desk.tenant.id, OWNER, NewSavedSearch("mine", {"query": "harbour", "mode": "keyword"})
     )
     made, _ = await desk.services.subscriptions.subscribe(
         desk.tenant.id, OWNER, saved.id, url or desk.endpoint.url
@@ -49,7 +49,6 @@ async def test_an_endpoint_gets_its_messages_after_it_has_answered_the_challenge
     assert (found.confirmation, found.waiting, found.failures) == ("pending", 1, 0)
     assert found.last_error == "the endpoint did not answer with the challenge"
     (asked,) = desk.endpoint.challenges
-    assert made.secret is not None
     assert asked.is_signed_with(made.secret)
     assert asked.message["data"]["saved_search"] == {"id": str(saved), "name": "mine"}
     desk.endpoint.agree = lambda asked: ("200 OK", f'{{"challenge": "{asked.challenge}"}}')

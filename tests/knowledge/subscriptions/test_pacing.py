@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 
 from app.contract.entries import EntryDraft
+from app.contract.saved_searches import NewSavedSearch
 from app.db.database import Database
 from app.db.rows import new_id
 from app.knowledge.subscriptions.deliveries import DeliveryService
@@ -182,7 +183,7 @@ async def test_messages_over_the_pace_wait_and_none_is_lost(desk: Desk) -> None:
 async def test_challenges_over_the_pace_wait_and_do_not_count(desk: Desk) -> None:
     for number in range(4):
         saved, _ = await desk.services.saved_searches.save(
-            desk.tenant.id, OWNER, str(number), {"query": "harbour", "mode": "keyword"}
+            desk.tenant.id, OWNER, NewSavedSearch(str(number), {"query": "harbour", "mode": "keyword"})
         )
         await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url)
     sender = WebhookSender(allow_private=True)

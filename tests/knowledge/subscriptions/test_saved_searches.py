@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 
-from app.contract.vocabulary import Weights
+from app.contract.saved_searches import NewSavedSearch
+from app.contract.search import SearchQuery, Weights
 from app.errors import Conflict, InvalidInput, SavedSearchNotFound
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.subscriptions import saved_searches
 from app.knowledge.subscriptions.saved_searches import read_request
 from tests.knowledge.subscriptions.subscribing import Desk
@@ -27,8 +27,13 @@ REQUEST = {
 async def test_a_saved_search_is_visible_only_to_its_owner(desk: Desk) -> None:
     service, tenant = desk.services.saved_searches, desk.tenant.id
     other = await desk.services.tenants.create("other", actor="test")
-    saved, new = await service.save(tenant, "anna", " harbours ", REQUEST)
-    assert (new, saved.name, saved.request, saved.subscribed) == (True, "harbours", REQUEST, False)
+    saved, new = await service.save(tenant, "anna", NewSavedSearch(" harbours ", REQUEST))
+    assert (new, saved.name, saved.request, saved.subscribed) == (
+        True,
+        "harbours",
+        REQUEST | {"query": "harbour"},
+        False,
+    )
     assert await service.get(tenant, "anna", saved.id) == saved
     for tenant_id, owner in ((tenant, "berta"), (other.id, "anna")):
         with pytest.raises(SavedSearchNotFound):
@@ -43,9 +48,9 @@ async def test_a_saved_search_is_visible_only_to_its_owner(desk: Desk) -> None:
 
 async def test_the_same_name_again_replaces_the_request_and_keeps_the_id(desk: Desk) -> None:
     service, tenant = desk.services.saved_searches, desk.tenant.id
-    first, _ = await service.save(tenant, "anna", "n", {"query": "harbour"})
-    await service.save(tenant, "berta", "n", {"query": "lamp"})
-    second, new = await service.save(tenant, "anna", "n", {"query": "ship"})
+    first, _ = await service.save(tenant, "anna", NewSavedSearch("n", {"query": "harbour"}))
+    await service.save(tenant, "berta", NewSavedSearch("n", {"query": "lamp"}))
+    second, new = await service.save(tenant, "anna", NewSavedSearch("n", {"query": "ship"}))
     assert (new, second.id, second.request) == (False, first.id, {"query": "ship"})
     assert [s.request["query"] for s in (await service.list_saved(tenant, "berta")).items] == ["lamp"]
 
@@ -53,7 +58,7 @@ async def test_the_same_name_again_replaces_the_request_and_keeps_the_id(desk: D
 async def test_lists_are_paged_newest_first(desk: Desk) -> None:
     service, tenant = desk.services.saved_searches, desk.tenant.id
     for name in "abcde":
-        await service.save(tenant, "anna", name, {"query": name})
+        await service.save(tenant, "anna", NewSavedSearch(name, {"query": name}))
     names: list[str] = []
     cursor = None
     while True:
@@ -70,16 +75,16 @@ async def test_the_number_of_saved_searches_of_an_owner_is_limited(
 ) -> None:
     monkeypatch.setattr(saved_searches, "MAX_SAVED", 1)
     service, tenant = desk.services.saved_searches, desk.tenant.id
-    await service.save(tenant, "anna", "a", {"query": "harbour"})
+    await service.save(tenant, "anna", NewSavedSearch("a", {"query": "harbour"}))
     with pytest.raises(Conflict, match="1 saved searches are the maximum"):
-        await service.save(tenant, "anna", "b", {"query": "harbour"})
-    await service.save(tenant, "anna", "a", {"query": "lamp"})
-    await service.save(tenant, "berta", "b", {"query": "harbour"})
+        await service.save(tenant, "anna", NewSavedSearch("b", {"query": "harbour"}))
+    await service.save(tenant, "anna", NewSavedSearch("a", {"query": "lamp"}))
+    await service.save(tenant, "berta", NewSavedSearch("b", {"query": "harbour"}))
 
 
 async def test_changes_and_refusals_are_audited(desk: Desk) -> None:
     service, tenant = desk.services.saved_searches, desk.tenant.id
-    saved, _ = await service.save(tenant, "anna", "n", {"query": "the secret harbour"})
+    saved, _ = await service.save(tenant, "anna", NewSavedSearch("n", {"query": "the secret harbour"}))
     with pytest.raises(SavedSearchNotFound):
         await service.delete(tenant, "berta", saved.id)
     await service.delete(tenant, "anna", saved.id)
@@ -93,7 +98,7 @@ async def test_changes_and_refusals_are_audited(desk: Desk) -> None:
 
 
 def test_a_stored_request_becomes_the_same_search() -> None:
-    query = read_request(REQUEST, max_limit=50)
+    query = read_request(REQUEST)
     assert (query.query, query.limit, query.weights) == ("harbour", 3, Weights(0.5, 0.5))
     assert [str(i) for i in query.asset_id or ()] == REQUEST["asset_id"]
     assert read_request({"query": "x", "role": None}) == SearchQuery(query="x")
@@ -106,10 +111,10 @@ def test_a_stored_request_becomes_the_same_search() -> None:
         ({"query": "x", "limit": 0}, "request.limit"),
         ({"query": "x", "weights": {"semantic": 1, "keyword": 1}}, "request.weights"),
         ({"query": "x", "cursor": "abc"}, "request.cursor"),
-        ({"query": "x", "colour": "red"}, "request"),
-        ({"query": "x", "asset_id": ["no id"]}, "request"),
-        ({"query": "x", "weights": 7}, "request"),
-        ({}, "request"),
+        ({"query": "x", "colour": "red"}, "request.colour"),
+        ({"query": "x", "asset_id": ["no id"]}, "request.asset_id.0"),
+        ({"query": "x", "weights": 7}, "request.weights"),
+        ({}, "request.query"),
     ],
 )
 def test_an_invalid_search_is_refused_with_its_field(request_: dict[str, Any], field: str) -> None:

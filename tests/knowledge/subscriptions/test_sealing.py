@@ -7,6 +7,7 @@ import logging
 import pytest
 from cryptography.fernet import Fernet
 
+from app.contract.saved_searches import NewSavedSearch
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.service import SubscriptionService
 from app.knowledge.subscriptions.webhooks import SecretSealer, SecretUnreadable, WebhookSender, sign
@@ -23,7 +24,7 @@ def deliverer(desk: Desk, *keys: bytes) -> DeliveryService:
 
 async def subscribe(desk: Desk, *keys: bytes) -> None:
     saved, _ = await desk.services.saved_searches.save(
-        desk.tenant.id, OWNER, "mine", {"query": "harbour", "mode": "keyword"}
+        desk.tenant.id, OWNER, NewSavedSearch("mine", {"query": "harbour", "mode": "keyword"})
     )
     service = SubscriptionService(
         desk.services.database,

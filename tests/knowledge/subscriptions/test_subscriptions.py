@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from app.contract.entries import EntryDraft
+from app.contract.saved_searches import NewSavedSearch
 from app.db.queries.tenants import usage
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions.saved_searches import read_request
@@ -21,7 +22,7 @@ UNIT = np.eye(16, dtype=np.float32)
 
 async def test_a_new_entry_that_matches_is_sent_with_a_signature(desk: Desk) -> None:
     saved, _ = await desk.services.saved_searches.save(
-        desk.tenant.id, OWNER, "harbours", {"query": "harbour", "mode": "keyword"}
+        desk.tenant.id, OWNER, NewSavedSearch("harbours", {"query": "harbour", "mode": "keyword"})
     )
     made, new = await desk.services.subscriptions.subscribe(
         desk.tenant.id, OWNER, saved.id, desk.endpoint.url
@@ -31,7 +32,6 @@ async def test_a_new_entry_that_matches_is_sent_with_a_signature(desk: Desk) -> 
     await desk.write("Nothing of the kind")
     await desk.work()
     (received,) = desk.endpoint.received
-    assert made.secret is not None
     assert received.is_signed_with(made.secret)
     message = received.message
     assert message["type"] == "entry.matched"
@@ -43,7 +43,7 @@ async def test_a_new_entry_that_matches_is_sent_with_a_signature(desk: Desk) -> 
     after = await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved.id)
     assert (after.waiting, after.failures) == (0, 0)
     assert after.last_delivered_at is not None
-    assert after.secret is None
+    assert not hasattr(after, "secret")
     assert await desk.states() == ["delivered"]
     assert await desk.sql(
         "select count(*) from jobs where kind in ('match_changes', 'deliver_webhooks')"
@@ -222,11 +222,11 @@ async def test_messages_of_an_earlier_request_of_the_search_are_dropped(desk: De
     while await desk.services.worker.run_once(["match_changes"]):
         pass
     await desk.services.saved_searches.save(
-        desk.tenant.id, OWNER, "mine", {"mode": "keyword", "query": "harbour"}
+        desk.tenant.id, OWNER, NewSavedSearch("mine", {"mode": "keyword", "query": "harbour"})
     )
     assert await desk.states() == ["waiting"], "the same request"
     await desk.services.saved_searches.save(
-        desk.tenant.id, OWNER, "mine", {"mode": "keyword", "query": "road"}
+        desk.tenant.id, OWNER, NewSavedSearch("mine", {"mode": "keyword", "query": "road"})
     )
     assert await desk.states() == ["given_up"]
     await desk.write("The road")
@@ -245,7 +245,7 @@ async def test_a_search_replaced_during_matching_sends_nothing_for_its_old_reque
         while "harbour" not in desk.provider.queries:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await desk.services.saved_searches.save(
-        desk.tenant.id, OWNER, "mine", {"mode": "keyword", "query": "road"}
+        desk.tenant.id, OWNER, NewSavedSearch("mine", {"mode": "keyword", "query": "road"})
     )
     assert await matching
     desk.provider.delay = 0.0
@@ -262,7 +262,7 @@ async def test_subscribing_again_does_not_shorten_the_pause_of_a_failing_address
 
 
 async def test_changes_are_not_recorded_without_a_subscription(desk: Desk) -> None:
-    await desk.services.saved_searches.save(desk.tenant.id, OWNER, "n", {"query": "harbour"})
+    await desk.services.saved_searches.save(desk.tenant.id, OWNER, NewSavedSearch("n", {"query": "harbour"}))
     await desk.write("The harbour")
     assert await desk.sql("select count(*) from entry_changes") == [0]
     saved = await desk.subscribe(query="harbour")

@@ -10,12 +10,12 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.queries.tenants import usage
 from app.embeddings.tokens import approximate_tokens
 from app.errors import InvalidInput, RateLimited
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.admission import PARSED_AT_ONCE, Admission
 from app.knowledge.tenants.directory import Tenant, TenantContext
 from app.knowledge.tenants.quotas import LONGEST_WAIT, EmbeddingQuotaUsed

@@ -10,7 +10,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
-from app.contract.vocabulary import Weights
+from app.contract.search import Weights
 from app.errors import Conflict, InvalidInput, TenantNotFound
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings

@@ -10,6 +10,7 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
+from app.contract.saved_searches import NewSavedSearch
 from app.db.queries.tenants import records as queries
 from app.errors import MaximumReached
 from app.knowledge.search import SearchQuery, journal
@@ -66,7 +67,9 @@ async def filled(services: Services, tenant: Tenant, superuser_dsn: str) -> Tena
     await services.tenants.change_settings(tenant.id, {"keep_versions_days": 1}, actor="anna")
     entry, _ = await services.entries.create(tenant.id, EntryDraft(content="The harbour"))
     await services.entries.change(tenant.id, entry.id, EntryDraft(title="Night"))
-    saved, _ = await services.saved_searches.save(tenant.id, "anna", "mine", {"query": "harbour"})
+    saved, _ = await services.saved_searches.save(
+        tenant.id, "anna", NewSavedSearch("mine", {"query": "harbour"})
+    )
     async with connected(superuser_dsn) as superuser:
         await superuser.execute("delete from audit")
         values: tuple[Any, ...] = (tenant.id, entry.id)
@@ -257,7 +260,7 @@ async def test_a_tenant_has_a_bounded_number_of_saved_searches(
 ) -> None:
     monkeypatch.setattr(saved_searches, "MAX_OF_A_TENANT", 2)
     for owner in ("anna", "berta"):
-        await services.saved_searches.save(tenant.id, owner, "mine", {"query": "harbour"})
+        await services.saved_searches.save(tenant.id, owner, NewSavedSearch("mine", {"query": "harbour"}))
     with pytest.raises(MaximumReached, match="the tenant has 2 saved searches"):
-        await services.saved_searches.save(tenant.id, "carl", "mine", {"query": "harbour"})
-    await services.saved_searches.save(tenant.id, "anna", "mine", {"query": "port"})
+        await services.saved_searches.save(tenant.id, "carl", NewSavedSearch("mine", {"query": "harbour"}))
+    await services.saved_searches.save(tenant.id, "anna", NewSavedSearch("mine", {"query": "port"}))

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services
-from app.knowledge.search.query import SearchQuery
+from app.contract.search import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 
 

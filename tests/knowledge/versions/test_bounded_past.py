@@ -10,10 +10,10 @@ import pytest
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.contract.vocabulary import Mode
 from app.db.queries.search import vectors
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider

@@ -8,8 +8,8 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

@@ -9,11 +9,11 @@ import pytest
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.contract.vocabulary import Fusion, Mode
 from app.errors import InvalidInput, SearchNotFound
 from app.knowledge.administration.replay import Replay
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
 
+from app.contract.saved_searches import SavedSearch
 from app.db.rows import Place, Position, new_id
 from app.db.session import TenantSession
 from app.db.statements import Order, load_statements
 
 SQL = load_statements(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SavedSearch:
-    """A search under the name that its owner gave it; `request` contains only what the owner specified."""
-
-    id: UUID
-    name: str
-    request: Mapping[str, Any]
-    subscribed: bool
-    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from app.contract.entries import EntryCore
+from app.contract.saved_searches import OwnedSubscription
 from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.rows import Position
 from app.db.session import TenantSession
@@ -25,34 +26,6 @@ class Change:
 
     entry_id: UUID
     changed_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """The target of a saved search's finds, and its state; `secret` is shown once, to the subscriber.
-
-    Attributes:
-        state: `paused` while the owner is not known to be a reader, `disabled` after too many failures.
-        confirmation: nothing is sent before the endpoint has answered a challenge.
-        waiting: entries still to be delivered.
-        failures: consecutive tries that the endpoint did not accept, since `failing_since`.
-    """
-
-    saved_search_id: UUID
-    owner: str
-    name: str
-    url: str
-    state: Literal["active", "paused", "disabled"]
-    rights_until: datetime
-    waiting: int
-    failures: int
-    failing_since: datetime | None
-    last_error: str | None
-    last_delivered_at: datetime | None
-    created_at: datetime
-    confirmation: Literal["pending", "confirmed", "refused"]
-    confirmed_at: datetime | None
-    secret: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +95,9 @@ async def replace_secret(session: TenantSession, stored: StoredSecret, secret: s
 
 async def fetch_subscriptions(
     session: TenantSession, ids: Sequence[UUID], owner: str | None = None
-) -> dict[UUID, Subscription]:
+) -> dict[UUID, OwnedSubscription]:
     """Subscriptions, without secrets, by the id of their saved search; with `owner`, only those of that owner."""
-    found = await session.fetch_as(Subscription, SQL["fetch"], ids=list(ids), owner=owner)
+    found = await session.fetch_as(OwnedSubscription, SQL["fetch"], ids=list(ids), owner=owner)
     return {subscription.saved_search_id: subscription for subscription in found}
 
 

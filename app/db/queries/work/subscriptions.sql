@@ -32,13 +32,12 @@ update subscriptions set secret = :secret where tenant_id = :tenant_id and saved
 
 -- name: fetch
 -- Subscriptions of one owner, or of all owners if none is given.
-select u.saved_search_id, s.owner, s.name, u.url,
+select u.saved_search_id, u.url,
        case when u.state = 'active' and u.rights_until <= clock_timestamp() then 'paused' else u.state end as state,
-       u.rights_until,
+       u.confirmation, u.confirmed_at, u.rights_until,
        (select count(*) from deliveries d
          where d.tenant_id = :tenant_id and d.saved_search_id = u.saved_search_id and d.state = 'waiting') as waiting,
-       u.failures, u.failing_since, u.last_error, u.last_delivered_at, u.created_at, u.confirmation, u.confirmed_at,
-       null::text as secret
+       u.failures, u.failing_since, u.last_error, u.last_delivered_at, u.created_at, s.owner, s.name
   from subscriptions u join saved_searches s on s.tenant_id = :tenant_id and s.id = u.saved_search_id
  where u.tenant_id = :tenant_id and u.saved_search_id = any (:ids::uuid[])
    and (:owner::text is null or s.owner = :owner);

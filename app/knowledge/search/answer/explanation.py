@@ -16,7 +16,7 @@ from app.contract.results import (
     RerankerExplanation,
     SemanticExplanation,
 )
-from app.contract.vocabulary import Weights
+from app.contract.search import Weights
 from app.db.queries.search.receipts import Receipt
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan

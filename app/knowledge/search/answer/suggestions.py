@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.contract.results import Relaxation, SearchMetadata
+from app.contract.search import TIMES
 from app.db.queries.search import suggestions as db
 from app.db.queries.search.receipts import Receipt
 from app.db.queries.search.search import KeywordQuery, match_words
@@ -16,7 +17,6 @@ from app.db.queries.search.vectors import MOST_PENDING
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.languages import spell
-from app.knowledge.search.checks import TIMES
 from app.knowledge.search.legs.keyword import search_words
 from app.knowledge.search.legs.semantic import search_vectors
 from app.knowledge.search.plan import Plan

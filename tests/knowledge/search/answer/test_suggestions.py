@@ -9,11 +9,11 @@ import pytest
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
 from app.contract.results import Relaxation
+from app.contract.search import SearchQuery
 from app.contract.vocabulary import Mode
 from app.db.queries.tenants import statistics
 from app.knowledge.languages import spell
 from app.knowledge.search.answer.suggestions import SUGGESTIONS
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.writing import write
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.queries.search.search import filtered_ids
-from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.query import filter_of
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.search.conditions import oracle
@@ -40,7 +41,7 @@ class Filled:
 
     def admitted(self, filter_json: Mapping[str, Any]) -> set[UUID]:
         """The entries that the database admits."""
-        entry_filter = SearchQuery(query="common", filter=filter_json).entry_filter
+        entry_filter = filter_of(SearchQuery(query="common", filter=filter_json))
 
         async def ask() -> list[UUID]:
             async with self.services.database.tenant_session(self.tenant.id) as session:

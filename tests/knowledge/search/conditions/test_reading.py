@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.contract.filters import FIELDS, MAX_CONDITIONS, MAX_DEPTH, MAX_VALUES, read_filter
+from app.contract.search import SearchQuery
 from app.errors import InvalidInput
-from app.knowledge.search.conditions import FIELDS, MAX_CONDITIONS, MAX_DEPTH, MAX_VALUES, read_filter
-from app.knowledge.search.query import SearchQuery
 from tests.knowledge.search.conditions import oracle
 
 ONE: dict[str, Any] = {"field": "metadata.a", "eq": 1}

@@ -10,8 +10,9 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.saved_searches import NewSavedSearch
+from app.contract.search import SearchQuery
 from app.errors import InvalidInput
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
@@ -114,7 +115,7 @@ async def test_a_saved_search_keeps_conditions_and_times(services: Services, num
         "filter": LATE,
         "created_before": "2026-02-04T14:00:00+02:00",
     }
-    saved, _ = await services.saved_searches.save(numbered.id, "anna", "Late", request)
+    saved, _ = await services.saved_searches.save(numbered.id, "anna", NewSavedSearch("Late", request))
     result = await services.saved_searches.run(numbered.id, "anna", saved.id)
     assert {hit.metadata["n"] for hit in result} == {3}
     wrong = {
@@ -123,7 +124,7 @@ async def test_a_saved_search_keeps_conditions_and_times(services: Services, num
         "created_after": "yesterday",
     }
     with pytest.raises(InvalidInput) as refused:
-        await services.saved_searches.save(numbered.id, "anna", "Wrong", wrong)
+        await services.saved_searches.save(numbered.id, "anna", NewSavedSearch("Wrong", wrong))
     assert [error.field for error in refused.value.errors] == ["request.created_after"]
 
 

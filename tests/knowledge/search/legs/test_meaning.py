@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
-from app.knowledge.search.query import SearchQuery
+from app.contract.search import SearchQuery
 
 TEXTS = (
     "The cat sleeps on the warm windowsill all afternoon.",

@@ -13,6 +13,7 @@ from pgvector import HalfVector
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.queries.knowledge import embeddings as db
 from app.db.queries.knowledge import vector_indexes
@@ -21,7 +22,6 @@ from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
 from tests.fixtures.providers.failing import FailingProvider

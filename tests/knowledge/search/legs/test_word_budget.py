@@ -9,8 +9,8 @@ import pytest
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.writing import ids
 

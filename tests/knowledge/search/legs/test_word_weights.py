@@ -12,9 +12,9 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.queries.tenants import statistics
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.searching import explanation_of, keyword_leg_of

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from app.composition.services import Services
-from app.knowledge.search.query import SearchQuery
+from app.contract.search import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.searching import explanation_of
 from tests.knowledge.writing import ids, write

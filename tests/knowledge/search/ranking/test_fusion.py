@@ -8,10 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from app.contract.vocabulary import Weights
+from app.contract.search import RRF_WEIGHTS, SCORE_WEIGHTS, Weights
 from app.db.queries.search.search import LegHit
 from app.knowledge.search.legs.keyword import KeywordHits, Replacements
-from app.knowledge.search.plan import SCORE_WEIGHTS
 from app.knowledge.search.ranking import (
     Candidate,
     apply_boosts,
@@ -69,7 +68,7 @@ def test_weights_are_not_renormalised_for_an_absent_leg() -> None:
 def test_equal_scores_are_ordered_by_newest_change_then_by_id() -> None:
     older, newer, newer_too = candidate(3, 1), candidate(2, 1), candidate(1, 1)
     newer.updated_at = newer_too.updated_at = NOW + timedelta(microseconds=1)
-    reciprocal_rank_fusion([older, newer, newer_too], Weights())
+    reciprocal_rank_fusion([older, newer, newer_too], RRF_WEIGHTS)
     assert [c.entry_id for c in rank([older, newer, newer_too])] == [entry(1), entry(2), entry(3)]
 
 
@@ -151,12 +150,12 @@ def test_score_fusion_without_keyword_hits_does_not_divide_by_zero() -> None:
     one.similarity = 0.5
     score_fusion([one], Weights(0.5, 0.5), 0.0)
     assert one.score == 0.25
-    score_fusion([], Weights(), 0.0)
+    score_fusion([], RRF_WEIGHTS, 0.0)
 
 
 def test_boosts_multiply_and_are_kept_by_name() -> None:
     lifted, left = candidate(1, 1), candidate(2, 1)
-    reciprocal_rank_fusion([lifted, left], Weights())
+    reciprocal_rank_fusion([lifted, left], RRF_WEIGHTS)
     before = left.score
     apply_boosts([lifted, left], {entry(1): {"type": 2.0, "verified": 1.5}})
     assert lifted.score == pytest.approx(before * 3)

@@ -14,7 +14,7 @@ import pytest
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
-from app.knowledge.search.query import SearchQuery
+from app.contract.search import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 
 ENTRIES: dict[str, dict[str, Any]] = {

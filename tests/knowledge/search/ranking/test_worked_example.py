@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
-from app.contract.vocabulary import Fusion, Weights
-from app.knowledge.search.query import SearchQuery
+from app.contract.search import RRF_WEIGHTS, SearchQuery
+from app.contract.vocabulary import Fusion
 from app.knowledge.search.ranking import Candidate, reciprocal_rank_fusion
 from tests.knowledge.writing import write
 
@@ -50,5 +50,5 @@ def test_one_rank_of_the_semantic_leg_counts_more_than_one_of_the_keyword_leg() 
     now = datetime(2026, 1, 15, tzinfo=UTC)
     named = Candidate(UUID(int=3), now, semantic_rank=2, keyword_rank=3)
     general = Candidate(UUID(int=2), now, semantic_rank=3, keyword_rank=2)
-    reciprocal_rank_fusion([named, general], Weights())
+    reciprocal_rank_fusion([named, general], RRF_WEIGHTS)
     assert named.score > general.score

@@ -8,8 +8,8 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.db.database import Database
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import Tenant
 from app.reranking.reranker import ResilientReranker

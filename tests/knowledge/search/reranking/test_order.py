@@ -7,9 +7,9 @@ import pytest
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import Tenant
 from app.reranking.reranker import ResilientReranker

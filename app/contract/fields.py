@@ -1,0 +1,88 @@
+"""Types of fields that several requests have: texts, numbers, yes or no, times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+
+from app.contract.text import MARKS_RULE, MOMENT, Moment, has_excess_marks, is_moment, is_storable
+from app.contract.validation import read_as
+
+WHITE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+"""White space as `str.strip` removes it, for patterns: what `\\s` means differs between languages."""
+
+NOT_BLANK = Field(json_schema_extra={"pattern": f"[^{WHITE}]"})
+"""Described only: a text of white space is empty after trimming."""
+
+
+def _to_utc(moment: datetime) -> datetime:
+    if not is_moment(moment):
+        raise ValueError(f"must be {MOMENT}")
+    return moment.astimezone(UTC)
+
+
+ZonedMoment = Annotated[Moment, AfterValidator(_to_utc)]
+"""A date and time with a time zone, read as UTC."""
+
+
+def to_plain(number: Any) -> Any:
+    """A number of NumPy as one of Python."""
+    return number.item() if hasattr(number, "item") else number
+
+
+def _to_plain_list(numbers: Any) -> Any:
+    if hasattr(numbers, "tolist"):
+        return numbers.tolist()
+    if isinstance(numbers, list | tuple) and numbers and hasattr(numbers[0], "item"):
+        return [to_plain(number) for number in numbers]
+    return numbers
+
+
+Text = Annotated[str, Field(strict=True)]
+YesOrNo = Annotated[bool, Field(strict=True)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Fraction = Annotated[Number, Field(ge=0, le=1), BeforeValidator(to_plain)]
+"""A number from 0 to 1."""
+
+
+def _check_vector(numbers: list[float]) -> tuple[float, ...]:
+    if not any(numbers):
+        raise ValueError("must be finite numbers, not all zero")
+    return tuple(numbers)
+
+
+MAX_DIMENSIONS = 4000
+"""Numbers of a vector that a caller sends; registered models have fewer."""
+
+VectorNumbers = Annotated[
+    Sequence[float],
+    read_as(Annotated[list[Number], Field(min_length=1, max_length=MAX_DIMENSIONS)]),
+    BeforeValidator(_to_plain_list),
+    AfterValidator(_check_vector),
+]
+"""A vector to use instead of the embedding of a query."""
+
+MAX_QUERY_LENGTH = 10_000
+
+
+def _check_query(text: str) -> str:
+    # What Python strips is white space for the tenant's searches, too.
+    if not (text := text.strip()):
+        raise ValueError(f"must have 1 to {MAX_QUERY_LENGTH} characters after trimming")
+    if not is_storable(text):
+        raise ValueError("must not contain NUL characters or lone surrogates")
+    if has_excess_marks(text):
+        raise ValueError(MARKS_RULE)
+    return text
+
+
+QueryText = Annotated[
+    Text,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY_LENGTH),
+    NOT_BLANK,
+    AfterValidator(_check_query),
+]
+"""The text of a query, trimmed."""

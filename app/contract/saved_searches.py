@@ -1,0 +1,155 @@
+"""Saved searches, and subscriptions that send their new matches to a webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import orjson
+from pydantic import (
+    AfterValidator,
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+
+from app.contract.fields import NOT_BLANK, Text
+from app.contract.search import SearchQuery
+from app.contract.text import STORABLE, is_storable
+from app.contract.validation import InvalidParts, read_as, request
+from app.errors import FieldError
+
+MAX_SAVED_NAME = 200
+MAX_URL = 2_000
+MAX_SECRET = 120
+
+EXAMPLE: JsonValue = {"query": "how do I order routes in vercel.json", "limit": 3}
+
+
+def _check_lasting(query: SearchQuery) -> SearchQuery:
+    errors = []
+    if query.cursor is not None:
+        errors.append(FieldError(".cursor", "cannot be saved: a cursor belongs to one search"))
+    if query.as_of is not None:
+        errors.append(FieldError(".as_of", "cannot be saved: former versions are kept for a time only"))
+    if errors:
+        raise InvalidParts(errors)
+    return query
+
+
+SavedQuery = Annotated[SearchQuery, AfterValidator(_check_lasting)]
+"""A search that can be run again at any time."""
+
+
+def _keep_given(given: Any, read: ValidatorFunctionWrapHandler) -> dict[str, Any]:
+    """The fields of a request that the caller gave, as JSON: a later default of the others applies to it."""
+    query = orjson.loads(orjson.dumps(read(given), option=orjson.OPT_UTC_Z))
+    return {name: query[name] for name in given}
+
+
+SavedRequest = Annotated[Mapping[str, Any], read_as(SavedQuery), WrapValidator(_keep_given)]
+
+
+def _check_name(name: str) -> str:
+    if not (name := name.strip()):
+        raise ValueError("must have at least 1 character")
+    if not is_storable(name):
+        raise ValueError(f"must have 1 to {MAX_SAVED_NAME} characters, {STORABLE}")
+    return name
+
+
+@request(schema={"examples": [{"name": "Route order", "request": EXAMPLE}]})
+class NewSavedSearch:
+    """A named search to save."""
+
+    name: Annotated[
+        Text,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_SAVED_NAME),
+        NOT_BLANK,
+        AfterValidator(_check_name),
+    ]
+    request: Annotated[SavedRequest, Field(description="Any search without a `cursor`.")]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSearch:
+    """A saved search of the caller."""
+
+    id: UUID
+    name: Annotated[str, Field(examples=["Route order"])]
+    request: Annotated[Mapping[str, Any], Field(examples=[EXAMPLE])]
+    subscribed: bool
+    created_at: datetime
+
+
+@request(schema={"examples": [{"url": "https://example.com/hooks/knowledge"}]})
+class NewSubscription:
+    """The webhook for new and changed entries that match the saved search."""
+
+    url: Annotated[
+        Text,
+        Field(
+            min_length=1,
+            max_length=MAX_URL,
+            description="An http or https URL that is reachable from the internet; redirects are not followed.",
+        ),
+    ]
+    secret: Annotated[
+        Annotated[Text, Field(max_length=MAX_SECRET)] | None,
+        Field(
+            description="`whsec_` and 24 to 64 bytes in base64, as in Standard Webhooks; generated if omitted."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription and the state of its deliveries."""
+
+    saved_search_id: UUID
+    url: str
+    state: Annotated[
+        Literal["active", "paused", "disabled"],
+        Field(
+            description="paused: the owner has not called for a while; the owner's next call resumes it. disabled: the"
+            " endpoint failed for days or answered 410, or the owner stayed inactive; subscribe again."
+        ),
+    ]
+    confirmation: Annotated[
+        Literal["pending", "confirmed", "refused"],
+        Field(
+            description="Whether the endpoint has answered a challenge. Nothing else is sent to it before. refused: it"
+            " answered none of five, or answered 410; matches are not kept for it."
+        ),
+    ]
+    confirmed_at: datetime | None
+    rights_until: Annotated[
+        datetime,
+        Field(description="Until then the owner counts as a reader; each call of the owner extends it."),
+    ]
+    waiting: Annotated[int, Field(description="Pending deliveries.")]
+    failures: Annotated[int, Field(description="Consecutive failed attempts.")]
+    failing_since: datetime | None
+    last_error: Annotated[str | None, Field(examples=["the endpoint answered 500"])]
+    last_delivered_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionWithSecret(Subscription):
+    """A new subscription with the secret that signs its deliveries; the secret is not shown again."""
+
+    secret: Annotated[str, Field(examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"])]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedSubscription(Subscription):
+    """A subscription as the tenant's admin sees it, with only the host of the URL."""
+
+    owner: str
+    name: str
