@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated
 from uuid import UUID
 
@@ -9,15 +10,14 @@ from fastapi import Query, Response
 
 from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
+from app.contract.paging import Page
+from app.contract.receipts import Replay, ReplayRequest, SearchLine, SearchReceipt
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.models.receipts import ReplayModel, ReplayRequest, SearchLineList, SearchReceiptModel
 from app.web.problems import problems
 from app.web.rendering import (
     PAGE_SIZE,
     PageCursor,
     PageSize,
-    describe_replay,
-    describe_search,
     json_response,
     page_response,
 )
@@ -25,7 +25,7 @@ from app.web.rendering import (
 router = secured_router(Role.TENANT_ADMIN, "/admin/searches", "administration")
 
 
-@router.get("", response_model=SearchLineList)
+@router.get("", response_model=Page[SearchLine])
 async def list_searches(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -51,14 +51,18 @@ async def list_searches(
     )
 
 
-@router.get("/{search_id}", response_model=SearchReceiptModel, responses=problems(404))
+@router.get("/{search_id}", response_model=SearchReceipt, responses=problems(404))
 async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the receipt of a search of the last 24 hours: its settings, its model, and the ranks of every candidate."""
     kept = await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)
-    return json_response(describe_search(kept))
+    shown = kept.show()
+    given = {f.name: getattr(shown, f.name) for f in fields(shown)}
+    if shown.query is None:
+        del given["query"]  # absent where the tenant does not keep it
+    return json_response(given)
 
 
-@router.post("/{search_id}/replay", response_model=ReplayModel, responses=problems(404, 413, 415))
+@router.post("/{search_id}/replay", response_model=Replay, responses=problems(404, 413, 415))
 async def replay_search(
     search_id: UUID, wanted: ReplayRequest, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
@@ -72,4 +76,4 @@ async def replay_search(
         query_embedding=wanted.query_embedding,
         reader=caller.subject,
     )
-    return json_response(describe_replay(replay))
+    return json_response(replay)

@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from statistics import fmean
 from typing import TypeVar
 from uuid import UUID
@@ -16,11 +16,12 @@ from uuid import UUID
 import asyncpg
 import numpy as np
 
+from app.contract.feedback import Feedback, FeedbackReport
 from app.contract.fields import MAX_QUERY_LENGTH
 from app.contract.search import SearchQuery, Weights
 from app.db.database import Database
 from app.db.queries.search import feedback as db
-from app.db.queries.search.feedback import DislikedEntry, EmptySearch, Judgement
+from app.db.queries.search.feedback import Judgement
 from app.db.queries.tenants import audit
 from app.errors import EmbeddingUnavailable, EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
@@ -70,29 +71,6 @@ def difference_interval(
 REPORTED = timedelta(days=30)
 """Period of the report; searches without results are kept for the same time."""
 MAX_LISTED = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Feedback:
-    """A caller's judgement of one hit."""
-
-    search_id: UUID
-    entry_id: UUID
-    relevant: bool
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class FeedbackReport:
-    """Feedback of the last 30 days; without `queries_kept` it contains no queries."""
-
-    days: int
-    queries_kept: bool
-    relevant: int
-    not_relevant: int
-    searches_without_results: int
-    empty_searches: Sequence[EmptySearch]
-    disliked: Sequence[DislikedEntry]
 
 
 @dataclass(frozen=True, slots=True)

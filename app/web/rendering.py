@@ -17,10 +17,8 @@ from fastapi.staticfiles import StaticFiles
 
 from app.contract.paging import Page
 from app.db.queries.knowledge.contents import AssetContent
-from app.db.queries.search.receipts import KeptSearch
 from app.documents.formats import FORMATS
 from app.errors import PreconditionFailed
-from app.knowledge.administration.replay import Replay
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.reembedding.change import ModelChange
 
@@ -63,31 +61,6 @@ def describe_change(change: ModelChange) -> dict[str, Any]:
         model = shown[name]
         shown[name] = {"provider": model.provider, "name": model.name, "dimensions": model.dimensions}
     return shown
-
-
-def describe_replay(replay: Replay) -> dict[str, Any]:
-    """The response for a replay of a search."""
-    shown = {f.name: getattr(replay, f.name) for f in fields(replay)}
-    return shown | {name: [entry._asdict() for entry in shown[name]] for name in ("then", "now")}
-
-
-def describe_search(kept: KeptSearch) -> dict[str, Any]:
-    """A search for its tenant's admin: the record and its receipt."""
-    receipt = {f.name: getattr(kept.receipt, f.name) for f in fields(kept.receipt)}
-    del receipt["asked"]  # together with its salt, the hash would confirm a guess of the query
-    del receipt["principals"]
-    if kept.receipt.query is None:
-        del receipt["query"]
-    receipt["weights"] = dict(zip(("semantic", "keyword"), kept.receipt.weights, strict=True))
-    receipt["ranking"] = [candidate._asdict() for candidate in kept.receipt.ranking]
-    return {
-        "search_id": kept.id,
-        "subject": kept.subject,
-        "at": kept.at,
-        "result_count": kept.result_count,
-        "query_time_ms": kept.query_time_ms,
-        **receipt,
-    }
 
 
 RENDERED = frozenset({"text/html", "image/svg+xml"})

@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
+from app.contract.receipts import Cause, Difference, DifferenceReason, RankedEntry, Replay
 from app.contract.results import ModelName, SearchResult
-from app.contract.search import SearchQuery, Weights
+from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.principals import Rights, acting_as
 from app.db.queries.search import replays as db
-from app.db.queries.search.receipts import KeptSearch, RankedEntry, RecentRequest, recent_requests
+from app.db.queries.search.receipts import KeptSearch, RecentRequest, recent_requests
 from app.db.queries.search.replays import Trace
 from app.errors import InvalidInput
 from app.knowledge.administration.service import AdministrationService
@@ -32,56 +33,6 @@ CLOSE = 1e-6
 
 SETTINGS = frozenset(("type_weights", "verified_boost", "rerank"))
 """Settings of a tenant that change a ranking and are not in its receipt."""
-
-DifferenceReason = Literal["deleted", "changed", "not_found", "not_ranked_then", "other_score", "other_rank"]
-Cause = Literal[
-    "versions_not_kept",
-    "model_changed",
-    "settings_changed",
-    "service_changed",
-    "degraded_then",
-    "degraded_now",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A candidate whose place or score differs; ranks start at 1, None: it is in one of the rankings only.
-
-    `reason`: `deleted`: neither the entry nor the version that was ranked is there any more. `changed`: the entry is
-    there in another version, and the one that was ranked is not kept. `not_found`: it is there, and the search does
-    not find it. `not_ranked_then`: only the replay has it. `other_score` and `other_rank`: both have it.
-    """
-
-    id: UUID
-    then_rank: int | None
-    now_rank: int | None
-    then_score: float | None
-    now_score: float | None
-    reason: DifferenceReason
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """Both rankings of a search, and their differences.
-
-    Attributes:
-        as_of: the time that the replay names; None if the tenant keeps no versions of it: then it ran on what is
-            valid now.
-        same: whether both rankings have the same candidates with the same scores in the same order.
-        causes: what differs between then and now, and may explain differences.
-        settings: the settings among the causes.
-    """
-
-    search_id: UUID
-    at: datetime
-    as_of: datetime | None
-    same: bool
-    causes: Sequence[Cause]
-    settings: Sequence[str]
-    differences: Sequence[Difference]
-    then: Sequence[RankedEntry]
-    now: Sequence[RankedEntry]
 
 
 class ReplayService:
@@ -171,7 +122,7 @@ def _rebuild(kept: KeptSearch, query: str | None, vector: Sequence[float] | None
     settings: dict[str, Any] = {
         "mode": receipt.mode,
         "fusion": receipt.fusion,
-        "weights": Weights(*receipt.weights),
+        "weights": receipt.weights,
         "rrf_k": receipt.rrf_k,
         "similarity_threshold": max(0.0, receipt.similarity_threshold),
     }

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from app.contract.paging import Page
+from app.contract.receipts import SearchLine
 from app.contract.results import ModelName
 from app.contract.text import MOMENT, STORABLE, is_moment, is_storable
 from app.db.database import Database
 from app.db.queries.search import receipts
-from app.db.queries.search.receipts import KeptSearch, SearchLine
+from app.db.queries.search.receipts import KeptSearch
 from app.db.queries.tenants import audit, records, statistics, usage
 from app.db.queries.tenants.audit import AuditFilter, AuditRecord
 from app.db.rows import Position

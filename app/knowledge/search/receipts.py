@@ -10,15 +10,15 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from functools import cache
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import orjson
 
+from app.contract.receipts import RankedEntry
 from app.contract.results import ModelName
 from app.contract.search import MOMENTS, SearchQuery
-from app.contract.vocabulary import Degradation, Leg
-from app.db.queries.search.receipts import Marks, RankedEntry, Receipt
+from app.db.queries.search.receipts import KeptReceipt, Marks
 from app.errors import InvalidInput
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import entry_types_of
@@ -63,7 +63,7 @@ def mark_search(search_id: UUID, query: SearchQuery) -> Marks:
     return Marks(_hash(search_id, query.query.encode()), _hash(search_id, filters))
 
 
-def resume(query: SearchQuery, search_id: UUID, receipt: Receipt) -> SearchQuery:
+def resume(query: SearchQuery, search_id: UUID, receipt: KeptReceipt) -> SearchQuery:
     """Add the filters of the search that the query continues; the query may omit them.
 
     Raises InvalidInput if the query or its filters differ from that search.
@@ -114,11 +114,11 @@ def service_version() -> str:
     return version("knowledge-search")
 
 
-def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking, principals: Sequence[str]) -> Receipt:
+def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking, principals: Sequence[str]) -> KeptReceipt:
     """Make the receipt of a search; it has the query's text only if the tenant's settings say so."""
     query, model = plan.query, plan.tenant.model
     chosen = {name: value for name, default in OPTIONS if (value := getattr(query, name)) != default}
-    return Receipt(
+    return KeptReceipt(
         mode=query.mode,
         exact=ranking.exact,
         pending=ranking.pending,
@@ -129,7 +129,7 @@ def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking, principals: Sequ
         options={"limit": plan.limit, **chosen},
         ranking=rank_entries(ranking, query),
         version=service_version(),
-        weights=(plan.weights.semantic, plan.weights.keyword),
+        weights=plan.weights,
         degraded=ranking.degraded,
         fallback=ranking.fallback,
         strong_match=ranking.strong_match,
@@ -160,7 +160,7 @@ def rank_entries(ranking: Ranking, query: SearchQuery) -> list[RankedEntry]:
     ]
 
 
-def pinned_ranking(receipt: Receipt) -> Ranking:
+def pinned_ranking(receipt: KeptReceipt) -> Ranking:
     """Restore the ranking of the search, so that later pages neither repeat nor skip a hit."""
     candidates: list[Candidate] = []
     for entry in receipt.ranking:
@@ -184,8 +184,8 @@ def pinned_ranking(receipt: Receipt) -> Ranking:
         candidates=candidates,
         strong_match=receipt.strong_match,
         fallback=receipt.fallback,
-        search_modes_used=cast("Sequence[Leg]", receipt.search_modes_used),
-        degraded=cast("Sequence[Degradation]", receipt.degraded),
+        search_modes_used=receipt.search_modes_used,
+        degraded=receipt.degraded,
         exact=receipt.exact,
         pending=receipt.pending,
         estimated_matches=receipt.estimated_matches,

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.contract.entries import FIELDS, MAX_EXTERNAL_ID, MAX_RELATED, MAX_TAG, EntryDraft
+from app.contract.feedback import NewFeedback
 from app.contract.fields import Fraction, QueryText, VectorNumbers, YesOrNo, ZonedMoment
 from app.contract.filters import FILTER_DESCRIPTION, FilterObject
 from app.contract.search import (
@@ -25,7 +26,6 @@ from app.contract.validation import request
 from app.contract.vocabulary import MAX_LIMIT, Audience, EntryType, TagSort
 from app.knowledge.entries.reading import MAX_POSITION, READ_LENGTH
 from app.knowledge.paging import MAX_PAGE
-from app.web.models.feedback import NewFeedback
 from app.web.models.model_changes import NewModelChange
 from app.web.rendering import PAGE_SIZE
 
@@ -134,10 +134,11 @@ class SavedSearchArguments(BaseModel):
     )
 
 
+@request
 class FeedbackArguments(NewFeedback):
     """Whether a hit was useful."""
 
-    relevant: YesOrNo = Field(description="Whether the hit helped to answer the question.")
+    relevant: Annotated[YesOrNo, Field(description="Whether the hit helped to answer the question.")]
 
 
 class ConnectorSearchArguments(BaseModel):

@@ -6,6 +6,7 @@ from typing import Any
 
 from app.auth.principal import Role
 from app.contract.entries import RelatedResponse
+from app.contract.feedback import Feedback
 from app.contract.search import WhyNot
 from app.contract.tools import SavedSearches
 from app.contract.vocabulary import MAX_LIMIT
@@ -23,7 +24,6 @@ from app.mcp.schemas.arguments import (
 from app.mcp.schemas.flattening import output_schema
 from app.mcp.schemas.models import search_output_schema
 from app.mcp.tools.tool import Call, make_tool
-from app.web.models.feedback import FeedbackModel
 
 
 async def _search(arguments: KbSearchArguments, call: Call) -> ToolAnswer:
@@ -144,7 +144,7 @@ TOOLS = (
         Role.READER,
         FeedbackArguments,
         _feedback,
-        output_schema(FeedbackModel),
+        output_schema(Feedback),
         effect="adds",
     ),
 )

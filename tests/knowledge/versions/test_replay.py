@@ -8,11 +8,12 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.receipts import Replay
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Fusion, Mode
+from app.db.queries.search.receipts import ranks_of
 from app.errors import InvalidInput, SearchNotFound
-from app.knowledge.administration.replay import Replay
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
@@ -91,7 +92,7 @@ async def test_a_replay_has_the_same_ranking_and_scores(
         assert [entry.id for entry in found.now] == [entry.id for entry in found.then], each
         if not changed:  # frequencies of words are today's
             assert (found.same, found.differences) == (True, [])
-            assert [entry[2:] for entry in found.now] == [entry[2:] for entry in found.then]
+            assert list(map(ranks_of, found.now)) == list(map(ranks_of, found.then))
         shown = [hit.id for hit in result]
         assert [entry.id for entry in found.then if entry.passages != 0][: len(shown)] == shown
 

@@ -14,9 +14,9 @@ from app.console.parts.entries import PAGE_SIZE, page_links
 from app.console.parts.search.form import SearchForm
 from app.console.rendering import render
 from app.console.session import console_router
+from app.contract.receipts import Replay
 from app.db.queries.search.receipts import KeptSearch
 from app.errors import InvalidInput
-from app.knowledge.administration.replay import Replay
 from app.knowledge.search.answer.suggestions import describe_degradation
 from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from app.contract.feedback import DislikedEntry, EmptySearch
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -20,28 +20,6 @@ class FeedbackCounts:
     relevant: int
     not_relevant: int
     without_results: int
-
-
-@dataclass(frozen=True, slots=True)
-class EmptySearch:
-    """A query without results, and its frequency."""
-
-    query: str
-    searches: int
-    last_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class DislikedEntry:
-    """An entry that was marked as not relevant; `queries` are a few of the queries, where they are kept."""
-
-    entry_id: UUID
-    title: str | None
-    entry_type: str
-    not_relevant: int
-    relevant: int
-    last_at: datetime
-    queries: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)

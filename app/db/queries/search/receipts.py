@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 from uuid import UUID
 
 import orjson
 
+from app.contract.receipts import RankedEntry, Receipt, SearchLine, SearchReceipt
 from app.contract.results import ModelName
+from app.contract.search import Weights
 from app.db.rows import Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-
-
-class RankedEntry(NamedTuple):
-    """A candidate of a search; the time of its last change identifies the version that was ranked.
-
-    `passages`, only in a search grouped by asset: the number of candidates of the asset, on the best of them. The best
-    others follow, with 0.
-    """
-
-    id: UUID
-    updated_at: datetime
-    semantic_rank: int | None
-    similarity: float | None
-    keyword_rank: int | None
-    keyword_score: float | None
-    score: float
-    rerank_rank: int | None = None
-    rerank_score: float | None = None
-    passages: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +29,16 @@ class Marks:
     filters: str
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The record of a search, in the order in which admins read it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptReceipt(Receipt):
+    """A receipt with what no caller sees.
 
     Attributes:
-        query: the text of the query, only if the tenant keeps it.
-        options: the other parameters of the request, as JSON, without those that have their default.
-        ranking: all candidates, best first.
-        weights: of the semantic and the keyword leg.
-        asked: the fingerprints by which the next pages are recognised.
+        asked: the fingerprints by which the next pages are recognised; with its salt, the hash would confirm a guess of
+            the query.
         principals: of the caller at that time; None in a receipt of a version of the service that did not note them.
     """
 
-    mode: str
-    exact: bool
-    pending: int
-    model: ModelName
-    query: str | None
-    rrf_k: int
-    fusion: str
-    options: Mapping[str, Any]
-    ranking: Sequence[RankedEntry]
-    version: str
-    weights: tuple[float, float]
-    degraded: Sequence[str]
-    fallback: bool
-    strong_match: bool
-    estimated_matches: int
-    search_modes_used: Sequence[str]
-    similarity_threshold: float
     asked: Marks
     principals: Sequence[str] | None = None
 
@@ -100,21 +64,18 @@ class KeptSearch:
     at: datetime
     result_count: int
     query_time_ms: int
-    receipt: Receipt
+    receipt: KeptReceipt
 
-
-@dataclass(frozen=True, slots=True)
-class SearchLine:
-    """A search in a list: who searched, when, and with what result; `query` has its first 200 characters, if kept."""
-
-    id: UUID
-    subject: str
-    at: datetime
-    result_count: int
-    query_time_ms: int
-    fallback: bool
-    mode: str
-    query: str | None
+    def show(self) -> SearchReceipt:
+        """The record for the tenant's admin."""
+        return SearchReceipt(
+            search_id=self.id,
+            subject=self.subject,
+            at=self.at,
+            result_count=self.result_count,
+            query_time_ms=self.query_time_ms,
+            **{f.name: getattr(self.receipt, f.name) for f in fields(Receipt)},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +154,19 @@ async def purge_searches(session: TenantSession, age: timedelta, empty_age: time
     return dropped
 
 
-def encode_receipt(receipt: Receipt) -> str:
+ranks_of = attrgetter(
+    *("semantic_rank", "similarity", "keyword_rank", "keyword_score", "score", "rerank_rank", "rerank_score")
+)
+
+
+def encode_receipt(receipt: KeptReceipt) -> str:
     """The receipt as JSON, with candidates and models as lists, since there are many candidates."""
     model = receipt.model
     stored = {
         "version": receipt.version,
         "mode": receipt.mode,
         "fusion": receipt.fusion,
-        "weights": receipt.weights,
+        "weights": (receipt.weights.semantic, receipt.weights.keyword),
         "rrf_k": receipt.rrf_k,
         "similarity_threshold": receipt.similarity_threshold,
         "options": receipt.options,
@@ -215,7 +181,7 @@ def encode_receipt(receipt: Receipt) -> str:
         "pending": receipt.pending,
         "estimated_matches": receipt.estimated_matches,
         "ranking": [
-            (c.id, c.updated_at.timestamp(), *(c[2:] if c.passages is not None else c[2:-1]))
+            (c.id, c.updated_at.timestamp(), *ranks_of(c), *(() if c.passages is None else (c.passages,)))
             for c in receipt.ranking
         ],
     }
@@ -224,10 +190,9 @@ def encode_receipt(receipt: Receipt) -> str:
     return orjson.dumps(stored).decode()
 
 
-def decode_receipt(stored: Mapping[str, Any]) -> Receipt:
+def decode_receipt(stored: Mapping[str, Any]) -> KeptReceipt:
     """The receipt from stored JSON."""
-    semantic, keyword = stored["weights"]
-    return Receipt(
+    return KeptReceipt(
         mode=stored["mode"],
         exact=stored["exact"],
         pending=stored["pending"],
@@ -241,7 +206,7 @@ def decode_receipt(stored: Mapping[str, Any]) -> Receipt:
             for entry_id, updated_at, *found in stored["ranking"]
         ],
         version=stored["version"],
-        weights=(semantic, keyword),
+        weights=Weights(*stored["weights"]),
         degraded=stored["degraded"],
         fallback=stored["fallback"],
         strong_match=stored["strong_match"],

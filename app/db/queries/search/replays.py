@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from app.db.queries.search.receipts import RankedEntry
+from app.contract.receipts import RankedEntry
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 

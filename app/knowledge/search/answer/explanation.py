@@ -16,8 +16,7 @@ from app.contract.results import (
     RerankerExplanation,
     SemanticExplanation,
 )
-from app.contract.search import Weights
-from app.db.queries.search.receipts import Receipt
+from app.db.queries.search.receipts import KeptReceipt
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import quoted_phrases
@@ -72,7 +71,7 @@ def explain(
 
 
 def explain_page(
-    receipt: Receipt, page: Sequence[Candidate], shown: Collection[UUID], offset: int
+    receipt: KeptReceipt, page: Sequence[Candidate], shown: Collection[UUID], offset: int
 ) -> Explanation:
     """Explain a later page from the receipt of its search; values that the receipt lacks are None.
 
@@ -84,7 +83,7 @@ def explain_page(
     return Explanation(
         mode=receipt.mode,
         fusion=receipt.fusion,
-        weights=Weights(*receipt.weights),
+        weights=receipt.weights,
         rrf_k=receipt.rrf_k,
         keyword_scale=None,
         cosine_stretch=None,

@@ -11,7 +11,7 @@ from typing import Any
 from app.contract.results import Relaxation, SearchMetadata
 from app.contract.search import TIMES
 from app.db.queries.search import suggestions as db
-from app.db.queries.search.receipts import Receipt
+from app.db.queries.search.receipts import KeptReceipt
 from app.db.queries.search.search import KeywordQuery, match_words
 from app.db.queries.search.vectors import MOST_PENDING
 from app.db.session import TenantSession
@@ -132,7 +132,7 @@ NOTICES: Mapping[str, str] = {
 }
 
 
-def describe_degradation(metadata: SearchMetadata | Receipt) -> list[str]:
+def describe_degradation(metadata: SearchMetadata | KeptReceipt) -> list[str]:
     """A sentence for each reason in `degraded`."""
     least = "at least " if metadata.pending >= MOST_PENDING else ""
     pending = f"{least}{metadata.pending:,}"

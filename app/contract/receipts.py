@@ -1,0 +1,170 @@
+"""Receipts of searches, and their replay: a search run again as of its time, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from app.contract.fields import QueryText, VectorNumbers
+from app.contract.results import ModelName
+from app.contract.search import Weights
+from app.contract.validation import request
+from app.contract.vocabulary import Degradation, Fusion, Leg, Mode
+
+
+@dataclass(frozen=True, slots=True)
+class RankedEntry:
+    """A candidate of a search; ranks start at 1, and are null for a leg that did not find the entry."""
+
+    id: UUID
+    updated_at: Annotated[datetime, Field(description="Identifies the version of the entry that was ranked.")]
+    semantic_rank: int | None
+    similarity: float | None
+    keyword_rank: int | None
+    keyword_score: float | None
+    score: float
+    rerank_rank: Annotated[
+        int | None, Field(description="The rank by the reranker; null if it did not compare the entry.")
+    ]
+    rerank_score: float | None
+    passages: Annotated[
+        int | None,
+        Field(
+            description="Only with `group_by`: the ranked passages of the asset, on the best of them; the best others"
+            " follow, with 0."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a search did: its settings, its model, and the ranks of every candidate."""
+
+    mode: Mode
+    exact: bool
+    pending: int
+    model: ModelName
+    query: Annotated[
+        str | None, Field(description="Only if the tenant keeps query texts (`keep_query_text`).")
+    ] = None
+    rrf_k: int
+    fusion: Fusion
+    options: Annotated[
+        Mapping[str, Any],
+        Field(description="The other fields of the request, without those with their default."),
+    ]
+    ranking: Annotated[Sequence[RankedEntry], Field(description="Every candidate, best first.")]
+    version: Annotated[str, Field(description="The version of the service.")]
+    weights: Weights
+    degraded: Sequence[Degradation]
+    fallback: bool
+    strong_match: bool
+    estimated_matches: int
+    search_modes_used: Sequence[Leg]
+    similarity_threshold: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchReceipt(Receipt):
+    """The record of a search."""
+
+    search_id: UUID
+    subject: Annotated[str, Field(description="The `sub` of the caller's token.")]
+    at: datetime
+    result_count: Annotated[int, Field(description="Hits on the first page.")]
+    query_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLine:
+    """A search in the list; its receipt has the rest."""
+
+    id: UUID
+    subject: Annotated[str, Field(description="The `sub` of the caller's token.")]
+    at: datetime
+    result_count: Annotated[int, Field(description="Hits on the first page.")]
+    query_time_ms: int
+    fallback: Annotated[
+        bool,
+        Field(description="Whether only keyword search ran, because the provider was not available."),
+    ]
+    mode: Mode
+    query: Annotated[
+        str | None,
+        Field(
+            description="The first 200 characters, only if the tenant keeps query texts (`keep_query_text`)."
+        ),
+    ]
+
+
+@request
+class ReplayRequest:
+    """What a receipt does not have."""
+
+    query: Annotated[QueryText | None, Field(description="Needed unless the tenant keeps query texts.")] = (
+        None
+    )
+    query_embedding: Annotated[VectorNumbers | None, Field(description="Needed if the search had one.")] = (
+        None
+    )
+
+
+DifferenceReason = Literal["deleted", "changed", "not_found", "not_ranked_then", "other_score", "other_rank"]
+Cause = Literal[
+    "versions_not_kept",
+    "model_changed",
+    "settings_changed",
+    "service_changed",
+    "degraded_then",
+    "degraded_now",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A candidate whose place or score differs."""
+
+    id: UUID
+    then_rank: int | None
+    now_rank: int | None
+    then_score: float | None
+    now_score: float | None
+    reason: Annotated[
+        DifferenceReason,
+        Field(
+            description="`deleted`: neither the entry nor the version that was ranked is there. `changed`: the entry"
+            " has another version, and the one that was ranked is not kept. `not_found`: it is there, and the search"
+            " does not find it. `not_ranked_then`: only the replay has it. `other_score`, `other_rank`: both have it."
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Both rankings of a search, and their differences."""
+
+    search_id: UUID
+    at: datetime
+    as_of: Annotated[
+        datetime | None,
+        Field(
+            description="The time that the replay names. Null: no versions of it are kept, and it ran on what is valid"
+            " now."
+        ),
+    ]
+    same: Annotated[bool, Field(description="Whether candidates, order and scores are equal.")]
+    causes: Annotated[
+        Sequence[Cause],
+        Field(description="What differs between then and now, and may explain differences."),
+    ]
+    settings: Annotated[
+        Sequence[str], Field(description="Settings that have changed since, which the receipt does not have.")
+    ]
+    differences: Sequence[Difference]
+    then: Sequence[RankedEntry]
+    now: Sequence[RankedEntry]
