@@ -153,9 +153,7 @@ def create_app(
     install_handlers(app)
     install_console(app)
     describe(app)
-    app.add_middleware(
-        HttpLayer, max_upload_bytes=settings.ingestion.max_upload_bytes, shortcuts=search.SHORTCUTS
-    )
+    app.add_middleware(HttpLayer, max_upload_bytes=settings.ingestion.max_upload_bytes)
     allow_origins(app, settings.server.cors_origins)
     return app
 

@@ -16,7 +16,6 @@ from app.errors import KnowledgeError
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.problems import Problem, problem_of, problems
 from app.web.rendering import json_response
-from app.web.shortcut import shortcuts_to
 
 router = secured_router(Role.READER, "/knowledge", "search")
 
@@ -92,9 +91,6 @@ async def why_not(body: WhyNotQuery, caller: CurrentCaller, services: CurrentSer
     """Find the filter, leg, threshold or cut that excluded an entry from a search."""
     entry = read_entry_key(body.entry_id)
     return json_response(await services.search.why_not(caller.tenant_id, entry, body.request))
-
-
-SHORTCUTS = shortcuts_to(router, {search: SearchQuery})
 
 
 def _show(index: int, outcome: bytes | KnowledgeError) -> dict[str, Any]:

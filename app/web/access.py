@@ -375,7 +375,7 @@ class SecuredRoute(NamedRoute):
         async def secured(request: Request) -> Response:
             if self.role is Role.PLATFORM_ADMIN:
                 await authenticate_platform(request)
-            elif getattr(request.state, "settled_role", None) is not self.role:  # not settled by a shortcut
+            else:
                 await authenticate(request, self.role)
             refuse_unknown(request.query_params.keys(), allowed)
             return await answer(JsonRequest(request.scope, request.receive), handle)

@@ -231,8 +231,6 @@ class JsonRequest(Request):
     async def json(self) -> Any:
         """The parsed body. Raises InvalidInput, UnsupportedMediaType, and json.JSONDecodeError if it is not JSON."""
         refuse_coding(self)
-        if hasattr(self.state, "parsed"):  # by a shortcut
-            return self.state.parsed
         body = await self.body()
         bounds = bounds_of(self.scope["path"])
         if len(body) <= LARGE:

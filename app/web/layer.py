@@ -23,7 +23,6 @@ from app.web.access import Parts
 from app.web.bodies import UPLOAD_ROOM, UPLOADS, BoundedBody, Patience, bounds_of, read_length
 from app.web.monitoring import REQUEST_SECONDS, REQUESTS
 from app.web.problems import SENT, respond_to, unexpected_error
-from app.web.shortcut import Shortcuts
 
 # The caller then opens a new connection, which a load balancer directs to an instance that is ready; otherwise its
 # next request could cross the closing of the old one.
@@ -273,7 +272,7 @@ class HttpLayer:
     """Gives each request an id, limits its body, completes its answer, logs and counts it, and turns a crash into a
     problem.
 
-    `patience` is what slow bodies are given; `shortcuts` answer without the app's routing.
+    `patience` is what slow bodies are given.
     """
 
     def __init__(
@@ -281,14 +280,12 @@ class HttpLayer:
         app: ASGIApp,
         *,
         max_upload_bytes: int,
-        shortcuts: Shortcuts,
         patience: Patience | None = None,
     ) -> None:
         self._app = app
-        self._shortcuts = shortcuts
         self._patience = patience or Patience()
         self._max_upload = max_upload_bytes + UPLOAD_ROOM
-        self._compression = Compression(self._dispatch)
+        self._compression = Compression(self._app)
         self._memory = MemoryRelease()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -326,7 +323,7 @@ class HttpLayer:
                 request_id.reset(token)
 
     async def _serve(self, scope: Scope, headers: GivenHeaders, receive: Receive, head: ResponseHead) -> None:
-        serve: ASGIApp = self._dispatch
+        serve: ASGIApp = self._app
         if self._compression.applies_to(scope["path"]):
             if accepts_gzip(headers.get(b"accept-encoding", b"").decode("latin-1")):
                 serve = self._compression
@@ -336,15 +333,6 @@ class HttpLayer:
             await serve_as_get(serve, scope, receive, head.send)
         else:
             await serve(scope, receive, head.send)
-
-    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        shortcut = self._shortcuts.get((scope["method"], scope["path"]))
-        if shortcut is not None and not scope.get("root_path"):
-            unread = await shortcut(scope, receive, send)
-            if unread is None:
-                return
-            receive = unread
-        await self._app(scope, receive, send)
 
     def _limit(self, path: str) -> int:
         return self._max_upload if path.rstrip("/") in UPLOADS else bounds_of(path).bytes

@@ -21,7 +21,9 @@ from app.web.models import administration
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields
 
-PLAIN = re.compile(r"(is required|unknown field|must (be|have|not contain) [^'\[\]]+)")
+PLAIN = re.compile(
+    r"(is required|unknown field|(semantic and keyword )?must (be|have|sum|not be|not contain) [^'\[\]]+)"
+)
 WRONG: tuple[Any, ...] = (
     *(None, True, -1, 0, 5, 10**30, 1.5, -0.5, 1e300, float("nan"), float("inf"), b"\xff", object()),
     *("", "x", "x" * 200_000, "\ud800", "12", "2026-13-01T00:00:00Z", "2026-01-01", "2026-01-01T00:00:00"),
