@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.contract import vocabulary
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -16,19 +17,19 @@ if TYPE_CHECKING:
 Text = Annotated[str, typer.Argument(metavar="QUERY", help="The query.")]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", "-n", metavar="N", help="Number of hits, 1 to 100.", show_default=False),
+    typer.Option(
+        "--limit", "-n", metavar="N", help=f"Number of hits, 1 to {vocabulary.MAX_LIMIT}.", show_default=False
+    ),
 ]
-Mode = Annotated[Literal["hybrid", "semantic", "keyword"], typer.Option(help="The legs to run.")]
-Fusion = Annotated[Literal["rrf", "score"] | None, typer.Option(help="The fusion of the legs.")]
+Mode = Annotated[vocabulary.Mode, typer.Option(help="The legs to run.")]
+Fusion = Annotated[vocabulary.Fusion | None, typer.Option(help="The fusion of the legs.")]
 Rerank = Annotated[
     bool | None,
     typer.Option(
         "--rerank/--no-rerank", help="Whether the reranker orders the first hits.", show_default=False
     ),
 ]
-Role = Annotated[
-    Literal["pm", "dev", "qa", "all"] | None, typer.Option(help="Only entries for this role or for all.")
-]
+Role = Annotated[vocabulary.Audience | None, typer.Option(help="Only entries for this role or for all.")]
 Tags = Annotated[
     list[str] | None,
     typer.Option("--tag", metavar="TAG", help="Only entries with this tag; may be repeated."),
@@ -39,9 +40,9 @@ EntryTypes = Annotated[
     typer.Option("--type", metavar="TYPE", help="Only entries of this type; may be repeated."),
 ]
 Source = Annotated[
-    Literal["entry", "asset"] | None, typer.Option(help="Only written entries, or only chunks of files.")
+    vocabulary.Source | None, typer.Option(help="Only written entries, or only chunks of files.")
 ]
-Scope = Annotated[Literal["global", "project"] | None, typer.Option(help="Only entries of this scope.")]
+Scope = Annotated[vocabulary.Scope | None, typer.Option(help="Only entries of this scope.")]
 MinConfidence = Annotated[float | None, typer.Option(metavar="X", help="Minimum confidence, 0 to 1.")]
 Condition = Annotated[
     str | None,

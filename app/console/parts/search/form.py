@@ -12,16 +12,16 @@ from urllib.parse import urlencode
 import orjson
 
 from app.console.parts.words import read_list, read_moment, write_list
+from app.contract.search import MOMENTS
 from app.errors import FieldError, InvalidInput
 
 ADDRESS = "/console"
 LONGEST_ADDRESS = 2_000
 """Length of a URL that every browser, proxy and server accepts; a longer one is sent as a form."""
 
-TIMES = ("created_after", "created_before", "updated_after", "updated_before", "as_of")
 WORDS = (
     *("query", "mode", "fusion", "role", "scope", "source", "tags_match", "rerank", "group_by", "cursor"),
-    *TIMES,
+    *MOMENTS,
 )
 WHOLE_NUMBERS = ("limit", "rrf_k", "ef_search")
 NUMBERS = ("similarity_threshold", "min_confidence", "diversity", "weights.semantic", "weights.keyword")
@@ -147,7 +147,7 @@ class SearchForm:
     def request(self) -> dict[str, Any]:
         """The request of POST /knowledge/search. Unreadable values stay texts, which the API refuses."""
         request: dict[str, Any] = {name: self.text(name) for name in WORDS if name in self.values}
-        request |= {name: read_moment(request[name]) for name in TIMES if name in request}
+        request |= {name: read_moment(request[name]) for name in MOMENTS if name in request}
         if (rerank := request.get("rerank")) in CHOSEN:
             request["rerank"] = CHOSEN[rerank]
         request |= {name: read_number(self.text(name), int) for name in WHOLE_NUMBERS if name in self.values}
