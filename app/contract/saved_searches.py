@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from app.contract.fields import NOT_BLANK, Text
-from app.contract.search import SearchQuery
+from app.contract.search import MOMENTS, SearchQuery, request_of
 from app.contract.text import STORABLE, is_storable
 from app.contract.validation import InvalidParts, read_as, request
 from app.errors import FieldError
@@ -47,9 +47,16 @@ SavedQuery = Annotated[SearchQuery, AfterValidator(_check_lasting)]
 
 
 def _keep_given(given: Any, read: ValidatorFunctionWrapHandler) -> dict[str, Any]:
-    """The fields of a request that the caller gave, as JSON: a later default of the others applies to it."""
-    query = orjson.loads(orjson.dumps(read(given), option=orjson.OPT_UTC_Z))
-    return {name: query[name] for name in given}
+    """The fields of a request that the caller gave, as JSON; times as they were written.
+
+    A later default of the others applies to it.
+    """
+    query = read(given)
+    if not isinstance(given, Mapping):
+        given = request_of(query)
+    query = orjson.loads(orjson.dumps(query, option=orjson.OPT_UTC_Z))
+    written = {name: time for name in MOMENTS if isinstance(time := given.get(name), str)}
+    return {name: query[name] for name in given} | written
 
 
 SavedRequest = Annotated[Mapping[str, Any], read_as(SavedQuery), WrapValidator(_keep_given)]

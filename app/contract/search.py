@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, TypeVar, cast
 from uuid import UUID
 
 import orjson
@@ -356,6 +356,12 @@ class SearchQuery:
             description="The `next_cursor` of an earlier response. Send the same query, and the same filters or none."
         ),
     ] = None
+
+
+def request_of(query: SearchQuery) -> dict[str, Any]:
+    """The fields of a search that differ from their defaults."""
+    found = ((field, getattr(query, field.name)) for field in fields(cast("Any", query)))
+    return {field.name: value for field, value in found if field.default is MISSING or value != field.default}
 
 
 MAX_BATCH = 32

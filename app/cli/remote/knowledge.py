@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +20,7 @@ from app.cli.remote.exchange import TIMEOUT, Exchange
 from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.paging import Page
 from app.contract.results import SearchResult
-from app.contract.search import SearchQuery, WhyNot
+from app.contract.search import SearchQuery, WhyNot, request_of
 from app.contract.validation import UNSET
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
@@ -60,16 +60,6 @@ class RemoteSearches:
         """Explain why an entry is not among the results. Raises KnowledgeError."""
         body = {"entry_id": str(entry), "request": request_of(query)}
         return await self.exchange.read(WhyNot, "POST", "/knowledge/search/why-not", body=body)
-
-
-def request_of(query: SearchQuery) -> dict[str, Any]:
-    """The body of a search: the fields that differ from their defaults."""
-    given = {}
-    for field in fields(query):
-        value = getattr(query, field.name)
-        if field.default is MISSING or value != field.default:
-            given[field.name] = value
-    return given
 
 
 @dataclass(frozen=True, slots=True)
