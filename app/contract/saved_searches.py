@@ -63,9 +63,8 @@ SavedRequest = Annotated[Mapping[str, Any], read_as(SavedQuery), WrapValidator(_
 
 
 def _check_name(name: str) -> str:
-    if not (name := name.strip()):
-        raise ValueError("must have at least 1 character")
-    if not is_storable(name):
+    name = name.strip()
+    if not name or not is_storable(name):
         raise ValueError(f"must have 1 to {MAX_SAVED_NAME} characters, {STORABLE}")
     return name
 

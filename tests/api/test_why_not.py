@@ -130,7 +130,7 @@ async def test_another_tenants_entry_and_an_unknown_one_get_the_same_answer(
 
 async def test_the_request_is_checked_as_a_search_is(reader: Caller) -> None:
     body = {"entry_id": str(uuid4()), "request": {"query": "word", "limit": 51}}
-    expect_fields(await reader.post("/knowledge/search/why-not", body), "limit")
+    expect_fields(await reader.post("/knowledge/search/why-not", body), "request.limit")
 
 
 async def test_an_entry_can_be_named_by_its_external_id(admin: Caller, stranger: Caller) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from app.contract.validation import amend
 from app.db.database import Database
 from app.db.queries.search import vectors
 from app.db.session import TenantSession
@@ -219,7 +220,7 @@ async def _fuse(session: TenantSession, plan: Plan, legs: Legs) -> list[Candidat
     if legs.keyword is not None and legs.keyword.only_pending:
         candidates = keep_pending(candidates)
         # The estimated cosine already comes from the words.
-        weights = replace(weights, keyword=0.0) if plan.fusion == "score" else weights
+        weights = amend(weights, keyword=0.0) if plan.fusion == "score" else weights
     threshold = plan.tenant.model.similarity_threshold
     fuse(candidates, plan.fusion, weights, legs.keyword_scale, plan.query.rrf_k, threshold=threshold)
     if plan.query.boost and candidates:

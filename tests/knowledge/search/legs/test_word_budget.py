@@ -77,7 +77,7 @@ async def test_filter_that_leaves_few_entries_finds_all_that_have_a_frequent_wor
         for n in range(EVERYWHERE if everywhere else COMMON)
     ]
     written = [result.id for result in await bounded.entries.create_many(tenant.id, drafts)]
-    few = [written[n] for n, draft in enumerate(drafts) if draft.tags == ["rare"]]
+    few = [written[n] for n, draft in enumerate(drafts) if draft.tags == ("rare",)]
     filters: dict[str, Any] = {rare: ["rare"] if rare == "tags" else {"kind": "rare"}}
     query = SearchQuery(query="harbour lighthouse", mode="keyword", **filters)
     found = await bounded.search.search(tenant.id, query)
