@@ -9,9 +9,11 @@ from fastapi import Query, Response
 
 from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
+from app.contract.administration import AuditAction, AuditOutcome, AuditRecord, CallerList, Stats, Tenant
+from app.contract.models import ModelChange
+from app.contract.paging import Page
 from app.contract.text import Moment
-from app.db.queries.tenants.audit import Action, AuditFilter, AuditOutcome
-from app.knowledge.reembedding.change import ModelChange
+from app.db.queries.tenants.audit import AuditFilter
 from app.knowledge.tenants.settings import NAMES, TenantSettings, version_of
 from app.web.access import (
     CurrentCaller,
@@ -20,18 +22,13 @@ from app.web.access import (
     secured_router,
 )
 from app.web.models.administration import (
-    AuditList,
     NewTenant,
     SettingsModel,
     SettingsPatch,
-    Stats,
     TenantLimits,
-    TenantList,
-    TenantModel,
     TenantPatch,
 )
-from app.web.models.callers import CallerList
-from app.web.models.model_changes import ModelChangeModel, NewModelChange
+from app.web.models.model_changes import NewModelChange
 from app.web.models.revocations import NewRevocation, RevokedTokenList, RevokedTokenModel
 from app.web.problems import problems
 from app.web.rendering import (
@@ -41,7 +38,6 @@ from app.web.rendering import (
     IfMatch,
     PageCursor,
     PageSize,
-    describe_change,
     etag,
     json_response,
     page_response,
@@ -63,7 +59,7 @@ async def get_stats(caller: CurrentCaller, services: CurrentServices) -> Respons
 async def list_callers(caller: CurrentCaller, services: CurrentServices) -> Response:
     """List the callers of the last 24 hours with their searches and changes, the most active first."""
     found = await services.administration.callers(caller.tenant_id, reader=caller.subject)
-    return json_response({"items": found})
+    return json_response(CallerList(found))
 
 
 @tenant_admins.get(
@@ -89,7 +85,7 @@ async def change_settings(
     return _show_settings(settings)
 
 
-@tenant_admins.get("/audit", response_model=AuditList)
+@tenant_admins.get("/audit", response_model=Page[AuditRecord])
 async def list_audit(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -98,7 +94,7 @@ async def list_audit(
     actor: Annotated[
         str | None, Query(max_length=MAX_SUBJECT_CHARACTERS, description="Only of this `sub`.")
     ] = None,
-    action: Annotated[Action | None, Query(description="Only of this action.")] = None,
+    action: Annotated[AuditAction | None, Query(description="Only of this action.")] = None,
     outcome: Annotated[AuditOutcome | None, Query(description="Only with this outcome.")] = None,
     after: Annotated[
         Moment | None, Query(description="Only at this time or later; with a time zone.")
@@ -115,7 +111,7 @@ async def list_audit(
 
 
 @tenant_admins.post(
-    "/reembed", status_code=202, response_model=ModelChangeModel, responses=problems(409, 413, 415)
+    "/reembed", status_code=202, response_model=ModelChange, responses=problems(409, 413, 415)
 )
 async def start_model_change(
     wanted: NewModelChange, caller: CurrentCaller, services: CurrentServices
@@ -138,20 +134,20 @@ async def start_model_change(
     return _show_change(change, 202)
 
 
-@tenant_admins.get("/reembed", response_model=ModelChangeModel, responses=problems(404))
+@tenant_admins.get("/reembed", response_model=ModelChange, responses=problems(404))
 async def get_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the progress of the model change; 404 if there is none. A complete rebuild is shown until the next change
     begins or DELETE."""
     return _show_change(await services.reembedding.status(caller.tenant_id, reader=caller.subject))
 
 
-@tenant_admins.post("/reembed/switch", response_model=ModelChangeModel, responses=problems(404, 409))
+@tenant_admins.post("/reembed/switch", response_model=ModelChange, responses=problems(404, 409))
 async def switch_model(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Use the new model for searches from now on."""
     return _show_change(await services.reembedding.switch(caller.tenant_id, actor=caller.subject))
 
 
-@tenant_admins.post("/reembed/switch-back", response_model=ModelChangeModel, responses=problems(404, 409))
+@tenant_admins.post("/reembed/switch-back", response_model=ModelChange, responses=problems(404, 409))
 async def switch_model_back(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Use the old model for searches again. This is possible until the change is ended."""
     return _show_change(await services.reembedding.switch(caller.tenant_id, back=True, actor=caller.subject))
@@ -225,10 +221,10 @@ def _show_settings(settings: TenantSettings) -> Response:
 
 
 def _show_change(change: ModelChange, status: int = 200) -> Response:
-    return json_response(describe_change(change), status)
+    return json_response(change, status)
 
 
-@platform_admins.get("", response_model=TenantList)
+@platform_admins.get("", response_model=Page[Tenant])
 async def list_tenants(
     principal: CurrentPrincipal,
     services: CurrentServices,
@@ -244,7 +240,7 @@ async def list_tenants(
 @platform_admins.post(
     "",
     status_code=201,
-    response_model=TenantModel,
+    response_model=Tenant,
     responses=problems(409, 413, 415, others={201: {"headers": LOCATION}}),
 )
 async def create_tenant(

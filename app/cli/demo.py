@@ -27,7 +27,7 @@ from app.samples import QUERIES, SampleEntry, load_documents, load_entries
 
 if TYPE_CHECKING:
     from app.composition.services import Services
-    from app.knowledge.tenants.directory import Tenant
+    from app.contract.administration import Tenant
     from app.settings import Settings
 
 SLUG = "demo"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from app.composition.platform import Platform
     from app.composition.services import Services
-    from app.knowledge.tenants.directory import Tenant
+    from app.contract.administration import Tenant
     from app.settings import Settings
 
 named_env_file: ContextVar[Path | None] = ContextVar("named_env_file", default=None)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from app.contract.administration import Stats
 from app.contract.entries import BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.paging import Page
 from app.contract.results import SearchResult
@@ -17,7 +18,6 @@ from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
 from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.sources import SourceStatus
-from app.knowledge.administration.service import TenantStatistics
 from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.permissions.changes import AccessChange, AccessSelection
@@ -141,7 +141,7 @@ class Sources(RunSources, Protocol):
 class Administration(Protocol):
     """What the admin of the tenant sees."""
 
-    async def stats(self, tenant_id: UUID) -> TenantStatistics: ...
+    async def stats(self, tenant_id: UUID) -> Stats: ...
 
 
 class Embedder(Protocol):

@@ -28,7 +28,7 @@ from app.errors import InvalidInput, KnowledgeError, ModelChangeNotFound
 if TYPE_CHECKING:
     from app.cli.remote.knowledge import RemoteKnowledge
     from app.composition.services import Services
-    from app.knowledge.reembedding.change import ModelChange
+    from app.contract.models import ModelChange
     from app.knowledge.reembedding.machine import Terms
 
 Action = Literal["start", "rebuild", "status", "switch", "back", "end"]

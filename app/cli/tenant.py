@@ -30,9 +30,9 @@ from app.cli.output.text import print_json, remark
 from app.errors import InvalidInput, TenantNotFound
 
 if TYPE_CHECKING:
+    from app.contract.administration import Tenant
     from app.knowledge.administration.cluster import TenantMove
     from app.knowledge.administration.platform import LimitUse
-    from app.knowledge.tenants.directory import Tenant
     from app.settings import Settings
 
 NewSlug = Annotated[str, typer.Argument(metavar="SLUG", help="The tenant's short name: a-z, 0-9 and -.")]

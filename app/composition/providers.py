@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from app.concurrency.processes.part import Part
 from app.db.database import Database
-from app.db.queries.tenants.tenants import list_models, list_tenants
+from app.db.queries.tenants.tenants import list_models, list_models_of_tenants
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.embeddings.models import resolve_model
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
@@ -105,7 +105,7 @@ async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> l
     """
     async with database.platform_session() as session:
         models = {m.id: m.model for m in await list_models(session)}
-        tenants = await list_tenants(session)
+        tenants = await list_models_of_tenants(session)
     numbers = {(m.provider, m.name, m.dimensions): i for i, m in models.items()}
     found: list[int] = []
     for model, prefix in zip(served, ("EMBEDDING", "EMBEDDING_NEXT"), strict=False):

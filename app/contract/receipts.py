@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import Field
 
 from app.contract.fields import QueryText, VectorNumbers
-from app.contract.results import ModelName
+from app.contract.models import ModelInfo
 from app.contract.search import Weights
 from app.contract.validation import request
 from app.contract.vocabulary import Degradation, Fusion, Leg, Mode
@@ -48,7 +48,7 @@ class Receipt:
     mode: Mode
     exact: bool
     pending: int
-    model: ModelName
+    model: ModelInfo
     query: Annotated[
         str | None, Field(description="Only if the tenant keeps query texts (`keep_query_text`).")
     ] = None

@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import Field
 
 from app.contract.entries import EntryCore
+from app.contract.models import ModelInfo
 from app.contract.search import Weights
 from app.contract.vocabulary import Degradation, Leg
 
@@ -293,15 +294,6 @@ class RerankerExplanation:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelName:
-    """An embedding model."""
-
-    provider: str
-    name: str
-    dimensions: int
-
-
-@dataclass(frozen=True, slots=True)
 class HitExplanation:
     """The rank of a hit in each leg and by the reranker, and the parts of its score.
 
@@ -352,7 +344,7 @@ class Explanation:
     boost: Sequence[str]
     diversity: float
     similarity_threshold: float
-    model: ModelName
+    model: ModelInfo
     legs: LegExplanations
     embedding_failure: EmbeddingFailure | None
     reranker: RerankerExplanation | None

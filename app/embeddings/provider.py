@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from app.contract.models import ModelInfo
 from app.errors import EmbeddingUnavailable
 from app.resilience.statuses import read_status
 
@@ -17,22 +18,21 @@ Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingModel:
+class EmbeddingModel(ModelInfo):
     """The model that computes the vectors, and its figures.
 
     Attributes:
-        provider: `local`, `openai`, `gemini` or `mock`.
-        name: the model's name, e.g. `all-MiniLM-L6-v2-int8`.
-        dimensions: length of a vector.
         max_tokens: longest input, in the model's tokens; longer text must be embedded in passages.
         similarity_threshold: default cosine below which a passage does not count as similar.
     """
 
-    provider: str
-    name: str
-    dimensions: int
     max_tokens: int
     similarity_threshold: float
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model without its figures, as callers see it."""
+        return ModelInfo(self.provider, self.name, self.dimensions)
 
 
 class EmbeddingProvider(Protocol):

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+from app.contract.administration import AuditAction, PlatformAction
 from app.db.database import Database
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import tenants as platform
@@ -62,7 +63,7 @@ class AuditTrail:
         self,
         tenant_id: UUID,
         actor: str | None,
-        action: audit.Action,
+        action: AuditAction,
         subject_ids: Sequence[UUID] = (),
         about: Mapping[str, Any] = NOTHING,
     ) -> AsyncIterator[None]:
@@ -82,7 +83,7 @@ class AuditTrail:
         self,
         tenant_id: UUID,
         actor: str,
-        action: audit.Action,
+        action: AuditAction,
         error: KnowledgeError,
         subject_ids: Sequence[UUID] = (),
         about: Mapping[str, Any] = NOTHING,
@@ -100,7 +101,7 @@ class AuditTrail:
         self,
         session: TenantSession,
         reader: str | None,
-        action: audit.Action,
+        action: AuditAction,
         subject: UUID | None = None,
         *,
         found: bool = True,
@@ -149,7 +150,7 @@ class AuditTrail:
         self,
         tenant_id: UUID,
         actor: str,
-        action: audit.Action,
+        action: AuditAction,
         subject_ids: Sequence[UUID],
         noted: Mapping[str, Any],
     ) -> None:
@@ -169,15 +170,13 @@ class AuditTrail:
                     await self._write(tenant_id, actor, "access", (), noted)
 
     async def refuse_on_platform(
-        self, actor: str, action: platform.PlatformAction, subject: UUID | None = None
+        self, actor: str, action: PlatformAction, subject: UUID | None = None
     ) -> None:
         """Record a refusal in the platform's trail; an unavailable database does not replace the refusal."""
         with _reporting_loss(action):
             await self._write_on_platform(actor, action, subject)
 
-    async def _write_on_platform(
-        self, actor: str, action: platform.PlatformAction, subject: UUID | None
-    ) -> None:
+    async def _write_on_platform(self, actor: str, action: PlatformAction, subject: UUID | None) -> None:
         async with self._database.platform_session() as session:
             await platform.note_action(session, actor, action, subject, outcome="refused")
 

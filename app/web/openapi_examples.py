@@ -58,7 +58,7 @@ FIELDS: Mapping[str, tuple[Any, ...]] = {
     "overlap_count": (None,),
     "parent_id": (None,),
     "pending_embeddings": (0,),
-    "ModelChangeModel.progress": (0.4,),
+    "ModelChange.progress": (0.4,),
     "progress": (1.0,),
     "provider": ("local",),
     "query": ("how do I order routes in vercel.json",),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import fields
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -20,7 +19,6 @@ from app.db.queries.knowledge.contents import AssetContent
 from app.documents.formats import FORMATS
 from app.errors import PreconditionFailed
 from app.knowledge.paging import MAX_PAGE
-from app.knowledge.reembedding.change import ModelChange
 
 Headers = dict[str, Mapping[str, Any]]
 
@@ -52,15 +50,6 @@ ACCESS = "X-KB-Access"
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """JSON of dataclasses, UUIDs and times; the response models describe the same shapes for OpenAPI."""
     return Response(orjson.dumps(content), status, dict(headers or {}), "application/json")
-
-
-def describe_change(change: ModelChange) -> dict[str, Any]:
-    """The response for a model change."""
-    shown = {f.name: getattr(change, f.name) for f in fields(change)}
-    for name in ("old", "new"):
-        model = shown[name]
-        shown[name] = {"provider": model.provider, "name": model.name, "dimensions": model.dimensions}
-    return shown
 
 
 RENDERED = frozenset({"text/html", "image/svg+xml"})

@@ -10,9 +10,8 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth.tokens import TokenVerifier
+from app.contract.administration import AuditAction, PlatformAction
 from app.contract.search import Weights
-from app.db.queries.tenants.audit import Action
-from app.db.queries.tenants.tenants import PlatformAction
 from app.embedded import EmbeddedAddress
 from app.knowledge.tenants.settings import TUNER, TunedWeights, store_tuned
 from app.settings import Settings
@@ -81,7 +80,7 @@ def test_every_endpoint_that_changes_or_administers_has_a_row(app: FastAPI) -> N
 def test_every_known_action_of_the_trails_is_done_here() -> None:
     """The types of `write_audit` and `note_action` keep the service from writing any other action."""
     done = {act.action for act in (*ALL_CHANGES.values(), *ALL_READS.values())}
-    assert done | REFUSED_ALONE == {*get_args(Action), *get_args(PlatformAction)}
+    assert done | REFUSED_ALONE == {*get_args(AuditAction), *get_args(PlatformAction)}
 
 
 @pytest.mark.sampled(2)

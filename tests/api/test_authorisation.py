@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from tests.api.endpoints import OPEN, PLATFORM, TABLE, UNDESCRIBED, UNKNOWN, save_search
 from tests.fixtures.http.callers import SECRET, Caller, make_token
 from tests.fixtures.http.expectations import expect_problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -11,18 +12,18 @@ from asgi_lifespan import LifespanManager
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
+from app.contract.models import ModelChange
 from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.main import create_app
 from app.settings import Settings
-from app.web.models.model_changes import ModelChangeModel
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
 from tests.fixtures.http.callers import Caller, make_token, open_client
 from tests.fixtures.http.expectations import expect_fields, expect_problem, is_time
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.reembedding.moving import WIDER
 
-FIELDS = set(ModelChangeModel.model_fields)
+FIELDS = {field.name for field in fields(ModelChange)}
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.knowledge.paging import PAGE_BYTES
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.http.callers import SECRET, Caller, make_token
 from tests.fixtures.http.expectations import each, expect_fields, expect_problem, is_id, is_time
 from tests.fixtures.identity.forgery import forge

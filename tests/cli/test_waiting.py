@@ -9,9 +9,9 @@ import pytest
 from app.cli.execution import working
 from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 
 

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from app.composition.identity import open_sign_in
 from app.composition.services import Services
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from tests.console.browser import ADDRESS, Browser, open_browser
 from tests.console.single_sign_on import make_settings, open_app
 from tests.fixtures.http.callers import Caller

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from app.console.parts.words import ACTIONS
-from app.db.queries.tenants.audit import Action
+from app.contract.administration import AuditAction
 from tests.console.browser import Browser, Page
 from tests.fixtures.http.callers import Caller
 
@@ -42,7 +42,7 @@ async def test_the_page_shows_the_same_rows_as_the_api(browser: Browser, admin: 
 
 
 def test_every_action_has_a_name() -> None:
-    assert set(ACTIONS) == set(get_args(Action))
+    assert set(ACTIONS) == set(get_args(AuditAction))
     assert len(set(ACTIONS.values())) == len(ACTIONS)
 
 

@@ -9,7 +9,7 @@ from lxml import html
 
 from app.composition.services import Services
 from app.console.rendering import templates
-from app.db.queries.work.reembedding import Comparison, Quality
+from app.contract.models import Comparison, Quality
 from app.knowledge.reembedding.change import SOURCES
 from tests.console.browser import Browser
 from tests.fixtures.http.callers import Caller

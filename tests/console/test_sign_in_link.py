@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from app.auth.issuing import SignInLink
 from app.cli.demo import welcome
 from app.console.session import COOKIE
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from app.settings import load_settings
 from tests.console.browser import ADDRESS, Browser, read_page
 from tests.fixtures.http.callers import SECRET, Caller

@@ -15,7 +15,7 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.console.rendering import FOLDER
 from app.console.session import COOKIE, local_page
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from tests.api.deletion import delete_elsewhere
 from tests.console.browser import ADDRESS, OWN, Browser, all_fields, open_browser, read_page
 from tests.console.conftest import SignIn

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from app.composition.services import Services
 from app.console.session import COOKIE
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from tests.console.browser import ADDRESS, OWN, Browser, open_browser
 from tests.console.single_sign_on import BEGIN, KEY, OTHER_KEY, begin, come_back, open_app, sign_in, target_of
 from tests.fixtures.http.callers import Caller

@@ -6,8 +6,8 @@ import asyncio
 from uuid import UUID
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import Connection
 
 CHUNKS = """

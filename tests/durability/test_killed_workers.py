@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from app.settings import IngestionSettings
 from tests.durability.files import FileSource
 from tests.durability.stock import assert_nothing_left_over, index_undisturbed, read_stock, wait_until_settled

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.db.statements import parse_statement
 from app.documents.formats import detect_format
 from app.evaluation.collection import Document
 from app.knowledge.ingestion.pipeline import ChunkSize
-from app.knowledge.tenants.directory import Tenant
 from benchmarks.ingestion.ceilings import embed_alone, insert_alone, prepare_file
 from benchmarks.ingestion.files import MARKDOWN_SHARE, FileMaker
 from benchmarks.ingestion.growth import Growth

@@ -11,11 +11,11 @@ import pytest
 
 from app.cli.main import main
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import RRF_WEIGHTS, SearchQuery
 from app.db.database import Database
 from app.evaluation.tuning import GRID, NothingToTuneBy, rows_of, tune
-from app.knowledge.tenants.directory import Tenant
 from tests.evaluation.samples import hide_progress
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
 from tests.fixtures.providers.failing import FailingProvider

@@ -11,6 +11,7 @@ from itertools import count
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
@@ -18,7 +19,6 @@ from app.db.database import Database
 from app.embeddings.providers.openai import OpenAIProvider
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
-from app.knowledge.tenants.directory import Tenant
 from app.resilience.calls import CallBudget
 from app.resilience.circuit import Circuit, CircuitState
 from tests.faults.conftest import OPENAI_MODEL

@@ -20,7 +20,7 @@ from app.auth import claims, jwks, tokens
 from app.auth.jwks import JwksCache, find_key, parse_key_set
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from app.main import create_app
 from app.settings import Settings
 from tests.fixtures.http.callers import SECRET, Caller, open_client

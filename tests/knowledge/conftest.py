@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.db.rows import new_id
 from app.embedded import EmbeddedAddress
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions.webhooks import WebhookSender
-from app.knowledge.tenants.directory import Tenant
 from app.knowledge.transfer.export import PART_BYTES
 from tests.fixtures.database.cluster import MODEL, connected, new_database
 from tests.fixtures.database.tenant_rows import fill_tenant

@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
-from app.knowledge.tenants.directory import Tenant
 
 
 async def write(services: Services, tenant: Tenant, *contents: str, **values: Any) -> list[UUID]:

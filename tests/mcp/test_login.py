@@ -23,8 +23,8 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.errors import ConfigurationError
-from app.knowledge.tenants.directory import Tenant
 from app.main import create_app, open_login
 from app.settings import IngestionSettings, ServerSettings, Settings, load_settings
 from app.settings.groups import JwtSettings

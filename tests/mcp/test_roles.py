@@ -13,7 +13,7 @@ from mcp import MCPError
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from app.mcp.tools import TOOLS
 from app.web.bodies import MCP_READER
 from tests.fixtures.http.callers import Caller, make_token

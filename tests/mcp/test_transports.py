@@ -14,9 +14,9 @@ from mcp.client.streamable_http import streamable_http_client
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.db.rows import new_id
-from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
 from app.settings import Settings
 from tests.fixtures.http.callers import make_token

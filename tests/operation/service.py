@@ -13,12 +13,12 @@ from fastapi import FastAPI
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.db.database import Database
 from app.db.rows import new_id
 from app.embedded import EmbeddedAddress
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
-from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
 from app.resilience.calls import CallBudget
 from app.settings import IngestionSettings, Settings

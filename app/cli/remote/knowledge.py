@@ -13,11 +13,12 @@ from urllib.parse import quote
 from uuid import UUID
 
 import httpx
-import orjson
 
 from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
+from app.contract.administration import Stats, Tenant
 from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
+from app.contract.models import ModelChange
 from app.contract.paging import Page
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery, WhyNot, request_of
@@ -30,17 +31,14 @@ from app.db.queries.knowledge.source_items import SourceItem
 from app.db.queries.knowledge.sources import SourceStatus
 from app.db.queries.tenants.revocations import RevokedToken
 from app.errors import NotFound, SourceNotFound, TenantNotFound
-from app.knowledge.administration.service import TenantStatistics
 from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST
 from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS, ItemReaders, SubjectAccess
 from app.knowledge.permissions.service import ChangedAccess
-from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.machine import Terms
 from app.knowledge.sources.service import Accepted, ItemState, Manifest
-from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TenantSettings
 
 ENTRIES = "/knowledge/entries"
@@ -528,9 +526,9 @@ class RemoteAdministration:
 
     exchange: Exchange
 
-    async def stats(self, tenant_id: UUID) -> TenantStatistics:
+    async def stats(self, tenant_id: UUID) -> Stats:
         """The tenant's statistics. Raises Forbidden for a token without the role of an admin."""
-        return await self.exchange.read(TenantStatistics, "GET", "/admin/stats")
+        return await self.exchange.read(Stats, "GET", "/admin/stats")
 
     async def subscriptions(self) -> list[dict[str, Any]]:
         """The tenant's subscriptions, newest first: one page has all. Raises KnowledgeError."""
@@ -597,11 +595,7 @@ class RemoteReembedding:
         await self.exchange.send("DELETE", REEMBED)
 
     async def _read(self, method: str, path: str, body: Any = None) -> ModelChange:
-        response = await self.exchange.send(method, path, body=body)
-        answer = response.json()
-        for model in ("old", "new"):  # an answer names the models without their figures
-            answer[model] |= {"max_tokens": 0, "similarity_threshold": 0.0}
-        return self.exchange.parse(ModelChange, orjson.dumps(answer))
+        return await self.exchange.read(ModelChange, method, path, body=body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from datetime import datetime
 from uuid import UUID
 
 from app.concurrency.turns import Turns
+from app.contract.administration import Tenant
 from app.contract.paging import Page
 from app.db.database import Database
 from app.db.principals import acting_for_service
@@ -19,7 +20,7 @@ from app.db.rows import Position
 from app.db.session import TenantSession
 from app.errors import InvalidInput, RateLimited
 from app.knowledge.paging import PageRequest
-from app.knowledge.tenants.directory import Tenant, TenantDirectory
+from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.settings import NAMES, Limits
 
 TENANTS_PER_PAGE = 50
@@ -96,9 +97,7 @@ class PlatformService:
         async with self._turn(reader), self._database.platform_session() as session:
             rows = await db.page_of_tenants(session, wanted.after, wanted.reach)
             await db.note_action(session, reader, "tenant.list", None)
-        return wanted.cut(
-            [Tenant.of(row) for row in rows], lambda tenant: Position(tenant.created_at, tenant.id)
-        )
+        return wanted.cut(rows, lambda tenant: Position(tenant.created_at, tenant.id))
 
     async def tenants(self, page: int = 1, *, size: int = TENANTS_PER_PAGE, reader: str) -> TenantPage:
         """Read the health of a page of tenants; recorded in the platform's trail. Raises InvalidInput, RateLimited."""
@@ -110,7 +109,7 @@ class PlatformService:
                     raise InvalidInput.of("page", f"must be between 1 and {pages}")
                 rows = await db.tenants_from(session, (page - 1) * size, size)
                 await db.note_action(session, reader, "tenant.health", None)
-            found = [await self._health(Tenant.of(row)) for row in rows]
+            found = [await self._health(row) for row in rows]
         return TenantPage([h for h in found if h is not None], page, pages, total)
 
     async def limits(self, tenant_id: UUID, *, reader: str | None = None) -> dict[str, LimitUse]:

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from app.contract.receipts import Cause, Difference, DifferenceReason, RankedEntry, Replay
-from app.contract.results import ModelName, SearchResult
+from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.principals import Rights, acting_as
@@ -86,8 +86,7 @@ class ReplayService:
         differences = _compare(then, now, traces)
         causes: dict[Cause, bool] = {
             "versions_not_kept": as_of is None,
-            "model_changed": wanted.mode != "keyword"
-            and kept.receipt.model != ModelName(model.provider, model.name, model.dimensions),
+            "model_changed": wanted.mode != "keyword" and kept.receipt.model != model.info,
             "settings_changed": bool(settings),
             "service_changed": kept.receipt.version != service_version(),
             "degraded_then": bool(kept.receipt.degraded),

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from uuid import UUID
 
+from app.contract.administration import MAX_CALLERS, AuditRecord, CallerUse, LimitUse, RecordUse, Stats
 from app.contract.paging import Page
 from app.contract.receipts import SearchLine
-from app.contract.results import ModelName
 from app.contract.text import MOMENT, STORABLE, is_moment, is_storable
 from app.db.database import Database
 from app.db.queries.search import receipts
 from app.db.queries.search.receipts import KeptSearch
 from app.db.queries.tenants import audit, records, statistics, usage
-from app.db.queries.tenants.audit import AuditFilter, AuditRecord
+from app.db.queries.tenants.audit import AuditFilter
 from app.db.rows import Position
 from app.errors import FieldError, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
@@ -23,51 +22,6 @@ from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.receipts import KEPT
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
-
-MOST_CALLERS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """How much of a limit is used; None means unlimited."""
-
-    used: int
-    limit: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RecordUse:
-    """Records of one kind, about how many bytes they have, and their bound; None means unlimited."""
-
-    rows: int
-    bytes: int
-    limit: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class TenantStatistics:
-    """A tenant's entries and assets, backlog, model, use of limits, and searches of the last 24 hours."""
-
-    entries: int
-    entries_by_type: Mapping[str, int]
-    entries_by_language: Mapping[str, int]
-    assets_by_status: Mapping[str, int]
-    pending_embeddings: int
-    flagged_entries: Mapping[str, int]
-    quarantined_entries: int
-    jobs: int
-    model: ModelName
-    passages: int
-    indexed: bool
-    searches_24h: int
-    searches_without_results_24h: int
-    fallback_rate_24h: float
-    estimates: statistics.Estimates
-    searches_by_hour: Sequence[statistics.HourOfSearches]
-    models: Sequence[statistics.ModelUse]
-    backlog: Sequence[statistics.KindOfWork]
-    limits: Mapping[str, Use]
-    records: Mapping[str, RecordUse]
 
 
 class AdministrationService:
@@ -90,7 +44,7 @@ class AdministrationService:
         self._journal = journal
         self._record_bounds = record_bounds
 
-    async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> TenantStatistics:
+    async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> Stats:
         """Read the tenant's statistics."""
         # Write pending records first: they are in neither count until then.
         await self._journal.flush()
@@ -115,7 +69,7 @@ class AdministrationService:
             "embedding_tokens_per_day": tokens,
         }
         bounds = {**self._record_bounds, "receipts": tenant.limits.receipts}
-        return TenantStatistics(
+        return Stats(
             entries=stock.entries,
             entries_by_type=stock.entries_by_type,
             entries_by_language=stock.entries_by_language,
@@ -124,7 +78,7 @@ class AdministrationService:
             flagged_entries=stock.flagged_entries,
             quarantined_entries=stock.quarantined_entries,
             jobs=sum(kind.queued + kind.running for kind in work),
-            model=ModelName(tenant.model.provider, tenant.model.name, tenant.model.dimensions),
+            model=tenant.model.info,
             passages=tenant.passages,
             indexed=tenant.indexed,
             searches_24h=searches,
@@ -134,15 +88,15 @@ class AdministrationService:
             searches_by_hour=hours,
             models=models,
             backlog=work,
-            limits={n: Use(number, getattr(tenant.limits, n) or None) for n, number in used.items()},
+            limits={n: LimitUse(number, getattr(tenant.limits, n) or None) for n, number in used.items()},
             records={r.name: RecordUse(r.rows, r.bytes, bounds[r.name] or None) for r in kept},
         )
 
-    async def callers(self, tenant_id: UUID, *, reader: str | None = None) -> list[usage.CallerUse]:
+    async def callers(self, tenant_id: UUID, *, reader: str | None = None) -> list[CallerUse]:
         """The callers of the last 24 hours with their searches and changes, the most active first, at most 100."""
         await self._journal.flush()
         async with self._database.tenant_session(tenant_id) as session:
-            found = await usage.list_callers(session, MOST_CALLERS)
+            found = await usage.list_callers(session, MAX_CALLERS)
             await self._trail.note_read(session, reader, "stats.read")
         return found
 

@@ -5,21 +5,18 @@ admin.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 from uuid import UUID
 
 from app.contract.fields import MAX_QUERY_LENGTH
+from app.contract.models import Comparison, Decision, Quality, QueryOrigin
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.queries.search.feedback import list_judgements
 from app.db.queries.work.reembedding import (
     ChangeRow,
-    Comparison,
-    Quality,
     SampledQuery,
-    Source,
     count_visible,
     sample_queries,
 )
@@ -135,7 +132,7 @@ def share_in_common(first: Sequence[UUID], second: Sequence[UUID]) -> float:
     return len(set(first) & set(second)) / longest if longest else 1.0
 
 
-def _name_source(queries: Sequence[SampledQuery]) -> Source | None:
+def _name_source(queries: Sequence[SampledQuery]) -> QueryOrigin | None:
     if not queries:
         return None
     origins = {query.entry_id is None for query in queries}
@@ -161,26 +158,6 @@ MIN_QUERIES = 20
 
 DEFAULT_OVERLAP = 0.8
 """Least overlap of the semantic leg by default."""
-
-Switching = Literal["undecided", "automatic", "by_hand"]
-Basis = Literal[
-    "feedback", "semantic_overlap", "too_little_evidence", "refused_entries", "request", "same_model"
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Whether the service switches the tenant itself, and why.
-
-    Attributes:
-        switch: `undecided` until the models have been compared.
-        basis: what decided; None while undecided.
-        reason: the same in a sentence, with the figures.
-    """
-
-    switch: Switching
-    basis: Basis | None
-    reason: str
 
 
 def decide(change: ChangeRow) -> Decision:

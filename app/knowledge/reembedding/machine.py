@@ -47,12 +47,14 @@ from dataclasses import replace
 from typing import TypedDict
 from uuid import UUID
 
+from app.contract.administration import AuditAction
+from app.contract.models import Comparison
 from app.db.database import Database
 from app.db.queries.search.search import VectorSpace
 from app.db.queries.tenants import audit
 from app.db.queries.tenants.tenants import list_models
 from app.db.queries.work import reembedding as db
-from app.db.queries.work.reembedding import ChangeRow, Comparison
+from app.db.queries.work.reembedding import ChangeRow
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingModel
 from app.errors import ModelChangeConflict, ModelChangeNotFound, TenantNotFound
@@ -264,6 +266,6 @@ def require_change(change: ChangeRow | None) -> ChangeRow:
     return change
 
 
-async def _note(session: TenantSession, actor: str, action: audit.Action, model: EmbeddingModel) -> None:
+async def _note(session: TenantSession, actor: str, action: AuditAction, model: EmbeddingModel) -> None:
     detail = {"provider": model.provider, "model": model.name, "dimensions": model.dimensions}
     await audit.write_audit(session, actor, action, [], detail)

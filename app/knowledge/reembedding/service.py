@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from app.contract.models import ModelChange
 from app.db.database import Database
 from app.db.queries.work import reembedding as db
 from app.errors import InvalidInput, ModelChangeConflict
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.reembedding.change import ModelChange, WantedModel, show_change
+from app.knowledge.reembedding.change import WantedModel, show_change
 from app.knowledge.reembedding.machine import ChangeMachine, Terms, require_change
 
 TRIES = 5

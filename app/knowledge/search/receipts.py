@@ -16,7 +16,6 @@ from uuid import UUID
 import orjson
 
 from app.contract.receipts import RankedEntry
-from app.contract.results import ModelName
 from app.contract.search import MOMENTS, SearchQuery
 from app.db.queries.search.receipts import KeptReceipt, Marks
 from app.errors import InvalidInput
@@ -122,7 +121,7 @@ def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking, principals: Sequ
         mode=query.mode,
         exact=ranking.exact,
         pending=ranking.pending,
-        model=ModelName(model.provider, model.name, model.dimensions),
+        model=model.info,
         query=query.query if plan.tenant.settings.keep_query_text else None,
         rrf_k=query.rrf_k,
         fusion=plan.fusion,

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ import orjson
 
 from app.concurrency.generations import Generations
 from app.concurrency.processes.part import Part
+from app.contract.administration import Tenant
 from app.contract.text import STORABLE, is_storable
 from app.db.database import Database
 from app.db.queries.knowledge.vector_indexes import drop_strays
@@ -114,21 +115,6 @@ KEPT_SECONDS = 2.0
 """How long a process keeps what it has read of a tenant, and the list of revoked platform tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tenant:
-    """One tenant as shown to the platform's administrators."""
-
-    id: UUID
-    slug: str
-    name: str
-    created_at: datetime
-
-    @classmethod
-    def of(cls, stored: db.StoredTenant) -> Tenant:
-        """Convert a stored tenant; the id of its model is omitted."""
-        return cls(stored.id, stored.slug, stored.name, stored.created_at)
-
-
 class TenantDirectory:
     """Reads tenants, with a short-lived cache; also creates, configures and deletes them.
 
@@ -220,17 +206,17 @@ class TenantDirectory:
     async def list_tenants(self, *, reader: str | None = None) -> list[Tenant]:
         """List all tenants, oldest first; with `reader`, record the read in the platform's trail."""
         async with self._database.platform_session() as session:
-            rows = await db.list_tenants(session)
+            found = await db.list_tenants(session)
             if reader is not None:
                 await db.note_action(session, reader, "tenant.list", None)
-        return [Tenant.of(row) for row in rows]
+        return found
 
     async def find(self, slug: str) -> Tenant:
         """Find the tenant with this slug. Raises TenantNotFound."""
         if SLUG.fullmatch(slug):
             async with self._database.platform_session() as session:
-                if (row := await db.find_tenant(session, slug)) is not None:
-                    return Tenant.of(row)
+                if (found := await db.find_tenant(session, slug)) is not None:
+                    return found
         raise TenantNotFound(f"there is no tenant {slug!r}")
 
     async def create(

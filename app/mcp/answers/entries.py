@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from app.contract.entries import Entry, RelatedEntry, RelatedResponse, TagCount
+from app.contract.models import ModelChange
 from app.contract.paging import Page
 from app.contract.reading import DocumentPart, ReadEntry, ReadPart
 from app.contract.results import FoundEntry
@@ -15,7 +16,7 @@ from app.db.queries.knowledge.assets import Asset
 from app.errors import InvalidInput
 from app.knowledge.entries.reading import READ_LENGTH
 from app.knowledge.quarantine.flagging import flags_of
-from app.knowledge.reembedding.change import ModelChange, explain_change
+from app.knowledge.reembedding.change import explain_change
 from app.mcp.answers.passages import (
     READABLE_LENGTH,
     Marker,
@@ -25,7 +26,6 @@ from app.mcp.answers.passages import (
     mark_flags,
     to_json,
 )
-from app.web.rendering import describe_change
 
 Stored = FoundEntry | Entry
 
@@ -220,4 +220,4 @@ def answer_change(change: ModelChange) -> ToolAnswer:
     subject = f"Rebuild of {change.new.name}" if change.rebuild else f"{change.old.name} to {change.new.name}"
     done = f"{change.progress:.0%} of {change.entries} entries are done"
     lines = [f"{subject}: {change.state}. {STATES[change.state]}; {done}.", *explain_change(change)]
-    return ToolAnswer("\n".join(lines), to_json(describe_change(change)))
+    return ToolAnswer("\n".join(lines), to_json(change))

@@ -7,16 +7,15 @@ from uuid import UUID
 import orjson
 
 from app.auth.principal import Role
+from app.contract.administration import Stats
+from app.contract.models import ModelChange
 from app.errors import InvalidInput
-from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.service import ReembeddingService
 from app.mcp.answers.entries import answer_change
 from app.mcp.answers.passages import ToolAnswer, to_json
 from app.mcp.schemas.arguments import NoArguments, RebuildArguments
 from app.mcp.schemas.flattening import output_schema
 from app.mcp.tools.tool import Call, make_tool
-from app.web.models.administration import Stats
-from app.web.models.model_changes import ModelChangeModel
 
 
 async def _stats(_arguments: NoArguments, call: Call) -> ToolAnswer:
@@ -81,7 +80,7 @@ TOOLS = (
         Role.TENANT_ADMIN,
         RebuildArguments,
         _rebuild,
-        output_schema(ModelChangeModel),
+        output_schema(ModelChange),
         effect="changes",
         idempotent=False,
     ),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
@@ -16,21 +15,6 @@ from app.web.models.requests import RequestBody
 
 OwnLimit = Annotated[int, Field(strict=True, ge=1, le=GREATEST)] | None
 AllowedLimit = Annotated[int, Field(strict=True, ge=0, le=GREATEST)] | None
-
-
-class ModelInfo(BaseModel):
-    """The tenant's embedding model."""
-
-    provider: str
-    name: str
-    dimensions: int
-
-
-class LimitUse(BaseModel):
-    """The usage of a limit, and the limit; null means unlimited."""
-
-    used: int
-    limit: int | None
 
 
 class OwnLimits(RequestBody):
@@ -72,92 +56,6 @@ class TenantPatch(RequestBody):
     )
 
     limits: AllowedLimits
-
-
-class ModelUse(ModelInfo):
-    """An embedding model for which the tenant has, or is getting, vectors."""
-
-    is_current: bool = Field(description="Whether searches use it.")
-    entries: int = Field(description="Entries with vectors of this model.")
-    passages: int
-    waiting: int = Field(description="Entries that still need vectors of this model.")
-    refused: int = Field(
-        description="Entries that the provider refused five times; only keyword search finds them."
-    )
-    index_state: Literal["none", "building", "ready"]
-
-
-class BacklogModel(BaseModel):
-    """Background work of one kind."""
-
-    kind: str
-    queued: int
-    running: int
-    oldest: datetime | None = Field(description="When the oldest queued job became due.")
-
-
-class HourModel(BaseModel):
-    """The searches of one hour (UTC)."""
-
-    hour: datetime
-    searches: int
-    fallbacks: int
-    without_results: int
-    p50_ms: int
-    p95_ms: int
-
-
-class EstimatesModel(BaseModel):
-    """How `estimated_matches` compared with the ranked lists, in the last 1,000 searches of the last 24 hours."""
-
-    searches: int
-    truncated: int = Field(description="Searches whose ranked list ended before all matching entries.")
-    ranked_share: float = Field(
-        description="Mean share of `estimated_matches` that the ranked list had; 1 if every list was complete."
-    )
-
-
-class RecordUse(BaseModel):
-    """Records of one kind, and their bound; null means unlimited."""
-
-    rows: int
-    bytes: int = Field(description="Approximate, without indexes.")
-    limit: int | None = Field(
-        description="Over it the oldest are removed; no record is refused except a saved search."
-    )
-
-
-class Stats(BaseModel):
-    """Statistics of the caller's tenant."""
-
-    entries: int
-    entries_by_type: dict[str, int]
-    entries_by_language: dict[str, int]
-    assets_by_status: dict[str, int]
-    pending_embeddings: int
-    flagged_entries: dict[str, int] = Field(
-        description="Entries with each flag of suspicious content; an entry can have several."
-    )
-    quarantined_entries: int
-    jobs: int
-    model: ModelInfo
-    passages: int
-    indexed: bool
-    searches_24h: int
-    searches_without_results_24h: int
-    fallback_rate_24h: float
-    estimates: EstimatesModel
-    searches_by_hour: list[HourModel] = Field(
-        description="The last 24 hours. Hours without searches are omitted; the first and the last hour are partial."
-    )
-    models: list[ModelUse] = Field(description="The model that searches use comes first.")
-    backlog: list[BacklogModel]
-    limits: dict[str, LimitUse] = Field(
-        description="Limits by name. Requests and searches are those of this instance; the other counts are exact."
-    )
-    records: dict[str, RecordUse] = Field(
-        description="`receipts`, `feedback`, `audit`, `saved_searches`, `deliveries` and `former_versions`."
-    )
 
 
 class TunedWeightsModel(BaseModel):
@@ -235,41 +133,6 @@ class SettingsPatch(RequestBody):
     def given(self) -> dict[str, Any]:
         """Return only the fields that the caller set, as plain values."""
         return self.model_dump(exclude_unset=True)
-
-
-class AuditModel(BaseModel):
-    """An action: its actor, subjects, time and outcome."""
-
-    id: UUID
-    at: datetime
-    actor: str
-    action: str
-    subject_ids: list[UUID]
-    outcome: Literal["done", "refused"]
-    detail: dict[str, Any]
-
-
-class AuditList(BaseModel):
-    """A page of the audit trail, newest first."""
-
-    items: list[AuditModel]
-    next_cursor: str | None
-
-
-class TenantModel(BaseModel):
-    """A tenant."""
-
-    id: UUID
-    slug: str
-    name: str
-    created_at: datetime
-
-
-class TenantList(BaseModel):
-    """A page of tenants, oldest first."""
-
-    items: list[TenantModel]
-    next_cursor: str | None
 
 
 class NewTenant(RequestBody):

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from app.composition.services import Services
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from tests.fixtures.database.cluster import connected
 
 PAGE = Path(__file__).parents[3] / "docs" / "operations" / "sizing.md"

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from app.composition.database import SERVICE, check_database, prepare
 from app.composition.providers import find_models
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.db.database import Database
 from app.db.schema import catalog
 from app.db.schema.registration import register_model
@@ -20,7 +21,6 @@ from app.embedded import DATABASE, EmbeddedAddress
 from app.embeddings.models import resolve_model
 from app.embeddings.providers.mock import MockProvider
 from app.errors import ConfigurationError, DatabaseUnavailable
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import MODEL, PASSWORDS, TestDatabase, connected, new_database
 from tests.fixtures.providers.failing import FailingProvider
 

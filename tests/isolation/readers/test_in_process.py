@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.principals import (
@@ -20,7 +21,6 @@ from app.db.principals import (
     warn_of_unnamed_work,
 )
 from app.errors import EntryNotFound, InvalidInput, NotAWriter
-from app.knowledge.tenants.directory import Tenant
 
 QUERY = SearchQuery(query="payroll", mode="keyword", limit=10)
 JANE = principals_of("jane", ["finance"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.db.queries.tenants.audit import write_audit
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 
 

@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.errors import ConcurrentWrites, InvalidInput
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 
 pytestmark = pytest.mark.own_tenants

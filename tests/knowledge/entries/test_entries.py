@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import count
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import DEFAULTS, FIELDS, EntryDraft
 from app.contract.search import SearchQuery, Weights, most_hits
 from app.contract.validation import validate
 from app.db.principals import acting_for_service
 from app.errors import InvalidInput
 from app.knowledge.entries.entry import own_draft
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 
 pytestmark = pytest.mark.own_tenants

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
-from app.knowledge.tenants.directory import Tenant
 
 pytestmark = pytest.mark.own_tenants
 

@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
 from app.knowledge.entries.writing import MAX_SUCCESSORS
-from app.knowledge.tenants.directory import Tenant
 
 pytestmark = pytest.mark.own_tenants
 

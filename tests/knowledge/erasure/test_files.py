@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery
 from app.db.schema.rewriting import rewrite_files
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import TestDatabase, connected
 
 MARKER = "zqxvquokka7"

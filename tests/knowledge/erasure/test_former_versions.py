@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.conftest import RunJobs
 
 pytestmark = pytest.mark.own_tenants

@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.db.queries.work import jobs
 from app.errors import AssetNotFound
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 
 WAITING = """

@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery
@@ -14,7 +15,6 @@ from app.db.rows import new_id
 from app.db.statements import parse_statement
 from app.knowledge.erasure.work import ErasureWork
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.erasure.erasing import find_marker, found, look_again, removed
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import Entry
 from app.db.queries.knowledge.assets import Asset
-from app.knowledge.tenants.directory import Tenant
 
 
 def document(*subjects: str, words: int = 60) -> bytes:

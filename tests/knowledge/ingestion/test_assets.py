@@ -8,12 +8,12 @@ import dataclasses
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.errors import AssetNotFound, Conflict, InvalidInput, TooLarge, UnsupportedMediaType
 from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.ingestion.pipeline import chunk_title
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

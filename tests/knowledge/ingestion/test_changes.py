@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.errors import AssetNotFound, InvalidInput, PartOfAsset, PreconditionFailed
 from app.knowledge.entries.entry import PLACE
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
-from app.knowledge.tenants.directory import Tenant
 from app.mcp.answers.passages import cite
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.providers.failing import FailingProvider

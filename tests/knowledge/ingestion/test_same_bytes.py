@@ -10,11 +10,11 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import MODEL
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

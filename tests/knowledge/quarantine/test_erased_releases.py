@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, TOKEN, choose

@@ -8,12 +8,12 @@ import orjson
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.quarantine import flagging
-from app.knowledge.tenants.directory import Tenant
 from app.knowledge.transfer.entry_import import EntryImport
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from tests.documents.drawn_pdf import PROSE, write_drawn_pdf, write_lines, write_text
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of

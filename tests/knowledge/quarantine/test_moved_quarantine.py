@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import orjson
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import Entry, EntryDraft
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, TOKEN, choose, found
 from tests.knowledge.transfer.packing import export, restore

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.queries.tenants import statistics
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import keyword_leg_of
 from tests.knowledge.conftest import RunJobs

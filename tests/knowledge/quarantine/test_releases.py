@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import Entry, EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.quarantine import releases
-from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, choose

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.db.queries.work import jobs as db
-from app.knowledge.tenants.directory import Tenant
 
 NOW = timedelta(0)
 

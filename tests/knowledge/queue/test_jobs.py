@@ -11,11 +11,11 @@ from datetime import timedelta
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.db.database import Database
 from app.db.queries.work import jobs as db
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.queue import JobQueue
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.bouncer import bounced
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.providers.failing import FailingProvider

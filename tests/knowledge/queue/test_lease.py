@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.documents.parsed import ParseLimits
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue import ClaimLost, Lease
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.workers import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.db.queries.work import jobs as db
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.workers import MINUTE, claim, expire_leases
 from tests.knowledge.queue.queueing import NOW, enqueue

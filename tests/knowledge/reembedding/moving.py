@@ -9,14 +9,14 @@ from typing import Any, cast
 import numpy as np
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
+from app.contract.models import ModelChange
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Mode
 from app.embeddings.models import resolve_model
-from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.machine import Terms
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.providers.failing import FailingProvider
 

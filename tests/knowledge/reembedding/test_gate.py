@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.db.queries.work.reembedding import ChangeRow, Comparison, Quality
+from app.contract.models import Comparison, Quality
+from app.db.queries.work.reembedding import ChangeRow
 from app.knowledge.feedback import difference_interval
 from app.knowledge.reembedding.comparison import DEFAULT_OVERLAP, decide
 from tests.fixtures.database.cluster import MODEL
@@ -18,7 +19,17 @@ EQUAL = Quality(old=0.8, new=0.8, low=-0.04, high=0.04)
 WORSE = Quality(old=0.8, new=0.7, low=-0.15, high=-0.05)
 UNCERTAIN = Quality(old=0.8, new=0.8, low=-0.041, high=0.06)
 ALIKE = Comparison(
-    queries=50, source="queries", depth=10, overlap=0.9, semantic_overlap=DEFAULT_OVERLAP, same=3, empty=0
+    queries=50,
+    source="queries",
+    depth=10,
+    overlap=0.9,
+    semantic_overlap=DEFAULT_OVERLAP,
+    same=3,
+    empty=0,
+    judgements=0,
+    judged=0,
+    quality=None,
+    semantic_quality=None,
 )
 READY = ChangeRow(
     from_model=1,

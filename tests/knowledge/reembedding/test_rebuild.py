@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from app.contract.entries import EntryDraft
+from app.contract.models import ModelChange
 from app.errors import Conflict, ModelChangeNotFound
-from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.reembedding.machine import Terms
 from tests.knowledge.reembedding.moving import EXACT_LIMIT, OLD, Move
 

@@ -11,12 +11,12 @@ from uuid import UUID
 import numpy as np
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Fusion, Leg, Mode
 from app.embeddings.provider import Vector
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 
 LEGS: tuple[Leg, ...] = ("semantic", "keyword")

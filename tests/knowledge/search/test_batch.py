@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.db.rows import new_id
 from app.embeddings.resilience.cache import QueryCache
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import make_search
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Fusion, Mode
 from app.db.queries.search import vectors
 from app.db.queries.search.search import EntryFilter, VectorSpace
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.searching import keyword_leg_of
 from tests.knowledge.search.compound_texts import ENTRIES, QUERIES
 from tests.knowledge.writing import ids, write

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
@@ -15,7 +16,6 @@ from app.contract.vocabulary import Boost, Fusion, Mode
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.ranking import FURTHER
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.results import SearchResult
 from app.db.rows import new_id
 from app.knowledge.search import SearchQuery
@@ -27,7 +28,6 @@ from app.knowledge.search.journal import (
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import filter_of
 from app.knowledge.search.ranking import Candidate, Ranking
-from app.knowledge.tenants.directory import Tenant
 
 
 async def test_flush_does_not_wait_for_records_queued_after_its_call(

@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
 from app.errors import CursorExpired, InvalidInput
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write

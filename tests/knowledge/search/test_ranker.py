@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
 from app.db.database import Database
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.searching import make_search
 from tests.knowledge.writing import write
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.session import PlatformSession
 from app.db.statements import parse_statement
 from app.knowledge.search.service import Rehearsal
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.searching import make_search
 from tests.knowledge.writing import write

@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery, Weights, most_hits
 from app.errors import InvalidInput, TenantNotFound
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import explanation_of, keyword_leg_of, semantic_leg_of
 from tests.knowledge.writing import ids, write

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from app.composition.services import Services
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.search.history import History
 

@@ -11,12 +11,12 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.contract.results import Hit
 from app.db.database import Database
 from app.db.session import TenantSession
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.sources.run import RunOptions
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.sources.origins import Shelf, find, run_source

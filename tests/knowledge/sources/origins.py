@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.results import Hit
 from app.contract.search import SearchQuery
 from app.knowledge.sources.run import RunOptions, RunOutcome, SourceRun
-from app.knowledge.tenants.directory import Tenant
 from app.origins.origin import Listing, OriginFile, OriginUnavailable
 
 PLAIN = RunOptions()

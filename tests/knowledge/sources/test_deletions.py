@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.errors import (
     TooManyDeletions,
 )
 from app.knowledge.sources.run import RunOptions
-from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.sources.origins import FIVE, Shelf, assets_of, find, run_source
 
 pytestmark = pytest.mark.own_tenants

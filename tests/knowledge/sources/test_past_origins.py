@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
-from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.sources.origins import Shelf, run_source
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.errors import (
     Conflict,
     InvalidInput,
@@ -17,7 +18,6 @@ from app.errors import (
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.sources.run import RunOptions
 from app.knowledge.sources.service import MAX_SOURCES, Manifest
-from app.knowledge.tenants.directory import Tenant
 from app.origins.origin import OriginUnavailable
 from tests.knowledge.sources.origins import FIVE, Shelf, assets_of, digest, find, run_source
 

@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.subscriptions.endpoint import Endpoint

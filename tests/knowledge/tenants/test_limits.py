@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.database import Database
@@ -17,7 +18,7 @@ from app.embeddings.tokens import approximate_tokens
 from app.errors import InvalidInput, RateLimited
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.admission import PARSED_AT_ONCE, Admission
-from app.knowledge.tenants.directory import Tenant, TenantContext
+from app.knowledge.tenants.directory import TenantContext
 from app.knowledge.tenants.quotas import LONGEST_WAIT, EmbeddingQuotaUsed
 from app.knowledge.tenants.settings import Limits, check_limits, require_lower
 from tests.fixtures.database.cluster import connected

@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import Weights
 from app.errors import Conflict, InvalidInput, TenantNotFound
-from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings
 from tests.fixtures.database.cluster import connected
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from app.composition.services import Services
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.outcome import Restored
 from app.knowledge.transfer.records import TextLine

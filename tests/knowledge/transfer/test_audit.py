@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from app.composition.services import Services
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from app.knowledge.tenants.settings import TenantSettings
 from app.knowledge.transfer.records import TextLine
 from app.knowledge.transfer.restoration import read_header

@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.records import TextLine
 from app.knowledge.transfer.restoration import read_header

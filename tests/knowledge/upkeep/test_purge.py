@@ -8,11 +8,11 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.db.queries.knowledge import entries as db
 from app.errors import EntryNotFound
 from app.knowledge.feedback import WeightTuner
-from app.knowledge.tenants.directory import Tenant
 from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, RecordTrimmer, Sweep
 from tests.knowledge.writing import write
 

@@ -9,13 +9,13 @@ import asyncpg
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.db.queries.tenants import records as queries
 from app.errors import MaximumReached
 from app.knowledge.search import SearchQuery, journal
 from app.knowledge.subscriptions import saved_searches
-from app.knowledge.tenants.directory import Tenant
 from app.knowledge.upkeep import sweep
 from app.knowledge.upkeep.sweep import RecordTrimmer
 from tests.fixtures.database.cluster import connected

@@ -8,12 +8,12 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.queries.knowledge import vector_indexes
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.tenants.directory import Tenant
 from app.knowledge.upkeep.growth import Upkeep
 from app.knowledge.upkeep.indexes import BUSY_SECONDS
 from tests.fixtures.database.cluster import MODEL, PARTITIONS, Connection, connected

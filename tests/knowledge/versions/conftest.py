@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
-from app.knowledge.tenants.directory import Tenant
+from app.contract.administration import Tenant
 from tests.knowledge.versions.keeping import keep
 
 

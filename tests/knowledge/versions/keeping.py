@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
-from app.knowledge.tenants.directory import Tenant
 
 
 async def keep(services: Services, tenant: Tenant, days: int | None) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
-from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.transfer.packing import export, restore
 from tests.knowledge.versions.keeping import found, keep, now, texts
 from tests.knowledge.writing import write

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.versions.keeping import found, now
 from tests.knowledge.writing import write

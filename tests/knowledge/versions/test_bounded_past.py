@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
@@ -15,7 +16,6 @@ from app.contract.vocabulary import Mode
 from app.db.queries.search import vectors
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.service import KnowledgeSearchService
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import make_search
 from tests.knowledge.conftest import RunJobs

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.embeddings.provider import InputRefused, Vector
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import BATCH, Ingestion
-from app.knowledge.tenants.directory import Tenant
 from app.knowledge.worker import MAX_POSTPONED
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.providers.failing import FailingProvider

@@ -15,10 +15,11 @@ from app.console.parts.forms import errors_at
 from app.console.parts.words import name_action, read_moment
 from app.console.rendering import render
 from app.console.session import console_router
+from app.contract.administration import AuditAction, AuditOutcome, AuditRecord
 from app.contract.paging import Page
 from app.contract.text import Moment
 from app.contract.validation import invalid_input
-from app.db.queries.tenants.audit import Action, AuditFilter, AuditOutcome, AuditRecord
+from app.db.queries.tenants.audit import AuditFilter
 from app.errors import InvalidInput
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
@@ -39,7 +40,7 @@ class AuditForm(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     actor: str | None = None
-    action: Action | None = None
+    action: AuditAction | None = None
     outcome: AuditOutcome | None = None
     after: Moment | None = None
     before: Moment | None = None
@@ -80,7 +81,7 @@ async def show_audit(
         filters=filters,
         given=given,
         errors=errors,
-        actions=sorted(get_args(Action), key=name_action),
+        actions=sorted(get_args(AuditAction), key=name_action),
         outcomes=get_args(AuditOutcome),
         links=page_links(LIST, page, cursor, given),
         places=PLACES,

@@ -11,8 +11,8 @@ from uuid import UUID
 
 import orjson
 
+from app.contract.models import ModelInfo
 from app.contract.receipts import RankedEntry, Receipt, SearchLine, SearchReceipt
-from app.contract.results import ModelName
 from app.contract.search import Weights
 from app.db.rows import Position
 from app.db.session import TenantSession
@@ -196,7 +196,7 @@ def decode_receipt(stored: Mapping[str, Any]) -> KeptReceipt:
         mode=stored["mode"],
         exact=stored["exact"],
         pending=stored["pending"],
-        model=ModelName(*stored["model"]),
+        model=ModelInfo(*stored["model"]),
         query=stored.get("query"),
         rrf_k=stored["rrf_k"],
         fusion=stored["fusion"],

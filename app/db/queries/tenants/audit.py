@@ -5,75 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import orjson
 
+from app.contract.administration import AuditAction, AuditOutcome, AuditRecord
 from app.db.rows import Place, Position, new_id
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-
-AuditOutcome = Literal["done", "refused"]
-
-Action = Literal[
-    "access",
-    "access.all",
-    "access.read",
-    "asset.delete",
-    "asset.retry",
-    "asset.update",
-    "asset.upload",
-    "audit.read",
-    "entry.delete",
-    "entry.purge",
-    "entry.update",
-    "entry.write",
-    "erasure.create",
-    "erasure.read",
-    "feedback.read",
-    "feedback.write",
-    "model.drop",
-    "model.pace",
-    "model.read",
-    "model.reembed",
-    "model.switch",
-    "quarantine.read",
-    "quarantine.release",
-    "saved_search.delete",
-    "saved_search.write",
-    "search.read",
-    "settings.read",
-    "settings.tune",
-    "settings.update",
-    "source.delete",
-    "source.write",
-    "stats.read",
-    "subscription.confirm",
-    "subscription.delete",
-    "subscription.list",
-    "subscription.write",
-    "tenant.export",
-    "tenant.import",
-    "token.list",
-    "token.revoke",
-]
-"""The actions in a tenant's audit trail; `tests/api/acts.py` performs each of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """Who did what to which things, when, and how it ended; metadata only."""
-
-    id: UUID
-    at: datetime
-    actor: str
-    action: str
-    subject_ids: Sequence[UUID]
-    outcome: AuditOutcome
-    detail: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +23,7 @@ class AuditFilter:
     """Which rows of the audit trail are wanted; None: any. `after` is the earliest time, `before` is excluded."""
 
     actor: str | None = None
-    action: Action | None = None
+    action: AuditAction | None = None
     outcome: AuditOutcome | None = None
     after: datetime | None = None
     before: datetime | None = None
@@ -90,7 +32,7 @@ class AuditFilter:
 async def write_audit(
     session: TenantSession,
     actor: str,
-    action: Action,
+    action: AuditAction,
     subject_ids: Sequence[UUID],
     detail: Mapping[str, Any],
     *,

@@ -10,8 +10,9 @@ from uuid import UUID
 
 import asyncpg
 
+from app.contract.administration import Tenant
 from app.db.database import Database
-from app.db.queries.tenants.tenants import StoredTenant, list_tenants
+from app.db.queries.tenants.tenants import list_tenants
 from app.db.rows import read_rows
 from app.db.session import Row
 from app.db.statements import load_statements
@@ -124,7 +125,7 @@ async def measure_backlog(database: Database, seconds: float) -> Backlog:
     deadline = time.monotonic() + seconds
     async with database.platform_session() as session:
         tenants = await list_tenants(session)
-    rows: list[tuple[StoredTenant, Row]] = []
+    rows: list[tuple[Tenant, Row]] = []
     for tenant in tenants:
         if time.monotonic() > deadline:
             break

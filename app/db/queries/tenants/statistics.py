@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.contract.administration import Backlog, Estimates, Hour
+from app.contract.models import ModelUse
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -45,55 +47,6 @@ class Overview:
     pending_embeddings: int
     flagged_entries: Mapping[str, int]
     quarantined_entries: int
-
-
-@dataclass(frozen=True, slots=True)
-class HourOfSearches:
-    """The searches of one hour (UTC)."""
-
-    hour: datetime
-    searches: int
-    fallbacks: int
-    without_results: int
-    p50_ms: int
-    p95_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Estimates:
-    """How many of the last searches had a ranked list that was cut, and how it compares with the estimated matches.
-
-    `ranked_share` is the mean share of the estimated matches that the ranked list had.
-    """
-
-    searches: int
-    truncated: int
-    ranked_share: float
-
-
-@dataclass(frozen=True, slots=True)
-class ModelUse:
-    """An embedding model of which the tenant has or waits for vectors; `entries` counts entries with its vectors."""
-
-    provider: str
-    name: str
-    dimensions: int
-    is_current: bool
-    passages: int
-    index_state: str
-    waiting: int
-    refused: int
-    entries: int
-
-
-@dataclass(frozen=True, slots=True)
-class KindOfWork:
-    """Background work of one kind; `oldest` is the due time of the job with the longest wait."""
-
-    kind: str
-    queued: int
-    running: int
-    oldest: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +90,9 @@ async def overview(session: TenantSession) -> Overview:
     return found
 
 
-async def searches_by_hour(session: TenantSession) -> list[HourOfSearches]:
+async def searches_by_hour(session: TenantSession) -> list[Hour]:
     """Counts and times of the searches of the last 24 hours, by hour (UTC)."""
-    return await session.fetch_as(HourOfSearches, SQL["searches_by_hour"])
+    return await session.fetch_as(Hour, SQL["searches_by_hour"])
 
 
 async def fetch_estimates(session: TenantSession) -> Estimates:
@@ -154,9 +107,9 @@ async def models_in_use(session: TenantSession) -> list[ModelUse]:
     return await session.fetch_as(ModelUse, SQL["models_in_use"])
 
 
-async def backlog(session: TenantSession) -> list[KindOfWork]:
+async def backlog(session: TenantSession) -> list[Backlog]:
     """The tenant's queued and running work by kind."""
-    return await session.fetch_as(KindOfWork, SQL["backlog"])
+    return await session.fetch_as(Backlog, SQL["backlog"])
 
 
 async def health(session: TenantSession) -> Health | None:

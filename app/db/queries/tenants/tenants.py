@@ -4,30 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
-from app.db.queries.tenants.audit import AuditOutcome
+from app.contract.administration import AuditOutcome, PlatformAction, Tenant
 from app.db.rows import Position
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements
 from app.embeddings.provider import EmbeddingModel
 
 SQL = load_statements(__name__)
-
-PlatformAction = Literal[
-    "access",
-    "model.add",
-    "tenant.create",
-    "tenant.delete",
-    "tenant.health",
-    "tenant.limits",
-    "tenant.list",
-    "token.list",
-    "token.revoke",
-]
-"""The actions in the platform's audit trail; `tests/api/acts.py` performs each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +25,11 @@ class RegisteredModel:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTenant:
-    """A tenant and the number of its model."""
+class TenantModel:
+    """The number of a tenant's model."""
 
-    id: UUID
     slug: str
-    name: str
     model_id: int
-    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +58,25 @@ class OwnTenant:
     revoked_tokens: Sequence[str]
 
 
-async def list_tenants(session: PlatformSession) -> list[StoredTenant]:
+async def list_tenants(session: PlatformSession) -> list[Tenant]:
     """All tenants, oldest first."""
-    return await session.fetch_as(StoredTenant, SQL["list_tenants"])
+    return await session.fetch_as(Tenant, SQL["list_tenants"])
 
 
-async def find_tenant(session: PlatformSession, slug: str) -> StoredTenant | None:
+async def list_models_of_tenants(session: PlatformSession) -> list[TenantModel]:
+    """The model of each tenant."""
+    return await session.fetch_as(TenantModel, SQL["models_of_tenants"])
+
+
+async def find_tenant(session: PlatformSession, slug: str) -> Tenant | None:
     """The tenant with this slug."""
-    return await session.fetch_one_as(StoredTenant, SQL["find_tenant"], slug=slug)
+    return await session.fetch_one_as(Tenant, SQL["find_tenant"], slug=slug)
 
 
-async def page_of_tenants(session: PlatformSession, after: Position | None, count: int) -> list[StoredTenant]:
+async def page_of_tenants(session: PlatformSession, after: Position | None, count: int) -> list[Tenant]:
     """Tenants after the one with this time and id, oldest first."""
     time, tenant_id = after or (None, None)
-    return await session.fetch_as(StoredTenant, SQL["page_of_tenants"], time=time, id=tenant_id, count=count)
+    return await session.fetch_as(Tenant, SQL["page_of_tenants"], time=time, id=tenant_id, count=count)
 
 
 async def count_tenants(session: PlatformSession) -> int:
@@ -96,9 +84,9 @@ async def count_tenants(session: PlatformSession) -> int:
     return int(await session.fetch_value(SQL["count_tenants"]))
 
 
-async def tenants_from(session: PlatformSession, place: int, count: int) -> list[StoredTenant]:
+async def tenants_from(session: PlatformSession, place: int, count: int) -> list[Tenant]:
     """Tenants from the given place (0 is the first), oldest first."""
-    return await session.fetch_as(StoredTenant, SQL["tenants_from"], place=place, count=count)
+    return await session.fetch_as(Tenant, SQL["tenants_from"], place=place, count=count)
 
 
 async def create_tenant(

@@ -1,14 +1,17 @@
 -- Tenants, their settings and limits, and the registered models.
 
 -- name: list_tenants
-select id, slug, name, model_id, created_at from tenancy.list_tenants();
+select id, slug, name, created_at from tenancy.list_tenants();
+
+-- name: models_of_tenants
+select slug, model_id from tenancy.list_tenants();
 
 -- name: find_tenant
-select id, slug, name, model_id, created_at from tenancy.list_tenants() where slug = :slug;
+select id, slug, name, created_at from tenancy.list_tenants() where slug = :slug;
 
 -- name: page_of_tenants
 -- Tenants after the given one, oldest first.
-select id, slug, name, model_id, created_at from tenancy.list_tenants()
+select id, slug, name, created_at from tenancy.list_tenants()
  where :time::timestamptz is null or (created_at, id) > (:time, :id::uuid)
  order by created_at, id limit :count;
 
@@ -17,7 +20,7 @@ select count(*) from tenancy.list_tenants();
 
 -- name: tenants_from
 -- Tenants from the given place in the list, oldest first.
-select id, slug, name, model_id, created_at from tenancy.list_tenants()
+select id, slug, name, created_at from tenancy.list_tenants()
  order by created_at, id offset :place limit :count;
 
 -- name: create_tenant

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
+from app.contract.administration import CallerUse
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -17,19 +17,6 @@ class Stored:
 
     entries: int
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class CallerUse:
-    """What a caller did in the last 24 hours; `p95_ms` is of its searches, None without any."""
-
-    subject: str
-    searches: int
-    without_results: int
-    p95_ms: int | None
-    changes: int
-    refused: int
-    last_at: datetime
 
 
 async def list_callers(session: TenantSession, limit: int) -> list[CallerUse]:

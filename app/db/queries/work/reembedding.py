@@ -4,70 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import orjson
 
+from app.contract.models import ChangeState, Comparison, IndexState, Quality
 from app.db.queries.knowledge.embeddings import PendingText
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 from app.embeddings.provider import EmbeddingModel
 
 SQL = load_statements(__name__)
-
-
-State = Literal["filling", "ready", "switched", "dropping"]
-"""States of a change in progress. `app.knowledge.reembedding.machine` defines the transitions."""
-
-Source = Literal["queries", "titles", "both"]
-
-
-@dataclass(frozen=True, slots=True)
-class Quality:
-    """The nDCG@10 of both models on the judged queries.
-
-    Attributes:
-        old, new: means over the queries.
-        low, high: the 95 % interval of the mean difference, new minus old.
-    """
-
-    old: float
-    new: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How the results of the old and the new model compare. Shares are from 0 to 1, and None if nothing was compared.
-
-    Attributes:
-        queries: number of queries for which the semantic leg of at least one of the models finds something; `source`
-            is their origin: the tenant's queries, titles of its entries, or both.
-        depth: number of first hits that are compared.
-        overlap: mean share of these hits that both models find, with the tenant's settings.
-        semantic_overlap: the same for the semantic leg only.
-        same: queries for which the semantic legs find the same first entries.
-        empty: queries for which the semantic leg finds nothing with the new model, but does with the old one.
-        judgements: entries that callers judged as answers to one of the `judged` queries, of which each has a
-            relevant entry.
-        quality: nDCG of these queries with the tenant's settings; None without any. Hits without feedback count as
-            wrong, and hits with feedback were found by the old model, so the new model's value is a lower bound.
-        semantic_quality: the same for the semantic leg only.
-    """
-
-    queries: int
-    source: Source | None
-    depth: int
-    overlap: float | None
-    semantic_overlap: float | None
-    same: int
-    empty: int
-    judgements: int = 0
-    judged: int = 0
-    quality: Quality | None = None
-    semantic_quality: Quality | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +40,7 @@ class ChangeRow:
     to_model: int
     old: EmbeddingModel
     new: EmbeddingModel
-    state: State
+    state: ChangeState
     rate: int | None
     switch_at_overlap: float | None
     visited: int
@@ -109,7 +57,7 @@ class ChangeRow:
     waiting: int
     refused: int
     passages: int
-    index_state: str
+    index_state: IndexState
     workers: int
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import Relaxation
 from app.contract.search import SearchQuery
@@ -14,7 +15,6 @@ from app.contract.vocabulary import Mode
 from app.db.queries.tenants import statistics
 from app.knowledge.languages import spell
 from app.knowledge.search.answer.suggestions import SUGGESTIONS
-from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.writing import write
 
 pytestmark = pytest.mark.own_tenants

@@ -11,6 +11,7 @@ import pytest
 from pgvector import HalfVector
 
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
@@ -22,7 +23,6 @@ from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import semantic_leg_of

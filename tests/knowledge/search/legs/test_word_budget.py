@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.writing import ids
 
 BUDGET = 10

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 

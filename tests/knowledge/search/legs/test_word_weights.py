@@ -11,11 +11,11 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.queries.tenants import statistics
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.searching import explanation_of, keyword_leg_of
 from tests.knowledge.writing import ids, write

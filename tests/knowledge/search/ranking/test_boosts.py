@@ -7,8 +7,8 @@ import math
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.searching import explanation_of
 from tests.knowledge.writing import ids, write
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.diversity import reorder
 from app.knowledge.search.ranking import Candidate
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
-from app.knowledge.tenants.directory import Tenant
 
 ENTRIES: dict[str, dict[str, Any]] = {
     "vercel-overview": {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
-from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.rerank_wire import RerankWire, encode_scores, texts_of
 from tests.fixtures.providers.wire import Reply
 from tests.knowledge.writing import write

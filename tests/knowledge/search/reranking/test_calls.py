@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.knowledge.search.service import KnowledgeSearchService
-from app.knowledge.tenants.directory import Tenant
 from app.reranking.reranker import ResilientReranker
 from app.reranking.server import RerankServer
 from app.resilience.calls import CallPolicy

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.service import KnowledgeSearchService
-from app.knowledge.tenants.directory import Tenant
 from app.reranking.reranker import ResilientReranker
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.providers.rerank_wire import RerankWire

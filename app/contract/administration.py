@@ -1,0 +1,222 @@
+"""Administration: a tenant's statistics, its callers and its audit trail, and the tenants of the platform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from app.contract.models import ModelInfo, ModelUse
+
+MAX_CALLERS = 100
+"""Callers that a list shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitUse:
+    """The usage of a limit, and the limit; null means unlimited."""
+
+    used: int
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Background work of one kind."""
+
+    kind: str
+    queued: int
+    running: int
+    oldest: Annotated[datetime | None, Field(description="When the oldest queued job became due.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """The searches of one hour (UTC)."""
+
+    hour: datetime
+    searches: int
+    fallbacks: int
+    without_results: int
+    p50_ms: int
+    p95_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """How `estimated_matches` compared with the ranked lists, in the last 1,000 searches of the last 24 hours."""
+
+    searches: int
+    truncated: Annotated[
+        int, Field(description="Searches whose ranked list ended before all matching entries.")
+    ]
+    ranked_share: Annotated[
+        float,
+        Field(
+            description="Mean share of `estimated_matches` that the ranked list had; 1 if every list was complete."
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordUse:
+    """Records of one kind, and their bound; null means unlimited."""
+
+    rows: int
+    bytes: Annotated[int, Field(description="Approximate, without indexes.")]
+    limit: Annotated[
+        int | None,
+        Field(description="Over it the oldest are removed; no record is refused except a saved search."),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Statistics of the caller's tenant."""
+
+    entries: int
+    entries_by_type: Mapping[str, int]
+    entries_by_language: Mapping[str, int]
+    assets_by_status: Mapping[str, int]
+    pending_embeddings: int
+    flagged_entries: Annotated[
+        Mapping[str, int],
+        Field(description="Entries with each flag of suspicious content; an entry can have several."),
+    ]
+    quarantined_entries: int
+    jobs: int
+    model: ModelInfo
+    passages: int
+    indexed: bool
+    searches_24h: int
+    searches_without_results_24h: int
+    fallback_rate_24h: float
+    estimates: Estimates
+    searches_by_hour: Annotated[
+        Sequence[Hour],
+        Field(
+            description="The last 24 hours. Hours without searches are omitted; the first and the last hour are"
+            " partial."
+        ),
+    ]
+    models: Annotated[Sequence[ModelUse], Field(description="The model that searches use comes first.")]
+    backlog: Sequence[Backlog]
+    limits: Annotated[
+        Mapping[str, LimitUse],
+        Field(
+            description="Limits by name. Requests and searches are those of this instance; the other counts are exact."
+        ),
+    ]
+    records: Annotated[
+        Mapping[str, RecordUse],
+        Field(
+            description="`receipts`, `feedback`, `audit`, `saved_searches`, `deliveries` and `former_versions`."
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class CallerUse:
+    """What a caller did in the last 24 hours. Limits are those of the tenant; single callers have none."""
+
+    subject: Annotated[str, Field(description="The `sub` of its tokens.")]
+    searches: int
+    without_results: int
+    p95_ms: Annotated[int | None, Field(description="Of its searches; null without any.")]
+    changes: int
+    refused: Annotated[int, Field(description="Refused requests that the audit trail has.")]
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CallerList:
+    """The most active callers first, at most 100."""
+
+    items: Sequence[CallerUse]
+
+
+AuditOutcome = Literal["done", "refused"]
+
+AuditAction = Literal[
+    "access",
+    "access.all",
+    "access.read",
+    "asset.delete",
+    "asset.retry",
+    "asset.update",
+    "asset.upload",
+    "audit.read",
+    "entry.delete",
+    "entry.purge",
+    "entry.update",
+    "entry.write",
+    "erasure.create",
+    "erasure.read",
+    "feedback.read",
+    "feedback.write",
+    "model.drop",
+    "model.pace",
+    "model.read",
+    "model.reembed",
+    "model.switch",
+    "quarantine.read",
+    "quarantine.release",
+    "saved_search.delete",
+    "saved_search.write",
+    "search.read",
+    "settings.read",
+    "settings.tune",
+    "settings.update",
+    "source.delete",
+    "source.write",
+    "stats.read",
+    "subscription.confirm",
+    "subscription.delete",
+    "subscription.list",
+    "subscription.write",
+    "tenant.export",
+    "tenant.import",
+    "token.list",
+    "token.revoke",
+]
+"""The actions in a tenant's audit trail; `tests/api/acts.py` performs each of them."""
+
+PlatformAction = Literal[
+    "access",
+    "model.add",
+    "tenant.create",
+    "tenant.delete",
+    "tenant.health",
+    "tenant.limits",
+    "tenant.list",
+    "token.list",
+    "token.revoke",
+]
+"""The actions in the platform's audit trail; `tests/api/acts.py` performs each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """An action: its actor, subjects, time and outcome."""
+
+    id: UUID
+    at: datetime
+    actor: str
+    action: str
+    subject_ids: Sequence[UUID]
+    outcome: AuditOutcome
+    detail: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A tenant."""
+
+    id: UUID
+    slug: str
+    name: str
+    created_at: datetime
