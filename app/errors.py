@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal
 from uuid import UUID
 
@@ -263,6 +264,24 @@ class EmbeddingUnavailable(ProviderUnavailable):
     """The embedding provider returned no usable vector."""
 
     degradation: ClassVar[Literal["embedding_unavailable", "quota_exhausted"]] = "embedding_unavailable"
+
+
+LONGEST_QUOTA_WAIT = 900.0
+"""Seconds after which pending entries are tried again, because the limit may have been raised."""
+
+
+class EmbeddingQuotaUsed(EmbeddingUnavailable):
+    """The tenant's embedding tokens of the day are used up; the provider itself is available."""
+
+    degradation = "quota_exhausted"
+
+    def __init__(self, provider: str) -> None:
+        now = datetime.now(UTC)
+        midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+        left = min(LONGEST_QUOTA_WAIT, (midnight - now).total_seconds())
+        super().__init__(
+            provider, "the tenant's embedding tokens of the day are used up", attempts=0, retry_after=left
+        )
 
 
 class RerankerUnavailable(ProviderUnavailable):

@@ -7,12 +7,12 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from app.contract.problems import TYPES
 from app.db.schema.readiness import check_readiness
 from app.errors import DatabaseUnavailable
 from app.hosts import is_loopback
 from app.web.access import NamedRoute, Parts
 from app.web.monitoring import Observation
-from app.web.problem_types import TYPES
 from app.web.problems import problem_response, problems, respond_to
 from app.web.rendering import json_response
 

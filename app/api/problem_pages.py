@@ -7,7 +7,7 @@ from html import escape
 from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
 
-from app.web.problem_types import PATH, TYPES, ProblemType
+from app.contract.problems import PATH, TYPES, ProblemType
 from app.web.problems import problem_response, title_of
 
 router = APIRouter(prefix=PATH, include_in_schema=False)

@@ -6,39 +6,17 @@ from typing import Any
 
 import orjson
 from fastapi import Response
-from pydantic import BaseModel, Field
 
 from app.auth.principal import Role
-from app.contract.results import SearchResult
+from app.contract.results import SearchBatchResponse, SearchResult
 from app.contract.search import SearchBatch, SearchQuery, WhyNot, WhyNotQuery, read_entry_key
 from app.contract.validation import validate
 from app.errors import KnowledgeError
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.problems import Problem, problem_of, problems
+from app.web.problems import problem_of, problems
 from app.web.rendering import json_response
 
 router = secured_router(Role.READER, "/knowledge", "search")
-
-
-class SearchProblem(Problem):
-    """The problem of one search of a batch, with the values that would be headers."""
-
-    retry_after: int | None = Field(None, description="For 429 and 503: seconds to wait before trying again.")
-
-
-class SearchOutcome(BaseModel):
-    """The outcome of one search of a batch: its result, or its problem."""
-
-    index: int = Field(description="The position in the request, from 0.")
-    status: int = Field(description="The status of the same search as a single request.", examples=[200])
-    result: SearchResult | None
-    error: SearchProblem | None
-
-
-class SearchBatchResponse(BaseModel):
-    """One outcome for each search, in the order of the request."""
-
-    results: list[SearchOutcome]
 
 
 @router.post("/search", response_model=SearchResult, responses=problems(410, 413, 415), summary="Search")

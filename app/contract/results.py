@@ -12,6 +12,7 @@ from pydantic import Field
 
 from app.contract.entries import EntryCore
 from app.contract.models import ModelInfo
+from app.contract.problems import Problem
 from app.contract.search import Weights
 from app.contract.vocabulary import Degradation, Leg
 
@@ -411,3 +412,31 @@ class SearchResult:
 
     def __getitem__(self, index: int) -> Hit:
         return self.results[index]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchProblem(Problem):
+    """The problem of one search of a batch, with the values that would be headers."""
+
+    retry_after: Annotated[
+        int | None, Field(description="For 429 and 503: seconds to wait before trying again.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutcome:
+    """The outcome of one search of a batch: its result, or its problem."""
+
+    index: Annotated[int, Field(description="The position in the request, from 0.")]
+    status: Annotated[
+        int, Field(description="The status of the same search as a single request.", examples=[200])
+    ]
+    result: SearchResult | None
+    error: SearchProblem | None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchBatchResponse:
+    """One outcome for each search, in the order of the request."""
+
+    results: Sequence[SearchOutcome]

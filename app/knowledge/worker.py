@@ -21,6 +21,7 @@ from app.documents.process.parsing import ParserDied
 from app.embeddings.provider import InputRefused
 from app.errors import (
     DatabaseUnavailable,
+    EmbeddingQuotaUsed,
     EmbeddingUnavailable,
     InvalidInput,
     KnowledgeError,
@@ -37,7 +38,6 @@ from app.knowledge.reembedding.job import ReembeddingJob
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.tenants.directory import NoProvider
-from app.knowledge.tenants.quotas import EmbeddingQuotaUsed
 from app.knowledge.upkeep.growth import Upkeep
 from app.knowledge.upkeep.sweep import Sweep
 from app.telemetry.metrics import JOB_SECONDS, JOBS

@@ -19,10 +19,10 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 
 from app.concurrency.background import start_background
+from app.contract.problems import TYPES
 from app.errors import FieldError
 from app.web.layer import accepts_gzip
 from app.web.openapi_examples import REQUEST_ID, ExampleMaker
-from app.web.problem_types import TYPES
 from app.web.problems import MEDIA_TYPE, problems, title_of
 from app.web.rendering import REQUEST_ID as REQUEST_ID_HEADER
 from app.web.rendering import RETRY_AFTER, WWW_AUTHENTICATE, Headers, ReleasedFiles

@@ -8,21 +8,19 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from http import HTTPStatus
-from typing import Annotated, Any
-from uuid import UUID
+from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, WithJsonSchema
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from app import errors
+from app.contract.problems import Problem, ProblemType, type_of_error, type_of_status
 from app.contract.validation import field_errors
 from app.telemetry.logs import request_id
 from app.web.monitoring import REFUSALS
-from app.web.problem_types import TYPES, ProblemType, type_of_error, type_of_status
 
 SENT = "knowledge.sent_method"
 """The key of a request's scope with the method that was sent, where the request is served as another."""
@@ -70,44 +68,6 @@ log = logging.getLogger("app.api")
 MEDIA_TYPE = "application/problem+json"
 METHOD_NOT_ALLOWED = "this path does not support this method"
 Responses = dict[int | str, dict[str, Any]]
-
-
-class FieldProblem(BaseModel):
-    """An invalid field."""
-
-    field: str = Field(examples=["limit"])
-    message: str = Field(examples=["must be between 1 and 50"])
-
-
-class Problem(BaseModel):
-    """An error, as in RFC 9457."""
-
-    type: Annotated[
-        str,
-        WithJsonSchema(
-            {"type": "string", "format": "uri-reference", "enum": [kind.uri for kind in TYPES.values()]}
-        ),
-    ] = Field(
-        description="The kind of problem, by which programs can tell problems apart. It refers to a page of this"
-        " service. More types may be added.",
-        examples=[TYPES["invalid-input"].uri],
-    )
-    title: str = Field(examples=["Unprocessable Content"])
-    status: int = Field(examples=[422])
-    detail: str = Field(examples=["limit: must be between 1 and 50"])
-    request_id: str | None = Field(None, examples=["5f2b6c1e8d3a4f70"])
-    errors: list[FieldProblem] | None = Field(None, description="For 422: each invalid field.")
-    limit: str | None = Field(None, description="For 429: the name of the limit that was reached.")
-    existing_id: UUID | None = Field(
-        None,
-        description="For /problems/entry-exists and /problems/asset-exists: the entry or asset with the same identity.",
-    )
-    deletions: int | None = Field(
-        None, description="For /problems/too-many-deletions: the number of assets that would be deleted."
-    )
-    assets: int | None = Field(
-        None, description="For /problems/too-many-deletions: the number of assets that the source has."
-    )
 
 
 def problem_response(

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 
 from app import errors
-from app.web.problem_types import TYPES, type_of_error
+from app.contract.problems import TYPES, type_of_error
 from app.web.problems import problems
 from docs.generation.tables import render_table
 

@@ -8,7 +8,7 @@ import httpx
 from fastapi import FastAPI
 
 from app import errors
-from app.web.problem_types import TYPES, type_of_error
+from app.contract.problems import TYPES, type_of_error
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_problem
 from tests.fixtures.http.mcp_client import connect

@@ -19,8 +19,8 @@ from pydantic import TypeAdapter
 
 from app import errors
 from app.cli.execution import Remote
+from app.contract.problems import TYPES
 from app.errors import KnowledgeError, ServiceUnreachable
-from app.web.problem_types import TYPES
 from app.web.rendering import ACCESS
 
 BY_URI = {kind.uri: kind.error for kind in TYPES.values() if kind.error is not None}

@@ -18,10 +18,10 @@ from app.db.queries.work import jobs as queue
 from app.documents.chunking import split_text
 from app.embeddings.provider import EmbeddingProvider, InputRefused
 from app.embeddings.tokens import approximate_tokens
-from app.errors import EmbeddingUnavailable, KnowledgeError
+from app.errors import EmbeddingQuotaUsed, EmbeddingUnavailable, KnowledgeError
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory, find_provider
-from app.knowledge.tenants.quotas import EmbeddingQuotaUsed, tokens_left
+from app.knowledge.tenants.quotas import tokens_left
 
 log = logging.getLogger("app.knowledge.entries")
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from app.db.queries.tenants import usage
 from app.db.session import TenantSession
-from app.errors import EmbeddingUnavailable, RateLimited
+from app.errors import EmbeddingQuotaUsed, RateLimited
 from app.knowledge.tenants.directory import TenantContext
 
 STORAGE_RETRY = 3600.0
@@ -18,23 +17,6 @@ STORAGE_RETRY = 3600.0
 NEAR_ENTRIES = 100_000
 NEAR_BYTES = 2 * 1024**3
 """Distance to a limit at which writers start to wait for each other; more than all simultaneous writes can add."""
-
-LONGEST_WAIT = 900.0
-"""Seconds after which pending entries are tried again, because the limit may have been raised."""
-
-
-class EmbeddingQuotaUsed(EmbeddingUnavailable):
-    """The tenant's tokens of the day are used up; the provider itself is available."""
-
-    degradation = "quota_exhausted"
-
-    def __init__(self, provider: str) -> None:
-        now = datetime.now(UTC)
-        midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
-        left = min(LONGEST_WAIT, (midnight - now).total_seconds())
-        super().__init__(
-            provider, "the tenant's embedding tokens of the day are used up", attempts=0, retry_after=left
-        )
 
 
 @dataclass(slots=True)

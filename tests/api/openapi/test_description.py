@@ -12,8 +12,8 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from app.contract.problems import TYPES
 from app.web.openapi import ANYWHERE
-from app.web.problem_types import TYPES
 from app.web.problems import MEDIA_TYPE
 from tests.fixtures.http.routes import list_endpoints
 

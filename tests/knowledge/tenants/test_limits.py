@@ -15,11 +15,10 @@ from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.queries.tenants import usage
 from app.embeddings.tokens import approximate_tokens
-from app.errors import InvalidInput, RateLimited
+from app.errors import LONGEST_QUOTA_WAIT, EmbeddingQuotaUsed, InvalidInput, RateLimited
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.admission import PARSED_AT_ONCE, Admission
 from app.knowledge.tenants.directory import TenantContext
-from app.knowledge.tenants.quotas import LONGEST_WAIT, EmbeddingQuotaUsed
 from app.knowledge.tenants.settings import Limits, check_limits, require_lower
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
@@ -138,7 +137,7 @@ async def test_texts_wait_for_the_next_day_after_the_token_limit(
         )
         assert job is not None
         assert (job["attempts"], job["postponed"]) == (0, 0)
-        assert 0 < job["wait"].total_seconds() <= LONGEST_WAIT
+        assert 0 < job["wait"].total_seconds() <= LONGEST_QUOTA_WAIT
         assert (
             await superuser.fetchval("select count(*) from embedding_models where paused_until is not null")
             == 0
@@ -189,7 +188,7 @@ async def test_query_tokens_are_counted_and_written_with_the_journal(
     services.journal.meter.count(tenant.id, 25)
     with pytest.raises(EmbeddingQuotaUsed) as refused:
         services.journal.meter.require(context)
-    assert 0 < (refused.value.retry_after or 0) <= LONGEST_WAIT
+    assert 0 < (refused.value.retry_after or 0) <= LONGEST_QUOTA_WAIT
 
 
 async def test_searches_beyond_the_limit_wait_and_too_many_are_refused(

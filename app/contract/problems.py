@@ -1,12 +1,15 @@
-"""The types of problems: one row for each, with its errors, its status, its meaning and its remedy."""
+"""Problems, as which errors leave the service, and their types: one row for each, with its meaning and remedy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import Field
 
 from app import errors
-from app.knowledge.tenants.quotas import EmbeddingQuotaUsed
 
 PATH = "/problems"
 
@@ -321,7 +324,7 @@ _ROWS = (
         503,
         "The tenant has used its embedding tokens of the day.",
         "Wait as long as Retry-After says, or use keyword search.",
-        EmbeddingQuotaUsed,
+        errors.EmbeddingQuotaUsed,
     ),
     ProblemType(
         "embedding-unavailable",
@@ -356,3 +359,47 @@ def type_of_error(error: type[errors.KnowledgeError]) -> ProblemType | None:
 def type_of_status(status: int) -> ProblemType:
     """The type of a refusal that no error describes: of the request as such, before any service sees it."""
     return _OF_REQUESTS.get(status, TYPES["unexpected-error"])
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """An invalid field."""
+
+    field: Annotated[str, Field(examples=["limit"])]
+    message: Annotated[str, Field(examples=["must be between 1 and 50"])]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error, as in RFC 9457."""
+
+    type: Annotated[
+        str,
+        Field(
+            description="The kind of problem, by which programs can tell problems apart. It refers to a page of this"
+            " service. More types may be added.",
+            examples=[TYPES["invalid-input"].uri],
+            json_schema_extra={"format": "uri-reference", "enum": [kind.uri for kind in TYPES.values()]},
+        ),
+    ]
+    title: Annotated[str, Field(examples=["Unprocessable Content"])]
+    status: Annotated[int, Field(examples=[422])]
+    detail: Annotated[str, Field(examples=["limit: must be between 1 and 50"])]
+    request_id: Annotated[str | None, Field(examples=["5f2b6c1e8d3a4f70"])] = None
+    errors: Annotated[Sequence[FieldProblem] | None, Field(description="For 422: each invalid field.")] = None
+    limit: Annotated[str | None, Field(description="For 429: the name of the limit that was reached.")] = None
+    existing_id: Annotated[
+        UUID | None,
+        Field(
+            description="For /problems/entry-exists and /problems/asset-exists: the entry or asset with the same"
+            " identity."
+        ),
+    ] = None
+    deletions: Annotated[
+        int | None,
+        Field(description="For /problems/too-many-deletions: the number of assets that would be deleted."),
+    ] = None
+    assets: Annotated[
+        int | None,
+        Field(description="For /problems/too-many-deletions: the number of assets that the source has."),
+    ] = None
