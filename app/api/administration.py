@@ -10,7 +10,7 @@ from fastapi import Query, Response
 from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
 from app.contract.administration import AuditAction, AuditOutcome, AuditRecord, CallerList, Stats, Tenant
-from app.contract.models import ModelChange
+from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
 from app.contract.text import Moment
 from app.db.queries.tenants.audit import AuditFilter
@@ -28,7 +28,6 @@ from app.web.models.administration import (
     TenantLimits,
     TenantPatch,
 )
-from app.web.models.model_changes import NewModelChange
 from app.web.models.revocations import NewRevocation, RevokedTokenList, RevokedTokenModel
 from app.web.problems import problems
 from app.web.rendering import (
@@ -123,14 +122,7 @@ async def start_model_change(
     otherwise it waits for POST /admin/reembed/switch. `decision` has the reason. Calling this again for the same
     model changes the terms that are given.
     """
-    change = await services.reembedding.start(
-        caller.tenant_id,
-        provider=wanted.provider,
-        name=wanted.model,
-        dimensions=wanted.dimensions,
-        terms=wanted.terms(),
-        actor=caller.subject,
-    )
+    change = await services.reembedding.start(caller.tenant_id, wanted, actor=caller.subject)
     return _show_change(change, 202)
 
 

@@ -28,8 +28,7 @@ from app.errors import InvalidInput, KnowledgeError, ModelChangeNotFound
 if TYPE_CHECKING:
     from app.cli.remote.knowledge import RemoteKnowledge
     from app.composition.services import Services
-    from app.contract.models import ModelChange
-    from app.knowledge.reembedding.machine import Terms
+    from app.contract.models import ModelChange, NewModelChange
 
 Action = Literal["start", "rebuild", "status", "switch", "back", "end"]
 POLL_SECONDS = 0.25
@@ -95,12 +94,14 @@ def reembed(
         raise InvalidInput.of("--switch-at, --by-hand", "are allowed for start only")
     if action not in ("start", "rebuild") and rate is not None:
         raise InvalidInput.of("--rate", "is allowed for start and rebuild only")
-    terms: Terms = {}
-    if rate is not None:
-        terms["rate"] = rate
-    if by_hand or switch_at is not None:
-        terms["switch_at_overlap"] = None if by_hand else switch_at
-    change = run_async(_act(target, action, terms))
+    from app.contract.models import NewModelChange
+    from app.contract.validation import UNSET
+
+    wanted = NewModelChange(
+        rate=UNSET if rate is None else rate,
+        switch_at_overlap=None if by_hand else UNSET if switch_at is None else switch_at,
+    )
+    change = run_async(_act(target, action, wanted))
     if as_json:
         print_json({"state": "ended"} if change is None else change)
     else:
@@ -128,10 +129,10 @@ def describe_change(tenant: str, change: ModelChange | None) -> list[str]:
     return lines
 
 
-async def _act(target: Target, action: Action, terms: Terms) -> ModelChange | None:
+async def _act(target: Target, action: Action, wanted: NewModelChange) -> ModelChange | None:
     if isinstance(target, Local):
         async with open_tenant(target.settings, target.slug) as (services, tenant):
-            if (done := await _begin(services, tenant.id, action, terms)) is not None:
+            if (done := await _begin(services, tenant.id, action, wanted)) is not None:
                 return done
             async with working(services):
                 return await watch_change(services, tenant.id)
@@ -139,13 +140,13 @@ async def _act(target: Target, action: Action, terms: Terms) -> ModelChange | No
 
     async with open_remote(target) as knowledge:
         tenant_id = (await knowledge.tenants.find("")).id
-        if (done := await _begin(knowledge, tenant_id, action, terms)) is not None:
+        if (done := await _begin(knowledge, tenant_id, action, wanted)) is not None:
             return done
         return await watch_change(knowledge, tenant_id)
 
 
 async def _begin(
-    services: Services | RemoteKnowledge, tenant_id: UUID, action: Action, terms: Terms
+    services: Services | RemoteKnowledge, tenant_id: UUID, action: Action, wanted: NewModelChange
 ) -> ModelChange | None:
     """Do what was asked for; None if the change is then to be watched."""
     service = services.reembedding
@@ -157,9 +158,9 @@ async def _begin(
         case "end":
             await service.end(tenant_id, actor=ACTOR)
         case "rebuild":
-            await service.rebuild(tenant_id, terms=terms, actor=ACTOR)
+            await service.rebuild(tenant_id, wanted, actor=ACTOR)
         case "start":
-            await service.start(tenant_id, terms=terms, actor=ACTOR)
+            await service.start(tenant_id, wanted, actor=ACTOR)
     return None
 
 

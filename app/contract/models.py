@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from app.contract.validation import UNSET, Unset, request
+
 ChangeState = Literal["filling", "ready", "switched", "dropping"]
 """States of a change in progress. `app.knowledge.reembedding.machine` defines the transitions."""
 IndexState = Literal["none", "building", "ready"]
@@ -151,3 +153,48 @@ class ModelChange:
         if self.state == "switched":
             return not self.waiting
         return self.state == "ready" and (self.switched_at is not None or self.decision.switch == "by_hand")
+
+
+DEFAULT_OVERLAP = 0.8
+"""Least overlap of the semantic leg at which the service switches by default."""
+
+
+@request(schema={"examples": [{"provider": "openai", "model": "text-embedding-3-small", "rate": 600}]})
+class NewModelChange:
+    """The new embedding model. Omitted fields are taken from the only registered model that matches. The model in use
+    means: rebuild its vectors."""
+
+    provider: Annotated[str, Field(min_length=1, max_length=50)] | Unset | None = UNSET
+    model: (
+        Annotated[
+            Annotated[str, Field(min_length=1, max_length=200)] | None,
+            Field(
+                description="A model that the operator has registered (`knowledge model add`) and configured."
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    dimensions: Annotated[int, Field(strict=True, ge=1, le=4000)] | Unset | None = UNSET
+    rate: (
+        Annotated[
+            Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None,
+            Field(description="Entries to embed per minute; null means as many as the provider accepts."),
+        ]
+        | Unset
+    ) = UNSET
+    switch_at_overlap: (
+        Annotated[
+            Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None,
+            Field(
+                description="Switch automatically when the semantic legs of both models share at least this fraction"
+                f" of their first hits ({DEFAULT_OVERLAP} unless set). Feedback decides instead where there is enough;"
+                " too little evidence never switches. Null means wait for a switch on request."
+            ),
+        ]
+        | Unset
+    ) = UNSET
+
+    @property
+    def names_model(self) -> bool:
+        """Whether the model is described by any of its fields."""
+        return not {self.provider, self.model, self.dimensions} <= {None, UNSET}

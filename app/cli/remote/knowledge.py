@@ -18,11 +18,11 @@ from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
 from app.contract.administration import Stats, Tenant
 from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
-from app.contract.models import ModelChange
+from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery, WhyNot, request_of
-from app.contract.validation import UNSET
+from app.contract.validation import UNSET, given_fields
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
 from app.db.queries.knowledge.assets import Asset
@@ -37,7 +37,6 @@ from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST
 from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS, ItemReaders, SubjectAccess
 from app.knowledge.permissions.service import ChangedAccess
-from app.knowledge.reembedding.machine import Terms
 from app.knowledge.sources.service import Accepted, ItemState, Manifest
 from app.knowledge.tenants.settings import TenantSettings
 
@@ -572,15 +571,15 @@ class RemoteReembedding:
 
     exchange: Exchange
 
-    async def start(self, tenant_id: UUID, *, terms: Terms | None = None, actor: str = "") -> ModelChange:
+    async def start(self, tenant_id: UUID, wanted: NewModelChange, *, actor: str = "") -> ModelChange:
         """Start or resume a change to the only other model. Raises KnowledgeError."""
-        return await self._read("POST", REEMBED, dict(terms or {}))
+        return await self._read("POST", REEMBED, given_fields(wanted))
 
-    async def rebuild(self, tenant_id: UUID, *, terms: Terms | None = None, actor: str = "") -> ModelChange:
+    async def rebuild(self, tenant_id: UUID, terms: NewModelChange, *, actor: str = "") -> ModelChange:
         """Replace the vectors of the model in use. Raises KnowledgeError."""
         model = (await RemoteAdministration(self.exchange).stats(tenant_id)).model
         named = {"provider": model.provider, "model": model.name, "dimensions": model.dimensions}
-        return await self._read("POST", REEMBED, {**named, **(terms or {})})
+        return await self._read("POST", REEMBED, {**named, **given_fields(terms)})
 
     async def status(self, tenant_id: UUID, *, reader: str | None = None) -> ModelChange:
         """The change in progress. Raises ModelChangeNotFound."""

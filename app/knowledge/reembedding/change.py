@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
-from app.contract.models import Comparison, ModelChange, Quality
+from app.contract.models import Comparison, ModelChange, NewModelChange, Quality
+from app.contract.validation import UNSET
 from app.db.queries.tenants.tenants import RegisteredModel
 from app.db.queries.work.reembedding import ChangeRow
 from app.embeddings.models import ALIASES
@@ -13,35 +13,23 @@ from app.errors import InvalidInput
 from app.knowledge.reembedding.comparison import decide
 
 
-@dataclass(frozen=True, slots=True)
-class WantedModel:
-    """A caller's description of the model; None matches any value. `in_use` is the model that the tenant uses."""
-
-    provider: str | None = None
-    name: str | None = None
-    dimensions: int | None = None
-    in_use: bool = False
-
-
 def choose_model(
-    models: Sequence[RegisteredModel], wanted: WantedModel, served: Collection[int], in_use: int
+    models: Sequence[RegisteredModel], wanted: NewModelChange, served: Collection[int], in_use: int
 ) -> RegisteredModel:
     """Find the only registered model that matches; without any description, the one that is not in use.
 
     Raises InvalidInput.
     """
-    if wanted.in_use:
-        return _choose_in_use(models, served, in_use)
-    name = wanted.name and ALIASES.get(wanted.name, wanted.name)
+    name = ALIASES.get(wanted.model, wanted.model) if isinstance(wanted.model, str) else None
     fitting = [
         m
         for m in models
-        if wanted.provider in (None, m.model.provider)
+        if wanted.provider in (None, UNSET, m.model.provider)
         and name in (None, m.model.name)
-        and wanted.dimensions in (None, m.model.dimensions)
+        and wanted.dimensions in (None, UNSET, m.model.dimensions)
     ]
     found = [m for m in fitting if m.id in served]
-    if wanted == WantedModel():
+    if not wanted.names_model:
         found = [m for m in found if m.id != in_use]
         if not found:
             raise InvalidInput.of(
@@ -60,9 +48,8 @@ def choose_model(
     return found[0]
 
 
-def _choose_in_use(
-    models: Sequence[RegisteredModel], served: Collection[int], in_use: int
-) -> RegisteredModel:
+def choose_in_use(models: Sequence[RegisteredModel], served: Collection[int], in_use: int) -> RegisteredModel:
+    """The model in use. Raises InvalidInput without a provider for it."""
     if in_use not in served:
         raise InvalidInput.of("model", "this service has no provider for the tenant's model")
     return next(model for model in models if model.id == in_use)

@@ -156,9 +156,6 @@ are not noticeable, according to Spärck Jones (1974)."""
 MIN_QUERIES = 20
 """Queries that must be compared before the overlap decides: the standard error of their mean is at most 0.06."""
 
-DEFAULT_OVERLAP = 0.8
-"""Least overlap of the semantic leg by default."""
-
 
 def decide(change: ChangeRow) -> Decision:
     """Decide from what is stored; the admin can switch in any case once the vectors are complete."""

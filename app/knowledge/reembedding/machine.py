@@ -44,11 +44,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TypedDict
+from functools import partial
 from uuid import UUID
 
 from app.contract.administration import AuditAction
-from app.contract.models import Comparison
+from app.contract.models import DEFAULT_OVERLAP, Comparison, NewModelChange
+from app.contract.validation import Unset
 from app.db.database import Database
 from app.db.queries.search.search import VectorSpace
 from app.db.queries.tenants import audit
@@ -59,8 +60,7 @@ from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingModel
 from app.errors import ModelChangeConflict, ModelChangeNotFound, TenantNotFound
 from app.knowledge.queue import JobQueue
-from app.knowledge.reembedding.change import WantedModel, choose_model
-from app.knowledge.reembedding.comparison import DEFAULT_OVERLAP
+from app.knowledge.reembedding.change import choose_in_use, choose_model
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 
 VISIT = 500
@@ -68,20 +68,6 @@ VISIT = 500
 DROP = 1_000
 
 ENDING = "the vectors of the former change are still being removed; try again in a moment"
-
-
-class Terms(TypedDict, total=False):
-    """How fast a change is, and when it switches; a term that is omitted stays unchanged, or has its default.
-
-    `rate` is entries per minute, `switch_at_overlap` the minimum overlap of the semantic leg; None: as many as the
-    provider accepts, and only on request.
-    """
-
-    rate: int | None
-    switch_at_overlap: float | None
-
-
-DEFAULT_TERMS: Terms = {"rate": None, "switch_at_overlap": DEFAULT_OVERLAP}
 
 
 class ChangeMachine:
@@ -110,12 +96,14 @@ class ChangeMachine:
     async def begin(
         self,
         tenant_id: UUID,
-        wanted: WantedModel,
-        terms: Terms,
+        wanted: NewModelChange,
         *,
+        rebuild: bool = False,
         actor: str,
     ) -> ChangeRow:
         """none → filling. If a change to the same model is in progress, apply the given terms and keep its state.
+
+        `rebuild`: to the model in use, whatever model `wanted` names.
 
         Raises InvalidInput for a model that is not registered or not served here, and Conflict while another change
         is in progress.
@@ -125,14 +113,22 @@ class ChangeMachine:
             in_use = await db.lock_tenant(session)
             if in_use is None:
                 raise TenantNotFound("the tenant does not exist")
-            target = choose_model(models, wanted, self.served, in_use)
+            choose = partial(choose_in_use, models) if rebuild else partial(choose_model, models, wanted)
+            target = choose(self.served, in_use)
             change = await db.fetch_change(session)
             if change is not None and change.rebuilds and change.state == "switched":
                 await db.end_rebuild(session)
                 change = None
             if change is None:
-                terms = {**DEFAULT_TERMS, **terms}
-                await db.start_change(session, in_use, target.id, **terms)
+                rate = None if isinstance(wanted.rate, Unset) else wanted.rate
+                least = wanted.switch_at_overlap
+                await db.start_change(
+                    session,
+                    in_use,
+                    target.id,
+                    rate=rate,
+                    switch_at_overlap=DEFAULT_OVERLAP if isinstance(least, Unset) else least,
+                )
                 await _note(session, actor, "model.reembed", target.model)
             elif change.state == "dropping":
                 raise ModelChangeConflict(ENDING)
@@ -142,13 +138,17 @@ class ChangeMachine:
                 )
             elif change.to_model != target.id:
                 raise ModelChangeConflict("the tenant is moving to another model; end that change first")
-            elif wanted.in_use and not change.rebuilds:
+            elif rebuild and not change.rebuilds:
                 raise ModelChangeConflict(
                     "the vectors of the former model are still kept; end that change before a rebuild"
                 )
             else:
-                terms = {"rate": change.rate, "switch_at_overlap": change.switch_at_overlap, **terms}
-                await db.adjust_change(session, **terms)
+                least = wanted.switch_at_overlap
+                await db.adjust_change(
+                    session,
+                    rate=change.rate if isinstance(wanted.rate, Unset) else wanted.rate,
+                    switch_at_overlap=change.switch_at_overlap if isinstance(least, Unset) else least,
+                )
                 await _note(session, actor, "model.pace", target.model)
             await self._jobs.enqueue(session, "reembed", "model")
             change = require_change(await db.fetch_change(session))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from app.contract.models import ModelChange
+from app.contract.models import ModelChange, NewModelChange
 from app.db.database import Database
 from app.db.queries.work import reembedding as db
-from app.errors import InvalidInput, ModelChangeConflict
+from app.errors import ModelChangeConflict
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.reembedding.change import WantedModel, show_change
-from app.knowledge.reembedding.machine import ChangeMachine, Terms, require_change
+from app.knowledge.reembedding.change import show_change
+from app.knowledge.reembedding.machine import ChangeMachine, require_change
 
 TRIES = 5
 """How often a switch embeds entries that were written in the meantime before it fails with Conflict."""
@@ -29,43 +29,28 @@ class ReembeddingService:
         self._embedder = embedder
 
     async def start(
-        self,
-        tenant_id: UUID,
-        *,
-        provider: str | None = None,
-        name: str | None = None,
-        dimensions: int | None = None,
-        terms: Terms | None = None,
-        actor: str = "service",
+        self, tenant_id: UUID, wanted: NewModelChange | None = None, *, actor: str = "service"
     ) -> ModelChange:
         """Start a change to a registered model; if it is already in progress, apply the terms to it.
 
-        Omitted fields of the model are taken from the only registered model that matches. A change to the model in
-        use is a rebuild. Raises InvalidInput for a model that is not registered or not served here, and Conflict
-        while another change is in progress.
+        A change to the model in use is a rebuild. Raises InvalidInput for a model that is not registered or not served
+        here, and Conflict while another change is in progress.
         """
-        return await self._begin(tenant_id, WantedModel(provider, name or None, dimensions), terms, actor)
+        async with self._trail.attempt(tenant_id, actor, "model.reembed"):
+            change = await self._machine.begin(tenant_id, wanted or NewModelChange(), actor=actor)
+        return show_change(change, self._machine.served)
 
     async def rebuild(
-        self, tenant_id: UUID, *, terms: Terms | None = None, actor: str = "service"
+        self, tenant_id: UUID, terms: NewModelChange | None = None, *, actor: str = "service"
     ) -> ModelChange:
-        """Replace all vectors with new ones of the model in use; searches stay complete.
+        """Replace all vectors with new ones of the model in use; searches stay complete. `terms` names no model.
 
         Raises InvalidInput for a model that is not served here, and Conflict while another change is in progress.
         """
-        return await self._begin(tenant_id, WantedModel(in_use=True), terms, actor)
-
-    async def _begin(
-        self, tenant_id: UUID, wanted: WantedModel, terms: Terms | None, actor: str
-    ) -> ModelChange:
-        terms = terms or {}
-        rate, least = terms.get("rate"), terms.get("switch_at_overlap")
-        if rate is not None and rate < 1:
-            raise InvalidInput.of("rate", "must be an integer of 1 or more, or null")
-        if least is not None and not 0 <= least <= 1:
-            raise InvalidInput.of("switch_at_overlap", "must be a number between 0 and 1, or null")
         async with self._trail.attempt(tenant_id, actor, "model.reembed"):
-            change = await self._machine.begin(tenant_id, wanted, terms, actor=actor)
+            change = await self._machine.begin(
+                tenant_id, terms or NewModelChange(), rebuild=True, actor=actor
+            )
         return show_change(change, self._machine.served)
 
     async def status(self, tenant_id: UUID, *, reader: str | None = None) -> ModelChange:

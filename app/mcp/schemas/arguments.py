@@ -12,6 +12,7 @@ from app.contract.entries import FIELDS, MAX_EXTERNAL_ID, MAX_RELATED, MAX_TAG, 
 from app.contract.feedback import NewFeedback
 from app.contract.fields import Fraction, QueryText, VectorNumbers, YesOrNo, ZonedMoment
 from app.contract.filters import FILTER_DESCRIPTION, FilterObject
+from app.contract.models import NewModelChange
 from app.contract.search import (
     DEFAULT_LIMIT,
     DEFAULT_MAX_LIMIT,
@@ -26,7 +27,6 @@ from app.contract.validation import request
 from app.contract.vocabulary import MAX_LIMIT, Audience, EntryType, TagSort
 from app.knowledge.entries.reading import MAX_POSITION, READ_LENGTH
 from app.knowledge.paging import MAX_PAGE
-from app.web.models.model_changes import NewModelChange
 from app.web.rendering import PAGE_SIZE
 
 MIN_TOKEN_BUDGET = 200
@@ -307,19 +307,17 @@ class DeleteArguments(BaseModel):
     version: Version | None = Field(None, description=VERSION_TEXT)
 
 
+@request
 class RebuildArguments(NewModelChange):
     """What to do with the vectors of the knowledge base."""
 
     MEANINGFUL_NULLS: ClassVar = ("rate", "switch_at_overlap")
 
-    action: Literal["start", "status", "switch", "switch_back", "end"] = Field(
-        "start",
-        description="'start', the default, creates all vectors again. 'status' shows the progress. 'switch' makes"
-        " searches use the new model, 'switch_back' the old one. 'end' keeps the model in use and removes the vectors"
-        " of the other one.",
-    )
-
-    @property
-    def names_model(self) -> bool:
-        """Whether a model is named; without a name, the model in use is rebuilt."""
-        return (self.provider, self.model, self.dimensions) != (None, None, None)
+    action: Annotated[
+        Literal["start", "status", "switch", "switch_back", "end"],
+        Field(
+            description="'start', the default, creates all vectors again. 'status' shows the progress. 'switch' makes"
+            " searches use the new model, 'switch_back' the old one. 'end' keeps the model in use and removes the"
+            " vectors of the other one.",
+        ),
+    ] = "start"

@@ -9,6 +9,7 @@ import orjson
 from app.auth.principal import Role
 from app.contract.administration import Stats
 from app.contract.models import ModelChange
+from app.contract.validation import given_fields
 from app.errors import InvalidInput
 from app.knowledge.reembedding.service import ReembeddingService
 from app.mcp.answers.entries import answer_change
@@ -34,7 +35,7 @@ async def _act(
     service: ReembeddingService, tenant_id: UUID, actor: str, arguments: RebuildArguments
 ) -> ModelChange:
     """Do what the arguments ask for. Raises as the service does, and InvalidInput."""
-    if arguments.action != "start" and (extra := arguments.model_fields_set - {"action"}):
+    if arguments.action != "start" and (extra := given_fields(arguments).keys() - {"action"}):
         raise InvalidInput.of(min(extra), "is allowed for the action start only")
     match arguments.action:
         case "status":
@@ -46,15 +47,8 @@ async def _act(
         case "start":
             pass
     if not arguments.names_model:
-        return await service.rebuild(tenant_id, terms=arguments.terms(), actor=actor)
-    return await service.start(
-        tenant_id,
-        provider=arguments.provider,
-        name=arguments.model,
-        dimensions=arguments.dimensions,
-        terms=arguments.terms(),
-        actor=actor,
-    )
+        return await service.rebuild(tenant_id, arguments, actor=actor)
+    return await service.start(tenant_id, arguments, actor=actor)
 
 
 TOOLS = (

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
-from app.contract.models import ModelChange
+from app.contract.models import ModelChange, NewModelChange
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Mode
 from app.embeddings.models import resolve_model
-from app.knowledge.reembedding.machine import Terms
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -48,7 +47,7 @@ class Move:
 
     async def start(self, *, actor: str = "service", **terms: Any) -> ModelChange:
         service = self.services.reembedding
-        return await service.start(self.tenant.id, dimensions=24, terms=cast(Terms, terms), actor=actor)
+        return await service.start(self.tenant.id, NewModelChange(dimensions=24, **terms), actor=actor)
 
     async def move(self) -> ModelChange:
         """The whole change; its vectors have no meaning in common with the old ones, so it is switched by hand."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from app.contract.models import Comparison, Quality
+from app.contract.models import DEFAULT_OVERLAP, Comparison, Quality
 from app.db.queries.work.reembedding import ChangeRow
 from app.knowledge.feedback import difference_interval
-from app.knowledge.reembedding.comparison import DEFAULT_OVERLAP, decide
+from app.knowledge.reembedding.comparison import decide
 from tests.fixtures.database.cluster import MODEL
 from tests.knowledge.reembedding.moving import WIDER
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from app.contract.entries import EntryDraft
-from app.contract.models import ModelChange
+from app.contract.models import ModelChange, NewModelChange
 from app.errors import Conflict, ModelChangeNotFound
-from app.knowledge.reembedding.machine import Terms
 from tests.knowledge.reembedding.moving import EXACT_LIMIT, OLD, Move
 
 
-async def rebuild(move: Move, terms: Terms | None = None) -> ModelChange:
-    return await move.services.reembedding.rebuild(move.tenant.id, terms=terms)
+async def rebuild(move: Move, **terms: Any) -> ModelChange:
+    return await move.services.reembedding.rebuild(move.tenant.id, NewModelChange(**terms))
 
 
 async def turn_around(move: Move, count: int) -> None:
@@ -43,7 +44,7 @@ async def test_every_vector_is_replaced_and_the_rebuild_ends_by_itself(move: Mov
 
 async def test_searches_are_complete_while_the_rebuild_runs(move: Move) -> None:
     await move.add(30)
-    await rebuild(move, {"rate": 120})
+    await rebuild(move, rate=120)
     assert await move.run_job()
     change = await move.status()
     assert (change.state, change.waiting) == ("filling", 20)
@@ -58,7 +59,7 @@ async def test_searches_are_complete_while_the_rebuild_runs(move: Move) -> None:
 async def test_rebuild_goes_on_where_its_provider_failed(move: Move) -> None:
     await move.add(30)
     move.old.documents.clear()
-    await rebuild(move, {"rate": 120})
+    await rebuild(move, rate=120)
     assert await move.run_job()
     move.old.down = True
     assert await move.run_job()
@@ -75,7 +76,7 @@ async def test_rebuild_goes_on_where_its_provider_failed(move: Move) -> None:
 async def test_entries_written_changed_and_deleted_during_the_rebuild_are_right(move: Move) -> None:
     await move.add(30)
     service, tenant_id = move.services.entries, move.tenant.id
-    await rebuild(move, {"rate": 120})
+    await rebuild(move, rate=120)
     assert await move.run_job()
     items = (await service.list_entries(tenant_id, limit=100)).items
     by_content = {entry.content: entry.id for entry in items}
@@ -131,13 +132,13 @@ async def test_vectors_of_a_large_tenant_stay_in_their_index(move: Move) -> None
 
 async def test_end_of_a_rebuild_leaves_every_vector(move: Move) -> None:
     await move.add(30)
-    await rebuild(move, {"rate": 120})
+    await rebuild(move, rate=120)
     assert await move.run_job()
     with pytest.raises(Conflict, match="nothing to switch"):
         await move.services.reembedding.switch(move.tenant.id)
     with pytest.raises(Conflict, match="being rebuilt"):
         await move.start()
-    assert (await rebuild(move, {"rate": 60})).rate == 60
+    assert (await rebuild(move, rate=60)).rate == 60
     await move.services.reembedding.end(move.tenant.id)
     with pytest.raises(ModelChangeNotFound):
         await move.status()
@@ -150,7 +151,9 @@ async def test_next_change_follows_a_complete_rebuild(move: Move) -> None:
     await rebuild(move)
     await move.run_jobs()
     move.old.documents.clear()
-    assert (await move.services.reembedding.start(move.tenant.id, dimensions=16)).state == "filling"
+    assert (
+        await move.services.reembedding.start(move.tenant.id, NewModelChange(dimensions=16))
+    ).state == "filling"
     await move.run_jobs()
     assert len(move.old.documents) == 3
     assert (await move.move()).state == "switched"
@@ -187,7 +190,7 @@ async def test_an_equal_vector_is_not_written_again(move: Move) -> None:
 @pytest.mark.slow
 async def test_tenant_can_be_deleted_during_a_rebuild(move: Move) -> None:
     await move.add(30)
-    await rebuild(move, {"rate": 120})
+    await rebuild(move, rate=120)
     assert await move.run_job()
     await move.services.tenants.delete(move.tenant.id, actor="test")
     await move.run_jobs()

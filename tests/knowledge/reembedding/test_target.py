@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from app.composition.services import Services
+from app.contract.models import NewModelChange
 from app.db.schema.registration import register_model
 from app.errors import Conflict, InvalidInput, ModelChangeNotFound
 from tests.fixtures.database.cluster import MODEL
@@ -16,21 +18,21 @@ from tests.knowledge.reembedding.moving import WIDER, Move
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"name": "unheard-of"}, "model: is not registered; the operator must run: knowledge model add"),
+        ({"model": "unheard-of"}, "model: is not registered; the operator must run: knowledge model add"),
         ({"provider": "openai"}, "model: is not registered"),
         ({"dimensions": 25}, "model: is not registered"),
         ({"provider": "local"}, "model: is registered, but this service has no provider"),
         ({"provider": "mock"}, "model: several models match"),
-        ({"dimensions": 24, "terms": {"rate": 0}}, "rate: must be"),
-        ({"dimensions": 24, "terms": {"switch_at_overlap": 1.5}}, "switch_at_overlap: must be"),
+        ({"dimensions": 24, "rate": 0}, "rate: must be"),
+        ({"dimensions": 24, "switch_at_overlap": 1.5}, "switch_at_overlap: must be"),
     ],
 )
 async def test_model_that_cannot_be_moved_to_is_refused(
-    move: Move, given: dict[str, object], reason: str
+    move: Move, given: dict[str, Any], reason: str
 ) -> None:
     await register_model(move.made.admin_dsn, replace(MODEL, provider="local", name="a model", dimensions=7))
     with pytest.raises(InvalidInput, match=f"^{reason}"):
-        await move.services.reembedding.start(move.tenant.id, **given)  # type: ignore[arg-type]
+        await move.services.reembedding.start(move.tenant.id, NewModelChange(**given))
     with pytest.raises(ModelChangeNotFound):
         await move.status()
 
@@ -43,7 +45,7 @@ async def test_the_only_other_model_needs_no_name(move: Move) -> None:
 async def test_another_change_during_a_change_is_refused(move: Move, services: Services) -> None:
     await move.start()
     for request in (
-        move.services.reembedding.start(move.tenant.id, dimensions=16),
+        move.services.reembedding.start(move.tenant.id, NewModelChange(dimensions=16)),
         move.services.reembedding.rebuild(move.tenant.id),
     ):
         with pytest.raises(Conflict, match="moving to another model"):

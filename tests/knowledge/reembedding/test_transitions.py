@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.contract.entries import EntryDraft
+from app.contract.models import NewModelChange
 from app.errors import Conflict, ModelChangeNotFound
 from tests.fixtures.database.cluster import MODEL
 from tests.knowledge.reembedding.moving import NEW, OLD, WIDER, Move
@@ -63,7 +64,7 @@ async def test_end_of_the_change_removes_the_vectors_of_the_unused_model(move: M
     await move.add(1, 100)
     assert await move.pending(OLD) == 0
     # The tenant can move to the former model again, without any vectors.
-    await move.services.reembedding.start(move.tenant.id, dimensions=16)
+    await move.services.reembedding.start(move.tenant.id, NewModelChange(dimensions=16))
     await move.run_jobs()
     assert len(await move.vectors(OLD)) == 6
 

@@ -7,18 +7,15 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Form, Request, Response
 from fastapi.responses import RedirectResponse
-from pydantic import ValidationError
 
 from app.auth.principal import Role
 from app.console.parts.charts import draw_hours
 from app.console.parts.search.form import read_number
 from app.console.rendering import render
 from app.console.session import console_router
-from app.contract.validation import invalid_input
+from app.contract.models import NewModelChange
 from app.knowledge.reembedding.change import SOURCES, explain_change
-from app.knowledge.reembedding.machine import Terms
 from app.web.access import CurrentCaller, CurrentServices
-from app.web.models.model_changes import NewModelChange
 
 router = console_router(Role.TENANT_ADMIN)
 
@@ -125,9 +122,9 @@ async def act_on_model_change(
     service, tenant_id, actor = services.reembedding, caller.tenant_id, caller.subject
     match action:
         case "start":
-            await service.start(tenant_id, terms=_read_terms(rate, by_hand), actor=actor)
+            await service.start(tenant_id, _read_terms(rate, by_hand), actor=actor)
         case "rebuild":
-            await service.rebuild(tenant_id, terms=_read_terms(rate), actor=actor)
+            await service.rebuild(tenant_id, _read_terms(rate), actor=actor)
         case "switch" | "back":
             await service.switch(tenant_id, back=action == "back", actor=actor)
         case "end":
@@ -135,12 +132,9 @@ async def act_on_model_change(
     return RedirectResponse(PAGE, 303)
 
 
-def _read_terms(rate: str, by_hand: bool = False) -> Terms:
+def _read_terms(rate: str, by_hand: bool = False) -> NewModelChange:
     """The terms of a start. Raises InvalidInput."""
     given: dict[str, Any] = {"rate": read_number(rate.strip(), int)} if rate.strip() else {}
     if by_hand:
         given["switch_at_overlap"] = None
-    try:
-        return NewModelChange.model_validate(given).terms()
-    except ValidationError as error:
-        raise invalid_input(error) from None
+    return NewModelChange(**given)
