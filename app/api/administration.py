@@ -12,22 +12,17 @@ from app.auth.principal import Role
 from app.contract.administration import AuditAction, AuditOutcome, AuditRecord, CallerList, Stats, Tenant
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
+from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
 from app.contract.text import Moment
 from app.db.queries.tenants.audit import AuditFilter
-from app.knowledge.tenants.settings import NAMES, TenantSettings, version_of
+from app.knowledge.tenants.settings import version_of
 from app.web.access import (
     CurrentCaller,
     CurrentPrincipal,
     CurrentServices,
     secured_router,
 )
-from app.web.models.administration import (
-    NewTenant,
-    SettingsModel,
-    SettingsPatch,
-    TenantLimits,
-    TenantPatch,
-)
+from app.web.models.administration import NewTenant
 from app.web.models.revocations import NewRevocation, RevokedTokenList, RevokedTokenModel
 from app.web.problems import problems
 from app.web.rendering import (
@@ -62,7 +57,7 @@ async def list_callers(caller: CurrentCaller, services: CurrentServices) -> Resp
 
 
 @tenant_admins.get(
-    "/settings", response_model=SettingsModel, responses=problems(others={200: {"headers": ETAG}})
+    "/settings", response_model=TenantSettings, responses=problems(others={200: {"headers": ETAG}})
 )
 async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the tenant's settings."""
@@ -71,7 +66,7 @@ async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Resp
 
 @tenant_admins.patch(
     "/settings",
-    response_model=SettingsModel,
+    response_model=TenantSettings,
     responses=problems(412, 413, 415, others={200: {"headers": ETAG}}),
 )
 async def change_settings(
@@ -79,7 +74,7 @@ async def change_settings(
 ) -> Response:
     """Change some settings. Null restores the service's default. Limits must not exceed the platform's."""
     settings = await services.tenants.change_settings(
-        caller.tenant_id, patch.given(), if_version=read_versions(if_match), actor=caller.subject
+        caller.tenant_id, patch, if_version=read_versions(if_match), actor=caller.subject
     )
     return _show_settings(settings)
 
@@ -248,10 +243,8 @@ async def change_tenant(
     tenant_id: UUID, patch: TenantPatch, principal: CurrentPrincipal, services: CurrentServices
 ) -> Response:
     """Set the limits of a tenant. The tenant's own admin can only lower them."""
-    limits = await services.tenants.change_limits(
-        tenant_id, patch.limits.model_dump(exclude_unset=True), actor=principal.subject
-    )
-    return json_response({"id": tenant_id, "limits": {**dict.fromkeys(NAMES), **limits}})
+    limits = await services.tenants.change_limits(tenant_id, patch.limits, actor=principal.subject)
+    return json_response(TenantLimits(tenant_id, limits))
 
 
 @platform_admins.delete("/{tenant_id}", status_code=204, responses=problems(404))

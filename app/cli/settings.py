@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,7 +25,7 @@ from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
 
 if TYPE_CHECKING:
-    from app.knowledge.tenants.settings import TenantSettings
+    from app.contract.settings import TenantSettings
 
 SHAPE = "the response of GET /admin/settings: {weights, fusion, keep_query_text, limits, …}"
 WORDS: Mapping[str, bool | None] = {"on": True, "off": False, "default": None}
@@ -76,7 +76,7 @@ def set_settings(
 
 
 def read_changes(given: Iterable[str], current: TenantSettings) -> dict[str, Any]:
-    """Parse `name=value` and `name.part=value` into the changes for `change_settings`. Raises InvalidInput.
+    """Parse `name=value` and `name.part=value` into the values of a SettingsPatch. Raises InvalidInput.
 
     Parts are merged into the current value, except limits, which are changed one by one.
     """
@@ -97,8 +97,12 @@ async def _change(target: Target, given: Sequence[str]) -> TenantSettings:
     async with open_tenants_of(target) as (platform, tenant_id):
         if not given:
             return await platform.tenants.read_settings(tenant_id, reader=ACTOR)
+        from app.contract.settings import SettingsPatch
+        from app.contract.validation import validate
+
         changes = read_changes(given, await platform.tenants.read_settings(tenant_id))
-        return await platform.tenants.change_settings(tenant_id, changes, actor=ACTOR)
+        patch = validate(SettingsPatch, changes)
+        return await platform.tenants.change_settings(tenant_id, patch, actor=ACTOR)
 
 
 def _print(settings: TenantSettings, as_json: bool) -> None:
@@ -116,10 +120,12 @@ def _print(settings: TenantSettings, as_json: bool) -> None:
 
 def _parts(value: Any) -> dict[str, Any]:
     """The parts of a setting by name; empty for a setting without parts."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    names = ("semantic", "keyword")
-    return {name: getattr(value, name) for name in names} if hasattr(value, "semantic") else {}
+    from app.contract.search import Weights
+    from app.contract.settings import OwnLimits
+
+    if isinstance(value, Weights | OwnLimits):
+        return asdict(value)
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _read_value(text: str) -> Any:

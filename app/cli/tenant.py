@@ -272,7 +272,7 @@ async def _delete(slug: str) -> Tenant:
 
 
 def _read_changes(given: Iterable[str]) -> dict[str, int | None]:
-    """Parse `name=value` into the changes for `TenantDirectory.change_limits`. Raises InvalidInput."""
+    """Parse `name=value` into the limits of a TenantPatch. Raises InvalidInput."""
     changes: dict[str, int | None] = {}
     for text in given:
         name, value = split_assignment("--set", text)
@@ -288,9 +288,13 @@ def _read_changes(given: Iterable[str]) -> dict[str, int | None]:
 
 async def _limit(settings: Settings, slug: str, changes: Mapping[str, int | None]) -> TenantLimits:
     """Apply the changes, if any, and read the limits in force. Raises InvalidInput, TenantNotFound."""
+    from app.contract.settings import TenantPatch
+    from app.contract.validation import validate
+
     async with open_tenants(settings) as platform:
         tenant = await platform.tenants.find(slug)
         if changes:
-            await platform.tenants.change_limits(tenant.id, changes, actor=ACTOR)
+            patch = validate(TenantPatch, {"limits": changes})
+            await platform.tenants.change_limits(tenant.id, patch.limits, actor=ACTOR)
         limits = await platform.service.limits(tenant.id, reader=None if changes else ACTOR)
     return TenantLimits(tenant.id, tenant.slug, limits)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.composition.database import check_database, open_database, small_pool
 from app.composition.providers import configured_models, find_models
 from app.contract.search import Weights
+from app.contract.settings import Limits
 from app.db.database import Database
 from app.knowledge.administration.platform import PlatformService
 from app.knowledge.audit import AuditTrail
@@ -16,7 +17,6 @@ from app.knowledge.entries.related import RelatedService
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations
-from app.knowledge.tenants.settings import Limits
 from app.settings import Settings
 
 

@@ -20,6 +20,7 @@ from app.composition.providers import (
 )
 from app.composition.work import build_runner
 from app.concurrency.processes.part import Part
+from app.contract.settings import Limits
 from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.documents.parsed import ParseLimits
@@ -58,7 +59,6 @@ from app.knowledge.subscriptions.webhooks import SecretSealer, WebhookSender
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations
-from app.knowledge.tenants.settings import Limits
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep.growth import Upkeep

@@ -19,6 +19,7 @@ import numpy as np
 from app.contract.feedback import Feedback, FeedbackReport
 from app.contract.fields import MAX_QUERY_LENGTH
 from app.contract.search import SearchQuery, Weights
+from app.contract.settings import TunedWeights
 from app.db.database import Database
 from app.db.queries.search import feedback as db
 from app.db.queries.search.feedback import Judgement
@@ -31,7 +32,7 @@ from app.knowledge.search.plan import SearchDefaults, make_plan
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.ranking import fuse, lift_identified, rank
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
-from app.knowledge.tenants.settings import TunedWeights, store_tuned
+from app.knowledge.tenants.settings import store_tuned
 
 K = TypeVar("K", bound=Hashable)
 

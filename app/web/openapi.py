@@ -53,6 +53,7 @@ _DETAILS = {
 _HEADERS: dict[int, Headers] = {401: WWW_AUTHENTICATE, 429: RETRY_AFTER, 503: RETRY_AFTER}
 
 _NAMES = {
+    "TenantSettings": "Settings",
     "CallerUse": "Caller",
     "Page_AuditRecord_": "AuditList",
     "Body_upload_asset": "NewAsset",

@@ -12,8 +12,9 @@ from fastapi import FastAPI
 from app.auth.tokens import TokenVerifier
 from app.contract.administration import AuditAction, PlatformAction
 from app.contract.search import Weights
+from app.contract.settings import TunedWeights
 from app.embedded import EmbeddedAddress
-from app.knowledge.tenants.settings import TUNER, TunedWeights, store_tuned
+from app.knowledge.tenants.settings import TUNER, store_tuned
 from app.settings import Settings
 from tests.api.acts import (
     CHANGES,

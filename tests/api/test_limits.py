@@ -14,9 +14,9 @@ from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.concurrency.limits import Arrivals
 from app.console.session import COOKIE
+from app.contract.settings import LIMITS
 from app.knowledge.tenants.admission import BODY_BYTES, CHARGED_BYTES, Admission
 from app.knowledge.tenants.directory import TenantContext
-from app.knowledge.tenants.settings import NAMES
 from app.main import create_app
 from app.settings import Settings
 from tests.fixtures.http.callers import Caller, open_client
@@ -246,7 +246,7 @@ async def test_stats_show_how_much_of_each_limit_is_used(
     await admin.add("12345678")
     await admin.search("1234")
     limits = (await admin.get("/admin/stats")).json()["limits"]
-    assert set(limits) == set(NAMES)
+    assert set(limits) == set(LIMITS)
     assert limits["entries"] == {"used": 1, "limit": 10}
     assert limits["bytes"] == {"used": 8, "limit": None}
     assert limits["requests_per_minute"] == {"used": 2, "limit": 100}, "administration is not counted"
@@ -261,9 +261,9 @@ async def test_a_tenants_admin_may_lower_but_not_raise_a_limit(admin: Caller, pl
         {"field": "limits.entries", "message": "must be at most 5, the platform's limit for this tenant"}
     ]
     changed = (await admin.patch("/admin/settings", {"limits": {"entries": 1, "bytes": 100}})).json()
-    assert changed["limits"] == {**dict.fromkeys(NAMES), "entries": 1, "bytes": 100}
+    assert changed["limits"] == {**dict.fromkeys(LIMITS), "entries": 1, "bytes": 100}
     changed = (await admin.patch("/admin/settings", {"limits": {"bytes": None}})).json()
-    assert changed["limits"] == {**dict.fromkeys(NAMES), "entries": 1}
+    assert changed["limits"] == {**dict.fromkeys(LIMITS), "entries": 1}
     await admin.add("one")
     expect_refusal(await admin.post("/knowledge/entries", {"content": "two"}), "entries")
     await admin.patch("/admin/settings", {"limits": None})

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from app.composition.services import build_services
 from app.contract.entries import EntryDraft
+from app.contract.settings import SettingsPatch
 from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
 from tests.cli.conftest import CommandLine
@@ -20,7 +21,7 @@ async def change(database: TestDatabase, slug: str) -> str:
     services = await build_services(opened, provider)
     try:
         tenant = await services.tenants.find(slug)
-        await services.tenants.change_settings(tenant.id, {"keep_versions_days": 30}, actor="test")
+        await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=30), actor="test")
         entry, _ = await services.entries.create(tenant.id, EntryDraft(content="the old harbour"))
         before = datetime.now(UTC).isoformat()
         await services.entries.change(tenant.id, entry.id, EntryDraft(content="the new harbour"))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from app.composition.services import Services
 from app.console.parts.admin import LABELS, SettingsForm
-from app.knowledge.tenants.settings import TenantSettings
-from app.web.models.administration import SettingsPatch
+from app.contract.settings import DEFAULT_SETTINGS, SettingsPatch
+from app.knowledge.tenants.settings import read_settings
 from tests.console.browser import Browser, Page, all_fields
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.providers.failing import FailingProvider
@@ -89,7 +90,9 @@ async def test_a_recent_query_keeps_its_filters_and_given_queries_come_first(
         await admin.search(f"boat {number}", mode="keyword")
     await admin.search("pier", tags=["other"], weights={"semantic": 0.2, "keyword": 0.8}, limit=3)
     assert admin.tenant_id is not None
-    preview = await api_services.previews.preview(admin.tenant_id, {"fusion": "rrf"}, queries=["Near"])
+    preview = await api_services.previews.preview(
+        admin.tenant_id, SettingsPatch(fusion="rrf"), queries=["Near"]
+    )
     assert [found.query for found in preview.queries] == ["Near", "pier", "boat 5", "boat 4", "boat 3"]
     pier = preview.queries[1]
     assert [hit.content for hit in pier.after.results] == ["The pier of the other side"]
@@ -164,7 +167,7 @@ async def test_the_api_takes_the_version_that_was_read(admin: Caller) -> None:
 
 
 def test_the_form_has_every_setting_that_callers_can_change() -> None:
-    assert {name.partition(".")[0] for name in LABELS} == set(SettingsPatch.model_fields)
+    assert {name.partition(".")[0] for name in LABELS} == {field.name for field in fields(SettingsPatch)}
 
 
 @pytest.mark.parametrize(
@@ -176,11 +179,11 @@ def test_the_form_has_every_setting_that_callers_can_change() -> None:
     ],
 )
 def test_the_form_of_settings_gives_back_their_changes(changes: dict[str, Any]) -> None:
-    defaults = TenantSettings()
-    wanted = TenantSettings.from_mapping(changes)
+    defaults = DEFAULT_SETTINGS
+    wanted = read_settings(changes)
     form = SettingsForm.of_settings(wanted)
-    assert form.changes(wanted) == {}
-    assert TenantSettings.from_mapping(form.changes(defaults)) == wanted
-    back = SettingsForm.of_settings(defaults).changes(wanted)
+    assert form.changes(wanted) == SettingsPatch()
+    assert read_settings(form.changes(defaults).given()) == wanted
+    back = SettingsForm.of_settings(defaults).changes(wanted).given()
     kept = {name: value for name, value in back.items() if name != "limits" and value is not None}
-    assert TenantSettings.from_mapping(kept) == defaults
+    assert read_settings(kept) == defaults

@@ -14,6 +14,7 @@ from app.composition.services import Services, build_services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import RRF_WEIGHTS, SearchQuery
+from app.contract.settings import SettingsPatch
 from app.db.database import Database
 from app.evaluation.tuning import GRID, NothingToTuneBy, rows_of, tune
 from tests.evaluation.samples import hide_progress
@@ -25,7 +26,7 @@ UNIT = np.eye(16, dtype=np.float32)
 
 async def fill(services: Services, tenant: Tenant, provider: FailingProvider, queries: int) -> None:
     """Queries whose right answer contains the word, while a wrong one has the nearest vector."""
-    await services.tenants.change_settings(tenant.id, {"keep_query_text": True, "fusion": "rrf"})
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_query_text=True, fusion="rrf"))
     provider.default = UNIT[15]
     for n in range(queries):
         word = f"harbour{n:02}"

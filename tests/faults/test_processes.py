@@ -20,6 +20,7 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
+from app.contract.settings import AllowedLimits
 from tests.faults.load import calling
 from tests.faults.service import (
     PROCESSES,
@@ -84,7 +85,7 @@ async def test_limits_changes_metrics_and_the_end_are_those_of_one_service(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:
     tenant = await services.tenants.create("several", actor="test")
-    await services.tenants.change_limits(tenant.id, {"requests_per_minute": 60}, actor="test")
+    await services.tenants.change_limits(tenant.id, AllowedLimits(requests_per_minute=60), actor="test")
     token = make_token(tenant.id, Role.TENANT_ADMIN)
     async with several(service_dsn, tmp_path) as service, contextlib.AsyncExitStack() as stack:
         opened = [Caller(client, None, token) for client in await clients(stack, service)]

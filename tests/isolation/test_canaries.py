@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import FastAPI
 
 from app.composition.services import Services
+from app.contract.settings import SettingsPatch
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.providers.failing import FailingProvider
@@ -29,7 +30,7 @@ async def test_canaries_of_one_tenant_are_not_visible_to_others(
     theirs = await fill(admin, CANARY, work)
     for n in range(6):
         await admin.add(f"{CANARY} number {n} sings", tags=[CANARY], metadata={"n": n})
-    await api_services.tenants.change_settings(admin.tenant_id, {"keep_query_text": True})  # type: ignore[arg-type]
+    await api_services.tenants.change_settings(admin.tenant_id, SettingsPatch(keep_query_text=True))  # type: ignore[arg-type]
     await admin.search(CANARY)
     own = await fill(stranger, "sparrow", work)
     # The canary can be found: corrections and suggestions lead its own tenant to it.

@@ -10,6 +10,7 @@ import pytest
 from app.composition.services import Services, build_services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
+from app.contract.settings import SettingsPatch
 from app.db.database import Database
 from app.db.rows import new_id
 from app.embedded import EmbeddedAddress
@@ -108,6 +109,6 @@ async def full(
         ),
     )
     await services.tenants.change_settings(
-        tenant.id, {"fusion": "score", "type_weights": {"fact": 3.5}}, actor="test"
+        tenant.id, SettingsPatch(fusion="score", type_weights={"fact": 3.5}), actor="test"
     )
     return tenant

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -22,6 +22,7 @@ from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery, WhyNot, request_of
+from app.contract.settings import SettingsPatch, TenantSettings
 from app.contract.validation import UNSET, given_fields
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.db.queries.knowledge.access import ListedKind
@@ -38,7 +39,6 @@ from app.knowledge.permissions.changes import AccessChange, AccessSelection, Lis
 from app.knowledge.permissions.overview import PLURALS, ItemReaders, SubjectAccess
 from app.knowledge.permissions.service import ChangedAccess
 from app.knowledge.sources.service import Accepted, ItemState, Manifest
-from app.knowledge.tenants.settings import TenantSettings
 
 ENTRIES = "/knowledge/entries"
 
@@ -480,10 +480,10 @@ class RemoteTenants:
         return await self.exchange.read(TenantSettings, "GET", "/admin/settings")
 
     async def change_settings(
-        self, tenant_id: UUID, changes: Mapping[str, Any], *, actor: str = ""
+        self, tenant_id: UUID, patch: SettingsPatch, *, actor: str = ""
     ) -> TenantSettings:
         """Change settings of the token's tenant. Raises KnowledgeError."""
-        return await self.exchange.read(TenantSettings, "PATCH", "/admin/settings", body=changes)
+        return await self.exchange.read(TenantSettings, "PATCH", "/admin/settings", body=patch.given())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,21 +8,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import ValidationError
 from starlette.datastructures import FormData
 
 from app.console.parts.forms import read_fields
 from app.console.parts.search.form import CHOSEN, read_number
 from app.console.parts.words import LISTS, TYPES, read_principals
-from app.contract.validation import invalid_input
+from app.contract.settings import LIMITS, TYPE_WEIGHTS, SettingsPatch, TenantSettings
+from app.contract.validation import validate
 from app.db.queries.knowledge.access import ListedKind
 from app.errors import FieldError, InvalidInput
 from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS
 from app.knowledge.sources.manifest import SOURCE_NAME
-from app.knowledge.tenants.settings import NAMES as LIMITS
-from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings
-from app.web.models.administration import SettingsPatch
 
 CHANGES: Mapping[str, str] = {"grant": "add to", "revoke": "remove from", "set": "replace"}
 """What a change does with a list."""
@@ -152,7 +149,7 @@ class SettingsForm:
         for leg in LEGS:
             values[f"weights.{leg}"] = None if settings.weights is None else getattr(settings.weights, leg)
         values |= {f"type_weights.{name}": settings.type_weights.get(name, 1.0) for name in TYPES}
-        values |= {f"limits.{name}": settings.limits.get(name) for name in LIMITS}
+        values |= {f"limits.{name}": getattr(settings.limits, name) for name in LIMITS}
         return cls({name: _write(values[name]) for name in LABELS})
 
     @classmethod
@@ -165,7 +162,7 @@ class SettingsForm:
         shown = SettingsForm.of_settings(stored).texts
         return [Changed(LABELS[n], _say(n, shown[n]), _say(n, self.texts[n])) for n in self._changed(stored)]
 
-    def changes(self, stored: TenantSettings) -> dict[str, Any]:
+    def changes(self, stored: TenantSettings) -> SettingsPatch:
         """The changes to the stored settings; None resets one. Raises InvalidInput."""
         changed = self._changed(stored)
         given: dict[str, Any] = {}
@@ -175,10 +172,7 @@ class SettingsForm:
                 given.setdefault("limits", {})[name.partition(".")[2]] = self._number(name, int)
             elif setting not in given:
                 given[setting] = self._value(setting)
-        try:
-            return SettingsPatch.model_validate(given).given()
-        except ValidationError as error:
-            raise invalid_input(error) from None
+        return validate(SettingsPatch, given)
 
     def _changed(self, stored: TenantSettings) -> list[str]:
         shown = SettingsForm.of_settings(stored).texts

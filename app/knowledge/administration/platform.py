@@ -12,6 +12,7 @@ from uuid import UUID
 from app.concurrency.turns import Turns
 from app.contract.administration import Tenant
 from app.contract.paging import Page
+from app.contract.settings import LIMITS, Limits
 from app.db.database import Database
 from app.db.principals import acting_for_service
 from app.db.queries.tenants import records, statistics, usage
@@ -21,7 +22,6 @@ from app.db.session import TenantSession
 from app.errors import InvalidInput, RateLimited
 from app.knowledge.paging import PageRequest
 from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.settings import NAMES, Limits
 
 TENANTS_PER_PAGE = 50
 """Each tenant is read in a transaction of its own, which takes some milliseconds."""
@@ -137,10 +137,10 @@ class PlatformService:
             name: LimitUse(
                 allowed=getattr(context.allowed, name) or None,
                 default=getattr(default, name) or None,
-                own=context.settings.limits.get(name),
+                own=getattr(context.settings.limits, name),
                 used=used.get(name),
             )
-            for name in NAMES
+            for name in LIMITS
         }
 
     async def models(self) -> list[db.RegisteredModel]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -13,6 +13,7 @@ from uuid import UUID
 from app.contract.receipts import Cause, Difference, DifferenceReason, RankedEntry, Replay
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch, TenantSettings
 from app.db.database import Database
 from app.db.principals import Rights, acting_as
 from app.db.queries.search import replays as db
@@ -25,7 +26,6 @@ from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.receipts import KEPT, mark_search, rank_entries, service_version
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.settings import TenantSettings
 from app.knowledge.versions import VersionService
 
 CLOSE = 1e-6
@@ -224,18 +224,18 @@ class PreviewService:
     async def preview(
         self,
         tenant_id: UUID,
-        changes: Mapping[str, Any],
+        patch: SettingsPatch,
         *,
         queries: Sequence[str] = (),
         reader: str | None = None,
     ) -> SettingsPreview:
-        """Compare the hits before and after `changes`, which are those of `change_settings`; nothing is stored.
+        """Compare the hits before and after `patch`, as `change_settings` takes it; nothing is stored.
 
         Each query runs with its own filters and boosts, and otherwise as if it had named no setting: a receipt does
         not tell which of the settings in force its caller had named. Raises InvalidInput, RateLimited and
         DatabaseUnavailable.
         """
-        proposed = await self._tenants.propose_settings(tenant_id, changes)
+        proposed = await self._tenants.propose_settings(tenant_id, patch)
         former = (await self._tenants.context(tenant_id)).settings
         ranks = any(getattr(former, name) != getattr(proposed, name) for name in RANKING)
         found: list[PreviewedQuery] = []

@@ -16,6 +16,7 @@ import orjson
 from app.concurrency.stopwatch import current_stopwatch, run_stopwatch
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery, WhyNot
+from app.contract.settings import TenantSettings
 from app.contract.text import is_storable
 from app.db.database import Database
 from app.db.queries.knowledge.entries import EntryKey, find_same
@@ -58,7 +59,6 @@ from app.knowledge.search.receipts import PageStart, pinned_ranking, resume
 from app.knowledge.search.why_not import judge
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory, find_provider
-from app.knowledge.tenants.settings import TenantSettings
 from app.knowledge.versions import VersionService
 from app.telemetry.metrics import SEARCH_LEG_SECONDS, SEARCH_SECONDS, SEARCH_WAITING_SECONDS, SEARCHES
 from app.telemetry.tracing import span

@@ -16,7 +16,9 @@ import orjson
 from app.concurrency.generations import Generations
 from app.concurrency.processes.part import Part
 from app.contract.administration import Tenant
+from app.contract.settings import LIMITS, AllowedLimits, Limits, SettingsPatch, TenantSettings
 from app.contract.text import STORABLE, is_storable
+from app.contract.validation import given_fields
 from app.db.database import Database
 from app.db.queries.knowledge.vector_indexes import drop_strays
 from app.db.queries.search.search import VectorSpace
@@ -28,11 +30,9 @@ from app.embeddings.resilience.cache import asking_tenant
 from app.errors import DatabaseUnavailable, EmbeddingUnavailable, InvalidInput, TenantExists, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.settings import (
-    Limits,
-    TenantSettings,
     apply_changes,
-    check_limits,
     hold_tenant,
+    read_settings,
     require_version,
     store_settings,
 )
@@ -156,7 +156,7 @@ class TenantDirectory:
         if row is None:
             self._known.pop(tenant_id, None)
             raise TenantNotFound("the tenant does not exist")
-        settings = TenantSettings.from_mapping(row.settings)
+        settings = read_settings(row.settings)
         allowed = self.allow(row.limits)
         context = TenantContext(
             tenant_id=tenant_id,
@@ -257,40 +257,35 @@ class TenantDirectory:
             raise TenantNotFound("the tenant does not exist")
         await drop_strays(self._database, tenant_id)
 
-    async def change_limits(
-        self, tenant_id: UUID, changes: Mapping[str, int | None], *, actor: str
-    ) -> Mapping[str, int]:
+    async def change_limits(self, tenant_id: UUID, changes: AllowedLimits, *, actor: str) -> AllowedLimits:
         """Set the platform's limits for a tenant: 0 means unlimited, None restores the default.
 
-        Returns all limits that are set for the tenant. Raises InvalidInput, TenantNotFound.
+        Returns all limits of the tenant, None where the default applies. Raises TenantNotFound.
         """
-        if errors := check_limits(changes, least=0):
-            raise InvalidInput(errors)
+        given = orjson.dumps(given_fields(changes)).decode()
         async with self._database.platform_session() as session:
-            changed = await db.change_limits(session, tenant_id, orjson.dumps(dict(changes)).decode(), actor)
+            changed = await db.change_limits(session, tenant_id, given, actor)
         self.forget(tenant_id)
         if changed is None:
             await self._trail.refuse_on_platform(actor, "tenant.limits", tenant_id)
             raise TenantNotFound("the tenant does not exist")
-        return changed
+        return AllowedLimits(**{name: changed.get(name) for name in LIMITS})
 
-    async def propose_settings(self, tenant_id: UUID, changes: Mapping[str, Any]) -> TenantSettings:
+    async def propose_settings(self, tenant_id: UUID, patch: SettingsPatch) -> TenantSettings:
         """The settings that `change_settings` would make; nothing is stored. Raises InvalidInput, TenantNotFound."""
         async with self._database.tenant_session(tenant_id) as session:
             row = await db.own_tenant(session)
         if row is None:
             raise TenantNotFound("the tenant does not exist")
-        return self._apply(row, changes)[1]
+        return self._apply(row, patch)[1]
 
-    def _apply(
-        self, row: db.OwnTenant, changes: Mapping[str, Any]
-    ) -> tuple[Mapping[str, Any], TenantSettings]:
-        return apply_changes(row.settings, changes, allowed=self.allow(row.limits), max_limit=self._max_limit)
+    def _apply(self, row: db.OwnTenant, patch: SettingsPatch) -> tuple[Mapping[str, Any], TenantSettings]:
+        return apply_changes(row.settings, patch, allowed=self.allow(row.limits), max_limit=self._max_limit)
 
     async def change_settings(
         self,
         tenant_id: UUID,
-        changes: Mapping[str, Any],
+        patch: SettingsPatch,
         *,
         if_version: Collection[int] | None = None,
         actor: str = "service",
@@ -306,9 +301,9 @@ class TenantDirectory:
         ):
             row = await hold_tenant(session)
             require_version(row, if_version)
-            given, settings = self._apply(row, changes)
+            given, settings = self._apply(row, patch)
             await store_settings(session, row, given)
-            detail = {"fields": sorted(changes)}
+            detail = {"fields": sorted(given_fields(patch))}
             await audit.write_audit(session, actor, "settings.update", [], detail)
         self.forget(tenant_id)
         return settings

@@ -11,6 +11,7 @@ from uuid import UUID
 from app.composition.services import Services
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from app.db.principals import EVERYONE, SERVICE, acting_as, principals_of
 from app.db.rows import new_id
 from app.knowledge.ingestion.assets import Upload
@@ -58,7 +59,7 @@ async def fill_restricted(services: Services, provider: FailingProvider, superus
     tenant = await services.tenants.create(f"readers-{new_id()}"[:40], actor="test")
     with acting_as(INSIDER):
         await services.entries.create(tenant.id, EntryDraft(content=PLAIN, tags=["sea", "night"]))
-        await services.tenants.change_settings(tenant.id, {"keep_versions_days": 30}, actor="test")
+        await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=30), actor="test")
         parent, _ = await services.entries.create(
             tenant.id, EntryDraft(content="All about the quokka", tags=TAGS, readers=[GROUP])
         )

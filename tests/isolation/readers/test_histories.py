@@ -12,6 +12,7 @@ import pytest
 from app.composition.services import Services, build_services
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from app.db.database import Database
 from app.db.principals import Rights, acting_as, principals_of
 from app.embedded import EmbeddedAddress
@@ -160,7 +161,7 @@ class Player:
 async def test_random_histories_agree_with_the_model(services: Services, seed: int) -> None:
     chance, model = random.Random(seed), Model()  # noqa: S311  # not for secrets
     tenant = (await services.tenants.create(f"history-{seed}", actor="test")).id
-    await services.tenants.change_settings(tenant, {"keep_versions_days": 30}, actor="test")
+    await services.tenants.change_settings(tenant, SettingsPatch(keep_versions_days=30), actor="test")
     player = Player(services, tenant, model, chance)
     for step in range(STEPS):
         person = chance.choice(list(PEOPLE))

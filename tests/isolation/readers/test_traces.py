@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.settings import SettingsPatch
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.providers.failing import FailingProvider
 from tests.isolation.holdings import LISTS, fill
@@ -60,7 +61,7 @@ async def test_canaries_that_a_caller_may_not_read_are_in_none_of_its_answers(
 ) -> None:
     await api_services.tenants.change_settings(
         admin.tenant_id,  # type: ignore[arg-type]
-        {"keep_query_text": True, "keep_versions_days": 30},
+        SettingsPatch(keep_query_text=True, keep_versions_days=30),
     )
     insider, outsider = join("ann", "finance"), join("cleo", "board")
     secrets = [CANARY, *await hide(insider, work)]

@@ -10,6 +10,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from app.db.queries.search import feedback
 from app.errors import AssetNotFound, EntryNotFound, ErasureNotFound, InvalidInput, PartOfAsset
 from app.knowledge.erasure.removal import EXEMPT, OF_ITEMS, OF_SUBJECTS
@@ -34,7 +35,7 @@ async def test_every_table_of_tenants_is_erased_or_exempt(tenant: Tenant, superu
 async def test_an_erased_entry_leaves_nothing_in_any_table(
     services: Services, tenant: Tenant, superuser_dsn: str, run_jobs: RunJobs
 ) -> None:
-    await services.tenants.change_settings(tenant.id, {"keep_query_text": True}, actor="ada")
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_query_text=True), actor="ada")
     other, _ = await services.entries.create(tenant.id, EntryDraft(content="The harbour opens", tags=["sea"]))
     entry, _ = await services.entries.create(
         tenant.id,
@@ -169,7 +170,7 @@ async def test_only_own_items_can_be_erased(services: Services, tenant: Tenant, 
 async def test_an_item_that_was_only_deleted_can_be_erased(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
-    await services.tenants.change_settings(tenant.id, {"keep_query_text": True}, actor="ada")
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_query_text=True), actor="ada")
     entry, _ = await services.entries.create(tenant.id, EntryDraft(content=f"The {MARKER}", tags=[MARKER]))
     await services.search.search(tenant.id, SearchQuery(query=MARKER))
     await services.entries.delete(tenant.id, entry.id)
@@ -192,7 +193,7 @@ async def test_an_erasure_removes_former_versions(
     services: Services, tenant: Tenant, superuser_dsn: str, run_jobs: RunJobs
 ) -> None:
     """Those of an entry, also of a deleted one, and of chunks that an asset had before it was replaced."""
-    await services.tenants.change_settings(tenant.id, {"keep_versions_days": 30}, actor="ada")
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=30), actor="ada")
     changed, _ = await services.entries.create(tenant.id, EntryDraft(content=f"a {MARKER}1"))
     await services.entries.change(tenant.id, changed.id, EntryDraft(content="something else"))
     deleted, _ = await services.entries.create(tenant.id, EntryDraft(content=f"a {MARKER}2"))

@@ -11,6 +11,7 @@ from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from app.db.schema.rewriting import rewrite_files
 from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.cluster import TestDatabase, connected
@@ -46,7 +47,7 @@ async def read_files(dsn: str, patterns: Sequence[bytes]) -> dict[str, set[bytes
 async def test_rewritten_files_have_nothing_of_what_was_erased(
     services: Services, tenant: Tenant, fresh_database: TestDatabase
 ) -> None:
-    await services.tenants.change_settings(tenant.id, {"keep_query_text": True}, actor="ada")
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_query_text=True), actor="ada")
     for n in range(30):
         await services.entries.create(tenant.id, EntryDraft(content=f"The harbour {n}", tags=["sea"]))
     entry, _ = await services.entries.create(

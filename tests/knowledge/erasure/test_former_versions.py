@@ -9,6 +9,7 @@ import pytest
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
+from app.contract.settings import SettingsPatch
 from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from tests.knowledge.conftest import RunJobs
@@ -36,7 +37,7 @@ def named(erasure: Erasure) -> list[tuple[str | int, ...]]:
 @pytest.fixture
 async def keeper(services: Services, tenant: Tenant) -> Tenant:
     """A tenant that keeps former versions."""
-    await services.tenants.change_settings(tenant.id, {"keep_versions_days": 30})
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=30))
     return tenant
 
 
@@ -107,7 +108,7 @@ async def test_former_copies_of_an_erased_text_are_named(services: Services, kee
 async def test_former_versions_of_another_tenant_are_not_named(
     services: Services, keeper: Tenant, other_tenant: Tenant
 ) -> None:
-    await services.tenants.change_settings(other_tenant.id, {"keep_versions_days": 30})
+    await services.tenants.change_settings(other_tenant.id, SettingsPatch(keep_versions_days=30))
     theirs = await add(services, other_tenant, "The origin", LEAVER)
     await change(services, other_tenant, theirs, "ada", content="Something else")
     entry = await add(services, keeper, "The origin")

@@ -10,6 +10,7 @@ from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from app.db.queries.search import feedback
 from app.db.rows import new_id
 from app.db.statements import parse_statement
@@ -25,7 +26,7 @@ LEAVER = "quokka.bird@example.com"
 
 async def fill(services: Services, tenant: Tenant) -> dict[str, str]:
     """What the subject left in the tenant, and what others did; returns ids by name."""
-    await services.tenants.change_settings(tenant.id, {"keep_query_text": True}, actor="ada")
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_query_text=True), actor="ada")
 
     async def add(content: str, actor: str) -> str:
         entry, _ = await services.entries.create(tenant.id, EntryDraft(content=content), actor=actor)

@@ -9,6 +9,7 @@ import pytest
 
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from app.db.queries.work.reembedding import SampledQuery
 from app.errors import EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.feedback import JudgedQuery
@@ -29,7 +30,9 @@ async def judge(desk: Desk, found: SearchResult, entry: UUID, relevant: bool, su
 
 
 async def keep_queries(desk: Desk, keep: bool = True) -> None:
-    await desk.services.tenants.change_settings(desk.tenant.id, {"keep_query_text": keep}, actor="admin")
+    await desk.services.tenants.change_settings(
+        desk.tenant.id, SettingsPatch(keep_query_text=keep), actor="admin"
+    )
 
 
 async def test_feedback_is_for_hits_of_the_callers_own_searches(desk: Desk) -> None:

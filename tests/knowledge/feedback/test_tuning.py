@@ -10,6 +10,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery, Weights
+from app.contract.settings import SettingsPatch
 from app.errors import InvalidInput
 from app.knowledge.feedback import WeightTuner
 from tests.fixtures.providers.failing import FailingProvider
@@ -23,7 +24,7 @@ QUERIES = 6
 @pytest.fixture
 async def right(services: Services, tenant: Tenant, failing_provider: FailingProvider) -> list[UUID]:
     """The right answers to queries whose word leads to a wrong entry, first with the default weights."""
-    await services.tenants.change_settings(tenant.id, {"keep_query_text": True})
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_query_text=True))
     d, found = failing_provider.direction, []
     for n in range(QUERIES):
         word = f"harbour{n}"
@@ -75,7 +76,7 @@ async def test_better_weights_apply_are_recorded_and_undone_by_one_setting(
     assert (record.detail["low"], record.detail["high"]) == (tuned.low, tuned.high)
     assert "harbour" not in str(record.detail)
     assert await tuner.tune(tenant.id) is None, "nothing is better than what applies"
-    await services.tenants.change_settings(tenant.id, {"auto_tune": False})
+    await services.tenants.change_settings(tenant.id, SettingsPatch(auto_tune=False))
     answer, weights = await first_hit(services, tenant, 2)
     assert answer != right[2]
     assert weights == Weights(0.5, 0.5)
@@ -86,19 +87,19 @@ async def test_better_weights_apply_are_recorded_and_undone_by_one_setting(
 async def test_weights_of_the_admin_and_of_the_caller_are_never_touched(
     services: Services, tenant: Tenant
 ) -> None:
-    own = {"weights": {"semantic": 0.3, "keyword": 0.7}}
+    own = SettingsPatch(weights=Weights(0.3, 0.7))
     await services.tenants.change_settings(tenant.id, own)
     assert await make_tuner(services).tune(tenant.id) is None
-    await services.tenants.change_settings(tenant.id, {"weights": None})
+    await services.tenants.change_settings(tenant.id, SettingsPatch(weights=None))
     assert await make_tuner(services).tune(tenant.id) is not None
     await services.tenants.change_settings(tenant.id, own)
     assert (await first_hit(services, tenant, 0))[1] == Weights(0.3, 0.7)
-    await services.tenants.change_settings(tenant.id, {"weights": None})
+    await services.tenants.change_settings(tenant.id, SettingsPatch(weights=None))
     other = SearchQuery(query="harbour0", fusion="rrf", explain=True)
     debug = explanation_of(await services.search.search(tenant.id, other))
     assert debug.weights == Weights(0.7, 0.3), "they are for the other fusion"
-    with pytest.raises(InvalidInput, match="tuned: is set by the service"):
-        await services.tenants.change_settings(tenant.id, {"tuned": {"fusion": "score"}})
+    with pytest.raises(InvalidInput, match="tuned: unknown field"):
+        SettingsPatch(tuned={"fusion": "score"})  # type: ignore[call-arg]
 
 
 @pytest.mark.usefixtures("right")
@@ -109,9 +110,9 @@ async def test_nothing_is_tuned_by_few_queries_without_texts_or_without_the_prov
     failing_provider.down = True
     assert await make_tuner(services).tune(tenant.id) is None
     failing_provider.down = False
-    await services.tenants.change_settings(tenant.id, {"keep_query_text": False})
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_query_text=False))
     assert await make_tuner(services).tune(tenant.id) is None
-    await services.tenants.change_settings(tenant.id, {"keep_query_text": True})
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_query_text=True))
     assert await make_tuner(services).tune(tenant.id) is None, "the texts were erased"
     assert (await services.tenants.read_settings(tenant.id)).tuned is None
 

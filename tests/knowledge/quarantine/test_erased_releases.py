@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
+from app.contract.settings import SettingsPatch
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, TOKEN, choose
@@ -30,7 +31,7 @@ async def test_an_erasure_removes_the_releases_of_all_fields_and_former_versions
     services: Services, tenant: Tenant, superuser_dsn: str, run_jobs: RunJobs
 ) -> None:
     await choose(services, tenant, "quarantine")
-    await services.tenants.change_settings(tenant.id, {"keep_versions_days": 10}, actor="admin")
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=10), actor="admin")
     held, _ = await services.entries.create(
         tenant.id, EntryDraft(content=CLEAN, title=ORDER, tags=[TOKEN[13:]], metadata={"k": ORDER})
     )

@@ -14,6 +14,7 @@ from app.contract.entries import EntryDraft
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from app.contract.vocabulary import Mode
 from app.embeddings.models import resolve_model
 from tests.fixtures.database.cluster import TestDatabase, connected
@@ -72,7 +73,7 @@ class Move:
 
     async def judge(self, count: int) -> None:
         """Have a caller mark entry n as the answer to `question n`, which only the old model finds."""
-        await self.services.tenants.change_settings(self.tenant.id, {"keep_query_text": True})
+        await self.services.tenants.change_settings(self.tenant.id, SettingsPatch(keep_query_text=True))
         entries = (await self.services.entries.list_entries(self.tenant.id, limit=100)).items
         for entry in sorted(entries, key=lambda e: e.content)[:count]:
             query = f"question about {entry.content.rsplit(' ', 1)[-1]}?"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from app.contract.entries import EntryDraft
+from app.contract.settings import SettingsPatch
 from tests.knowledge.reembedding.moving import Move
 
 
 @pytest.mark.slow
 async def test_models_are_compared_on_the_queries_that_the_tenant_keeps(move: Move) -> None:
-    await move.services.tenants.change_settings(move.tenant.id, {"keep_query_text": True})
+    await move.services.tenants.change_settings(move.tenant.id, SettingsPatch(keep_query_text=True))
     await move.add(50)
     for query in ("a first question", "a second question", "a second question"):
         await move.search(query, "hybrid")
@@ -30,7 +31,7 @@ async def test_models_are_compared_on_the_queries_that_the_tenant_keeps(move: Mo
 
 @pytest.mark.slow
 async def test_models_are_compared_on_titles_without_kept_queries(move: Move) -> None:
-    await move.services.tenants.change_settings(move.tenant.id, {"similarity_threshold": 0.0})
+    await move.services.tenants.change_settings(move.tenant.id, SettingsPatch(similarity_threshold=0.0))
     await move.services.entries.create_many(
         move.tenant.id, [EntryDraft(content=f"text {n}", title=f"Title {n}") for n in range(20)]
     )

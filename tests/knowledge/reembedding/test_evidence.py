@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.contract.settings import SettingsPatch
 from app.errors import ModelChangeNotFound
 from tests.knowledge.reembedding.moving import OLD, Move
 
@@ -73,7 +74,7 @@ async def test_few_entries_are_too_little_evidence_at_any_threshold(move: Move, 
 
 @pytest.mark.slow
 async def test_queries_that_neither_model_answers_do_not_count(move: Move) -> None:
-    await move.services.tenants.change_settings(move.tenant.id, {"similarity_threshold": 0.999})
+    await move.services.tenants.change_settings(move.tenant.id, SettingsPatch(similarity_threshold=0.999))
     await move.add(50)
     await move.start(switch_at_overlap=0.0)
     await move.run_jobs()

@@ -9,6 +9,7 @@ import pytest
 
 from app.contract.entries import EntryDraft
 from app.contract.models import ModelChange, NewModelChange
+from app.contract.settings import OwnLimits, SettingsPatch
 from app.errors import Conflict, ModelChangeNotFound
 from tests.knowledge.reembedding.moving import EXACT_LIMIT, OLD, Move
 
@@ -164,7 +165,7 @@ async def test_next_change_follows_a_complete_rebuild(move: Move) -> None:
 
 async def test_used_up_quota_makes_the_rebuild_wait(move: Move) -> None:
     await move.add(5)
-    limits = {"limits": {"embedding_tokens_per_day": 1}}
+    limits = SettingsPatch(limits=OwnLimits(embedding_tokens_per_day=1))
     await move.services.tenants.change_settings(move.tenant.id, limits)
     await rebuild(move)
     assert await move.run_job()

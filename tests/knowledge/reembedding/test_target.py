@@ -39,7 +39,7 @@ async def test_model_that_cannot_be_moved_to_is_refused(
 
 async def test_the_only_other_model_needs_no_name(move: Move) -> None:
     change = await move.services.reembedding.start(move.tenant.id)
-    assert change.new == WIDER
+    assert change.new == WIDER.info
 
 
 async def test_another_change_during_a_change_is_refused(move: Move, services: Services) -> None:

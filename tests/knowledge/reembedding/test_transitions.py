@@ -15,7 +15,7 @@ async def test_tenant_moves_to_a_model_of_other_dimensions(move: Move) -> None:
     await move.add(30)
     started = await move.start()
     assert (started.state, started.progress, started.entries) == ("filling", 0.0, 30)
-    assert (started.old, started.new) == (MODEL, WIDER)
+    assert (started.old, started.new) == (MODEL.info, WIDER.info)
     await move.run_jobs()
     change = await move.services.reembedding.switch(move.tenant.id)
     assert (change.state, change.progress, change.waiting, change.refused) == ("switched", 1.0, 0, 0)

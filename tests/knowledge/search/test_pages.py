@@ -9,6 +9,7 @@ import pytest
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from app.errors import CursorExpired, InvalidInput
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
@@ -69,7 +70,7 @@ async def test_receipt_contains_ranks_and_the_query_only_if_the_tenant_keeps_it(
 ) -> None:
     (entry,) = await write(services, tenant, "harbour")
     for keep in (False, True):
-        await services.tenants.change_settings(tenant.id, {"keep_query_text": keep})
+        await services.tenants.change_settings(tenant.id, SettingsPatch(keep_query_text=keep))
         result = await services.search.search(tenant.id, SearchQuery(query="harbour"), subject="anna")
         await services.journal.flush()
         kept = await services.administration.receipt(tenant.id, result.metadata.search_id)

@@ -13,6 +13,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery, Weights, most_hits
+from app.contract.settings import SettingsPatch
 from app.errors import InvalidInput, TenantNotFound
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import explanation_of, keyword_leg_of, semantic_leg_of
@@ -226,7 +227,7 @@ async def test_fusion_of_the_tenant_is_the_default_and_without_one_by_score(
         ("rrf", "score", "score"),
         ("score", "rrf", "rrf"),
     ):
-        await services.tenants.change_settings(tenant.id, {"fusion": chosen})
+        await services.tenants.change_settings(tenant.id, SettingsPatch(fusion=chosen))  # type: ignore[arg-type]
         query = SearchQuery(query="harbour", fusion=asked, explain=True)  # type: ignore[arg-type]
         debug = explanation_of(await services.search.search(tenant.id, query))
         assert debug.fusion == used
@@ -237,12 +238,9 @@ async def test_settings_of_the_tenant_are_the_defaults(services: Services, tenan
     await write(services, tenant, "harbour")
     await services.tenants.change_settings(
         tenant.id,
-        {
-            "fusion": "rrf",
-            "weights": {"semantic": 0.2, "keyword": 0.8},
-            "similarity_threshold": 0.99,
-            "max_limit": 20,
-        },
+        SettingsPatch(
+            fusion="rrf", weights=Weights(semantic=0.2, keyword=0.8), similarity_threshold=0.99, max_limit=20
+        ),
     )
     result = await services.search.search(tenant.id, SearchQuery(query="harbour", explain=True))
     assert result[0].score == pytest.approx(0.2 / 61 + 0.8 / 61)
@@ -264,9 +262,9 @@ async def test_default_limit_is_that_of_the_tenant(services: Services, tenant: T
     assert (await count(), await count(limit=12)) == (10, 12)
     with most_hits(4):
         assert await count() == 4
-    await services.tenants.change_settings(tenant.id, {"max_limit": 3})
+    await services.tenants.change_settings(tenant.id, SettingsPatch(max_limit=3))
     assert await count() == 3
-    await services.tenants.change_settings(tenant.id, {"default_limit": 2})
+    await services.tenants.change_settings(tenant.id, SettingsPatch(default_limit=2))
     assert (await count(), await count(limit=3)) == (2, 3)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
+from app.contract.settings import AllowedLimits
 from app.db.queries.tenants import usage
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions.saved_searches import read_request
@@ -189,7 +190,9 @@ async def test_keyword_match_does_not_wait_for_the_daily_token_limit(desk: Desk)
     desk.provider.default = UNIT[1]
     desk.provider.vectors = {"harbour": UNIT[0], "A quay": UNIT[0]}
     await desk.subscribe(query="harbour", similarity_threshold=0.5)
-    await desk.services.tenants.change_limits(desk.tenant.id, {"embedding_tokens_per_day": 5}, actor="test")
+    await desk.services.tenants.change_limits(
+        desk.tenant.id, AllowedLimits(embedding_tokens_per_day=5), actor="test"
+    )
     async with desk.services.database.tenant_session(desk.tenant.id) as session:
         await usage.add_tokens(session, 5)
     await desk.write("A quay")

@@ -11,8 +11,8 @@ from uuid import UUID
 
 import pytest
 
+from app.contract.settings import Limits
 from app.knowledge.tenants.admission import BODY_BYTES, PARSED_AT_ONCE, Admission
-from app.knowledge.tenants.settings import Limits
 
 TENANT: Any = SimpleNamespace(tenant_id=UUID(int=1), limits=Limits(concurrent_searches=1))
 OTHER: Any = SimpleNamespace(tenant_id=UUID(int=2), limits=Limits(concurrent_searches=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from app.composition.services import Services, build_services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
+from app.contract.settings import AllowedLimits, Limits, OwnLimits, TenantPatch
+from app.contract.validation import validate
 from app.db.database import Database
 from app.db.queries.tenants import usage
 from app.embeddings.tokens import approximate_tokens
@@ -19,7 +22,7 @@ from app.errors import LONGEST_QUOTA_WAIT, EmbeddingQuotaUsed, InvalidInput, Rat
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.admission import PARSED_AT_ONCE, Admission
 from app.knowledge.tenants.directory import TenantContext
-from app.knowledge.tenants.settings import Limits, check_limits, require_lower
+from app.knowledge.tenants.settings import require_lower
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
@@ -28,7 +31,7 @@ pytestmark = pytest.mark.own_tenants
 
 
 async def allow(services: Services, tenant: Tenant, **limits: int | None) -> TenantContext:
-    await services.tenants.change_limits(tenant.id, limits, actor="test")
+    await services.tenants.change_limits(tenant.id, AllowedLimits(**limits), actor="test")
     return await services.tenants.context(tenant.id)
 
 
@@ -36,7 +39,7 @@ def test_the_lower_of_tenant_and_platform_limits_applies() -> None:
     defaults = Limits(entries=100, bytes=0, concurrent_searches=4)
     allowed = defaults.replaced({"entries": 50, "concurrent_searches": 0})
     assert (allowed.entries, allowed.bytes, allowed.concurrent_searches) == (50, 0, 0)
-    limits = allowed.lowered({"entries": 60, "bytes": 7, "concurrent_searches": 2})
+    limits = allowed.lowered(OwnLimits(entries=60, bytes=7, concurrent_searches=2))
     assert (limits.entries, limits.bytes, limits.concurrent_searches) == (50, 7, 2)
     require_lower({"entries": 50, "bytes": 10**9, "concurrent_searches": None}, allowed)
     with pytest.raises(InvalidInput, match="at most 50"):
@@ -47,7 +50,10 @@ def test_the_lower_of_tenant_and_platform_limits_applies() -> None:
     "given", [[], "x", {"novel": 1}, {"entries": 1.0}, {"entries": True}, {"entries": -1}]
 )
 def test_invalid_limits_are_refused_by_name(given: Any) -> None:
-    assert check_limits(given, least=0)
+    with pytest.raises(InvalidInput) as refused:
+        validate(TenantPatch, {"limits": given})
+    name = f"limits.{next(iter(given))}" if isinstance(given, dict) else "limits"
+    assert [error.field for error in refused.value.errors] == [name]
 
 
 def test_tokens_are_counted_by_bytes() -> None:
@@ -60,7 +66,8 @@ async def test_platform_limits_of_a_tenant_can_be_set_and_removed(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
     assert (await allow(services, tenant, entries=5, bytes=0)).limits.entries == 5
-    assert (await services.tenants.change_limits(tenant.id, {"bytes": 9}, actor="paula")) == {
+    changed = await services.tenants.change_limits(tenant.id, AllowedLimits(bytes=9), actor="paula")
+    assert {name: limit for name, limit in asdict(changed).items() if limit is not None} == {
         "entries": 5,
         "bytes": 9,
     }

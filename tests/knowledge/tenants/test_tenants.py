@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import fields
 from typing import Any
 from uuid import uuid4
 
@@ -12,8 +13,9 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import Weights
+from app.contract.settings import TYPE_WEIGHTS, SettingsPatch, StoredSettings
 from app.errors import Conflict, InvalidInput, TenantNotFound
-from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings
+from app.knowledge.tenants.settings import read_settings
 from tests.fixtures.database.cluster import connected
 
 pytestmark = pytest.mark.own_tenants
@@ -49,7 +51,7 @@ async def test_unknown_tenants_are_not_found(services: Services) -> None:
         services.tenants.context(uuid4()),
         *(services.tenants.find(slug) for slug in ("nobody", "", "a\x00", "a\ud800", "F")),
         services.tenants.delete(uuid4(), actor="test"),
-        services.tenants.change_settings(uuid4(), {}),
+        services.tenants.change_settings(uuid4(), SettingsPatch()),
     ):
         with pytest.raises(TenantNotFound):
             await act
@@ -70,10 +72,8 @@ async def test_deleted_tenant_is_refused_at_once(
 
 async def test_settings_are_merged_reset_and_audited(services: Services, tenant: Tenant) -> None:
     change = services.tenants.change_settings
-    await change(tenant.id, {"fusion": "score", "max_limit": 20}, actor="anna")
-    settings = await change(
-        tenant.id, {"weights": {"semantic": 0.5, "keyword": 0.5}, "max_limit": None}, actor="anna"
-    )
+    await change(tenant.id, SettingsPatch(fusion="score", max_limit=20), actor="anna")
+    settings = await change(tenant.id, SettingsPatch(weights=Weights(0.5, 0.5), max_limit=None), actor="anna")
     assert (settings.fusion, settings.max_limit, settings.weights) == ("score", None, Weights(0.5, 0.5))
     assert await services.tenants.read_settings(tenant.id) == settings
     page = await services.administration.audit(tenant.id)
@@ -105,7 +105,7 @@ SETTINGS: dict[str, tuple[list[Any], list[Any]]] = {
     ),
     "purge_expired_after_days": ([0, 36_500], [-1, 36_501, 1.5, True, "1"]),
     "keep_versions_days": ([0, 3_650], [-1, 3_651, 1.5, True, "1"]),
-    "suspicious_content": (["keep", "flag", "quarantine"], ["", "drop", None, True]),
+    "suspicious_content": (["keep", "flag", "quarantine", None], ["", "drop", True]),
     "auto_tune": ([True, False], [0, "true"]),
     "rerank": ([True, False, None], [0, "true"]),
     "tuned": ([TUNED], [{}, 7, TUNED | {"fusion": "x"}, TUNED | {"weights": {"semantic": 2, "keyword": 0}}]),
@@ -113,24 +113,24 @@ SETTINGS: dict[str, tuple[list[Any], list[Any]]] = {
 
 
 def test_every_setting_is_in_the_table() -> None:
-    assert set(SETTINGS) == set(TenantSettings.__dataclass_fields__)
+    assert set(SETTINGS) == {field.name for field in fields(StoredSettings)}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_setting_allows_its_range_and_refuses_the_rest(name: str) -> None:
     allowed, refused = SETTINGS[name]
     for value in allowed:
-        TenantSettings.from_mapping({name: value})
+        read_settings({name: value})
     for value in refused:
         with pytest.raises(InvalidInput) as caught:
-            TenantSettings.from_mapping({name: value})
+            read_settings({name: value})
         assert {e.field.partition(".")[0] for e in caught.value.errors} == {name}, value
 
 
 def test_unknown_settings_are_named_and_type_weights_extend_the_defaults() -> None:
-    with pytest.raises(InvalidInput, match="nothing: unknown"):
-        TenantSettings.from_mapping({"nothing": 1})
-    settings = TenantSettings.from_mapping({"type_weights": {"lesson": 3}})
+    with pytest.raises(InvalidInput, match="nothing: unknown field"):
+        read_settings({"nothing": 1})
+    settings = read_settings({"type_weights": {"lesson": 3}})
     assert settings.type_weights == {**TYPE_WEIGHTS, "lesson": 3.0}
 
 
@@ -144,7 +144,10 @@ async def test_concurrent_changes_of_settings_are_all_kept(services: Services, t
         {"keep_query_text": True},
     ]
     await asyncio.gather(
-        *(services.tenants.change_settings(tenant.id, change, actor="ada") for change in changes)
+        *(
+            services.tenants.change_settings(tenant.id, SettingsPatch(**change), actor="ada")
+            for change in changes
+        )
     )
     kept = (await services.tenants.context(tenant.id)).settings
     for change in changes:

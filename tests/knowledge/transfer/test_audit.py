@@ -10,7 +10,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
-from app.knowledge.tenants.settings import TenantSettings
+from app.contract.settings import DEFAULT_SETTINGS
 from app.knowledge.transfer.records import TextLine
 from app.knowledge.transfer.restoration import read_header
 from tests.fixtures.database.cluster import connected
@@ -81,4 +81,4 @@ async def test_restoration_that_cannot_be_audited_changes_nothing(
         with pytest.raises(asyncpg.CheckViolationError):
             await restore(services, other_tenant, [first, *lines])
     assert {table: await rows(superuser_dsn, table, other_tenant) for table in before} == before
-    assert await services.tenants.read_settings(other_tenant.id) == TenantSettings()
+    assert await services.tenants.read_settings(other_tenant.id) == DEFAULT_SETTINGS

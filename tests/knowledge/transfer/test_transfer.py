@@ -10,6 +10,7 @@ import pytest
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
+from app.contract.settings import SettingsPatch
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.transfer.export import TenantExport
@@ -83,7 +84,7 @@ async def test_restoration_reverts_later_changes(services: Services, full: Tenan
     await services.entries.delete(full.id, texts[2].id)
     asset = (await services.assets.list_assets(full.id, status="indexed")).items[0]
     await services.assets.delete(full.id, asset.id)
-    await services.tenants.change_settings(full.id, {"fusion": "rrf"}, actor="test")
+    await services.tenants.change_settings(full.id, SettingsPatch(fusion="rrf"), actor="test")
     assert (await restore(services, full, lines)).failed == 0
     restored = await export(services, full)
     records = [line for line in lines if b'"kind":"feedback"' not in line]

@@ -10,6 +10,7 @@ import pytest
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
+from app.contract.settings import SettingsPatch
 from app.db.queries.knowledge import entries as db
 from app.errors import EntryNotFound
 from app.knowledge.feedback import WeightTuner
@@ -27,7 +28,9 @@ def days_ago(days: float) -> datetime:
 
 
 async def keep_for(services: Services, tenant: Tenant, days: int | None) -> None:
-    await services.tenants.change_settings(tenant.id, {"purge_expired_after_days": days}, actor="anna")
+    await services.tenants.change_settings(
+        tenant.id, SettingsPatch(purge_expired_after_days=days), actor="anna"
+    )
 
 
 async def present(services: Services, tenant: Tenant) -> set[UUID]:

@@ -12,6 +12,7 @@ from app.composition.services import Services, build_services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
+from app.contract.settings import OwnLimits, SettingsPatch
 from app.db.queries.tenants import records as queries
 from app.errors import MaximumReached
 from app.knowledge.search import SearchQuery, journal
@@ -64,7 +65,7 @@ BOUNDED_OTHERWISE = {
 @pytest.fixture
 async def filled(services: Services, tenant: Tenant, superuser_dsn: str) -> Tenant:
     """A tenant with ten rows in each table that grows, the oldest of which is number 1."""
-    await services.tenants.change_settings(tenant.id, {"keep_versions_days": 1}, actor="anna")
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=1), actor="anna")
     entry, _ = await services.entries.create(tenant.id, EntryDraft(content="The harbour"))
     await services.entries.change(tenant.id, entry.id, EntryDraft(title="Night"))
     saved, _ = await services.saved_searches.save(
@@ -153,7 +154,9 @@ async def test_the_sweep_removes_the_oldest_records_over_the_bounds(
     monkeypatch.setattr(sweep, "MOST_FEEDBACK", 4)
     monkeypatch.setattr(sweep, "MOST_ENDED_DELIVERIES", 3)
     monkeypatch.setattr(queries, "BATCH", 2)
-    await services.tenants.change_settings(filled.id, {"limits": {"receipts": 5}}, actor="anna")
+    await services.tenants.change_settings(
+        filled.id, SettingsPatch(limits=OwnLimits(receipts=5)), actor="anna"
+    )
     await services.worker.sweep.run()
     assert await column(superuser_dsn, "select subject::int from searches order by at") == [6, 7, 8, 9, 10]
     assert await column(superuser_dsn, "select subject::int from feedback order by at") == [7, 8, 9, 10]
@@ -195,7 +198,9 @@ async def test_receipts_over_the_limit_are_removed_while_they_are_written(
 ) -> None:
     """Without any sweep: at most a few are above the limit."""
     monkeypatch.setattr(journal, "LEAST_TRIM", 3)
-    await services.tenants.change_settings(tenant.id, {"limits": {"receipts": 5}}, actor="anna")
+    await services.tenants.change_settings(
+        tenant.id, SettingsPatch(limits=OwnLimits(receipts=5)), actor="anna"
+    )
     ids: list[UUID] = []
     for number in range(20):
         found = await services.search.search(

@@ -9,10 +9,11 @@ from uuid import UUID
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 
 
 async def keep(services: Services, tenant: Tenant, days: int | None) -> None:
-    await services.tenants.change_settings(tenant.id, {"keep_versions_days": days})
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=days))
 
 
 async def found(services: Services, tenant: Tenant, as_of: datetime | None, **values: Any) -> list[str]:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
+from app.contract.settings import SettingsPatch
 from tests.knowledge.search.history import TAGS, History, Known
 
 
@@ -22,7 +23,7 @@ class PastHistory(History):
     versions: dict[UUID, list[Known]] = field(default_factory=dict)
 
     async def play(self, steps: int) -> None:
-        await self.services.tenants.change_settings(self.tenant.id, {"keep_versions_days": 1})
+        await self.services.tenants.change_settings(self.tenant.id, SettingsPatch(keep_versions_days=1))
         self.remember()
         actions = [
             *(self.write, self.write_many, self.rewrite, self.rewrite, self.retag, self.delete, self.expire),

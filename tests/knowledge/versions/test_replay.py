@@ -12,6 +12,7 @@ from app.contract.entries import EntryDraft
 from app.contract.receipts import Replay
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from app.contract.vocabulary import Fusion, Mode
 from app.db.queries.search.receipts import ranks_of
 from app.errors import InvalidInput, SearchNotFound
@@ -28,7 +29,9 @@ QUERY = "harbour at night"
 @pytest.fixture
 async def keeper(services: Services, tenant: Tenant, run_jobs: RunJobs) -> Tenant:
     """A tenant that keeps versions and query texts, with entries and an asset, some of which were changed already."""
-    await services.tenants.change_settings(tenant.id, {"keep_versions_days": 30, "keep_query_text": True})
+    await services.tenants.change_settings(
+        tenant.id, SettingsPatch(keep_versions_days=30, keep_query_text=True)
+    )
     entries = await write(
         services,
         tenant,
@@ -98,7 +101,7 @@ async def test_a_replay_has_the_same_ranking_and_scores(
 
 
 async def test_without_versions_a_replay_tells_what_changed(services: Services, keeper: Tenant) -> None:
-    await services.tenants.change_settings(keeper.id, {"keep_versions_days": 0})
+    await services.tenants.change_settings(keeper.id, SettingsPatch(keep_versions_days=0))
     result = await run(services, keeper, mode="keyword", tags=["sea"])
     assert (await replay(services, keeper, result)).same, "nothing has changed"
     first, second = ids(result)[:2]
@@ -114,7 +117,7 @@ async def test_a_replay_tells_what_else_differs(
     services: Services, keeper: Tenant, failing_provider: FailingProvider
 ) -> None:
     result = await run(services, keeper, boost=["type"])
-    await services.tenants.change_settings(keeper.id, {"type_weights": {"fact": 3.0}})
+    await services.tenants.change_settings(keeper.id, SettingsPatch(type_weights={"fact": 3.0}))
     failing_provider.down = True
     found = await replay(services, keeper, result, query=f" {QUERY} ")
     assert set(found.causes) == {"settings_changed", "degraded_now"}
@@ -137,7 +140,7 @@ async def test_a_search_of_the_past_is_replayed_as_of_its_own_time(
 async def test_the_query_must_be_that_of_the_search(
     services: Services, keeper: Tenant, other_tenant: Tenant
 ) -> None:
-    await services.tenants.change_settings(keeper.id, {"keep_query_text": False})
+    await services.tenants.change_settings(keeper.id, SettingsPatch(keep_query_text=False))
     result = await run(services, keeper)
     with pytest.raises(InvalidInput, match="does not keep"):
         await replay(services, keeper, result)

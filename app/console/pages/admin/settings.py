@@ -17,10 +17,11 @@ from app.console.parts.search.comparison import SideBySide, compare
 from app.console.rendering import render
 from app.console.session import console_router
 from app.contract.fields import MAX_QUERY_LENGTH
+from app.contract.settings import TenantSettings
 from app.contract.vocabulary import Fusion, SuspiciousContent
 from app.errors import InvalidInput, PreconditionFailed
 from app.knowledge.administration.replay import QUERIES, SettingsPreview
-from app.knowledge.tenants.settings import TenantSettings, version_of
+from app.knowledge.tenants.settings import version_of
 from app.web.access import CurrentCaller, CurrentServices
 
 router = console_router(Role.TENANT_ADMIN)

@@ -9,6 +9,7 @@ import pytest
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from tests.fixtures.searching import explanation_of
 from tests.knowledge.writing import ids, write
 
@@ -35,7 +36,7 @@ async def test_boosts_raise_hits_by_type_verification_and_access(services: Servi
     )
     assert seen[0].score > score[seen[0].id]
     await services.tenants.change_settings(
-        tenant.id, {"type_weights": {"lesson": 0.1}, "verified_boost": 1.0}
+        tenant.id, SettingsPatch(type_weights={"lesson": 0.1}, verified_boost=1.0)
     )
     lowered = await services.search.search(
         tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["type", "verified"])

@@ -10,6 +10,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
+from app.contract.settings import AllowedLimits
 from app.db.database import Database
 from app.knowledge.search.service import KnowledgeSearchService
 from app.reranking.reranker import ResilientReranker
@@ -147,7 +148,7 @@ async def test_reranked_tokens_count_and_a_used_up_quota_keeps_the_fused_order(
     await search.search(tenant.id, find())
     sent = sum(-(-len(text) // 4) for text in rerank_wire.requests[0].body["documents"])
     assert meter.unwritten(tenant.id) - before == sent + 3 * 2
-    await services.tenants.change_limits(tenant.id, {"embedding_tokens_per_day": 1}, actor="test")
+    await services.tenants.change_limits(tenant.id, AllowedLimits(embedding_tokens_per_day=1), actor="test")
     result = await search.search(tenant.id, find())
     assert ids(result) == entries
     assert result.metadata.degraded == ["quota_exhausted"]

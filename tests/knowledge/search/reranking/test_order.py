@@ -9,6 +9,7 @@ from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.service import KnowledgeSearchService
@@ -66,11 +67,11 @@ async def test_a_request_or_else_the_tenant_says_whether_to_rerank(
         return result.metadata.reranked
 
     assert [await reranks(asked) for asked in (None, True, False)] == [True, True, False]
-    await services.tenants.change_settings(tenant.id, {"rerank": False}, actor="test")
+    await services.tenants.change_settings(tenant.id, SettingsPatch(rerank=False), actor="test")
     assert [await reranks(asked) for asked in (None, False)] == [False, False]
     with pytest.raises(InvalidInput, match=r"^rerank: must not be true"):
         await reranks(True)
-    await services.tenants.change_settings(tenant.id, {"rerank": None}, actor="test")
+    await services.tenants.change_settings(tenant.id, SettingsPatch(rerank=None), actor="test")
     assert await reranks(None)
 
 

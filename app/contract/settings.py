@@ -1,0 +1,263 @@
+"""A tenant's settings, which its admin can change, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Annotated, Any, Final, get_args
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from app.contract.search import Weights
+from app.contract.validation import UNSET, Unset, given_fields, request
+from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent
+
+GREATEST = 10**15
+"""Within the integers that all JSON parsers represent exactly."""
+MIN_FACTOR, MAX_FACTOR = 0.01, 100
+"""Bounds of the weight of an entry type and of the boost of verified entries. A factor of 0 would make all their
+scores 0, and so lose their order."""
+MAX_PURGE_DAYS = 36_500
+MAX_KEPT_DAYS = 3_650
+TYPE_WEIGHTS: Final[Mapping[str, float]] = {
+    "decision": 2.0,
+    "lesson": 2.0,
+    "summary": 0.5,
+    "temp_note": 0.3,
+}
+"""Factors of `boost: ["type"]`; all other types have 1.0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one tenant; 0 means unlimited.
+
+    Attributes:
+        requests_per_minute: requests over HTTP and MCP in each instance; a burst can use all of them at once.
+        concurrent_searches: simultaneous searches in each instance; further ones wait briefly for their turn.
+        entries: stored entries, including chunks.
+        bytes: bytes of uploaded files, plus one for each character of entries' text (two for a title's).
+        receipts: records of searches; the oldest are removed.
+        embedding_tokens_per_day: tokens of texts and queries, with four bytes of text per token; days are in UTC.
+    """
+
+    requests_per_minute: int = 0
+    concurrent_searches: int = 0
+    entries: int = 0
+    bytes: int = 0
+    receipts: int = 0
+    embedding_tokens_per_day: int = 0
+
+    def replaced(self, given: Mapping[str, int]) -> Limits:
+        """These limits, overridden by the platform's limits for one tenant."""
+        known = {name: value for name, value in given.items() if name in LIMITS}
+        return Limits(**{**asdict(self), **known})
+
+    def lowered(self, own: OwnLimits) -> Limits:
+        """These limits, overridden by the tenant's own where those are lower; a tenant cannot raise a limit."""
+        lowest = {
+            name: min(value, getattr(self, name) or value)
+            for name, value in given_fields(own).items()
+            if value
+        }
+        return Limits(**{**asdict(self), **lowest})
+
+
+LIMITS: Final = tuple(field.name for field in fields(Limits))
+
+OwnLimit = Annotated[int, Field(strict=True, ge=1, le=GREATEST)] | None
+AllowedLimit = Annotated[int, Field(strict=True, ge=0, le=GREATEST)] | None
+
+
+@request
+class OwnLimits:
+    """A tenant's own limits. They apply where they are lower than the platform's limits. Null means not set."""
+
+    requests_per_minute: OwnLimit | Unset = UNSET
+    concurrent_searches: OwnLimit | Unset = UNSET
+    entries: OwnLimit | Unset = UNSET
+    bytes: OwnLimit | Unset = UNSET
+    receipts: OwnLimit | Unset = UNSET
+    embedding_tokens_per_day: OwnLimit | Unset = UNSET
+
+
+NO_LIMITS: Final = OwnLimits(**dict.fromkeys(LIMITS))
+
+
+@request(schema={"examples": [{"entries": 100_000}]})
+class AllowedLimits:
+    """Limits that the platform sets for one tenant. 0 means unlimited; null restores the platform's default."""
+
+    requests_per_minute: AllowedLimit | Unset = UNSET
+    concurrent_searches: AllowedLimit | Unset = UNSET
+    entries: AllowedLimit | Unset = UNSET
+    bytes: AllowedLimit | Unset = UNSET
+    receipts: AllowedLimit | Unset = UNSET
+    embedding_tokens_per_day: AllowedLimit | Unset = UNSET
+
+
+@request(schema={"examples": [{"limits": {"entries": 100_000, "bytes": None}}]})
+class TenantPatch:
+    """Changes to a tenant. Omitted limits are unchanged."""
+
+    limits: AllowedLimits
+
+
+@dataclass(frozen=True, slots=True)
+class TenantLimits:
+    """The limits that the platform has set for a tenant."""
+
+    id: UUID
+    limits: AllowedLimits
+
+
+@dataclass(frozen=True, slots=True)
+class TunedWeights:
+    """Weights that the service has found by feedback."""
+
+    fusion: Annotated[Fusion, Field(description="The fusion that they are for.")]
+    weights: Weights
+    former: Annotated[Weights, Field(description="The weights that were in force before.")]
+    queries: Annotated[int, Field(description="Judged queries.")]
+    gain: Annotated[float, Field(description="Gain in nDCG@10 over the former weights.")]
+    low: Annotated[float, Field(description="Lower bound of the 99 % interval of the gain.")]
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSettings:
+    """The tenant's settings, including defaults."""
+
+    weights: Weights | None
+    type_weights: Mapping[str, float]
+    similarity_threshold: float | None
+    fusion: Fusion
+    verified_boost: float
+    rerank: Annotated[
+        bool | None,
+        Field(
+            description="false: no text of the tenant is sent to the reranker. Otherwise searches are reranked."
+        ),
+    ]
+    keep_query_text: bool
+    default_limit: int | None
+    max_limit: int | None
+    purge_expired_after_days: int | None
+    keep_versions_days: Annotated[
+        int, Field(description="Days for which former versions of entries are kept.")
+    ]
+    suspicious_content: Annotated[
+        SuspiciousContent,
+        Field(
+            description="What happens to texts with invisible characters, secrets or instructions to language models:"
+            " keep: nothing; flag: `metadata.flags` names what was found; quarantine: searches do not find them either,"
+            " until an admin releases them."
+        ),
+    ]
+    limits: OwnLimits
+    auto_tune: Annotated[bool, Field(description="Whether `tuned` applies, and new weights may replace it.")]
+    tuned: Annotated[TunedWeights | None, Field(description="In force with `auto_tune`, without `weights`.")]
+
+    def weights_of(self, fusion: Fusion) -> Weights | None:
+        """The tenant's weights for a fusion: those that its admin has set, else those that the service has tuned."""
+        if self.weights is not None:
+            return self.weights
+        tuned = self.tuned if self.auto_tune else None
+        return tuned.weights if tuned is not None and tuned.fusion == fusion else None
+
+
+DEFAULT_SETTINGS: Final = TenantSettings(
+    weights=None,
+    type_weights=TYPE_WEIGHTS,
+    similarity_threshold=None,
+    fusion="score",
+    verified_boost=1.5,
+    rerank=None,
+    keep_query_text=False,
+    default_limit=None,
+    max_limit=None,
+    purge_expired_after_days=None,
+    keep_versions_days=0,
+    suspicious_content="flag",
+    limits=NO_LIMITS,
+    auto_tune=True,
+    tuned=None,
+)
+"""The settings of a tenant that has set none; None means the service's default."""
+
+
+def _check_type_weights(weights: dict[str, float]) -> dict[str, float]:
+    allowed = get_args(EntryType)
+    if not all(name in allowed and MIN_FACTOR <= w <= MAX_FACTOR for name, w in weights.items()):
+        raise ValueError(
+            f"must map any of {', '.join(allowed)} to numbers between {MIN_FACTOR} and {MAX_FACTOR}"
+        )
+    return weights
+
+
+TypeWeights = Annotated[
+    dict[str, Annotated[float, Field(strict=True, allow_inf_nan=False)]],
+    AfterValidator(_check_type_weights),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "propertyNames": {"enum": list(get_args(EntryType))},
+            "additionalProperties": {"type": "number", "minimum": MIN_FACTOR, "maximum": MAX_FACTOR},
+        }
+    ),
+]
+Share = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1)]
+Factor = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=MIN_FACTOR, le=MAX_FACTOR)]
+PageLimit = Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)]
+Flag = Annotated[bool, Field(strict=True)]
+
+
+@request(schema={"examples": [{"similarity_threshold": 0.25}]})
+class SettingsPatch:
+    """Changes to the tenant's settings. Null restores the service's default."""
+
+    weights: Weights | Unset | None = UNSET
+    type_weights: TypeWeights | Unset | None = UNSET
+    similarity_threshold: Share | Unset | None = UNSET
+    fusion: Fusion | Unset | None = UNSET
+    verified_boost: Factor | Unset | None = UNSET
+    rerank: Flag | Unset | None = UNSET
+    keep_query_text: Flag | Unset | None = UNSET
+    default_limit: PageLimit | Unset | None = UNSET
+    max_limit: PageLimit | Unset | None = UNSET
+    purge_expired_after_days: Annotated[int, Field(strict=True, ge=0, le=MAX_PURGE_DAYS)] | Unset | None = (
+        UNSET
+    )
+    keep_versions_days: Annotated[int, Field(strict=True, ge=0, le=MAX_KEPT_DAYS)] | Unset | None = UNSET
+    suspicious_content: (
+        Annotated[SuspiciousContent | None, Field(description="Applies to what is written from now on.")]
+        | Unset
+    ) = UNSET
+    limits: OwnLimits | Unset | None = UNSET
+    auto_tune: Annotated[Flag | None, Field(description="False undoes `tuned`.")] | Unset = UNSET
+
+    def given(self) -> dict[str, Any]:
+        """The settings that the caller sent, as plain values."""
+        given = given_fields(self)
+        if isinstance(self.weights, Weights):
+            given["weights"] = asdict(self.weights)
+        if isinstance(self.limits, OwnLimits):
+            given["limits"] = given_fields(self.limits)
+        return given
+
+
+@request
+class StoredSettings(SettingsPatch):
+    """Settings as they are stored and exported: those that a tenant has changed, and what the service has found."""
+
+    tuned: TunedWeights | Unset | None = UNSET
+
+    def complete(self) -> TenantSettings:
+        """These settings and the defaults of the others."""
+        values = {name: value for name, value in given_fields(self).items() if value is not None}
+        if isinstance(self.type_weights, dict):
+            values["type_weights"] = {**TYPE_WEIGHTS, **self.type_weights}
+        if isinstance(self.limits, OwnLimits):
+            values["limits"] = OwnLimits(**{**dict.fromkeys(LIMITS), **given_fields(self.limits)})
+        return replace(DEFAULT_SETTINGS, **values)
