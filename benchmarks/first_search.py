@@ -28,6 +28,7 @@ from app.cli.demo import load_demo
 from app.cli.token import make_token
 from app.composition.database import open_database
 from app.composition.services import Services, open_services
+from app.contract.administration import NewTenant
 from app.db.rows import new_id
 from app.settings import Settings
 from benchmarks.connection import Connection
@@ -82,7 +83,7 @@ async def measure(settings: Settings, services: Services, demo: UUID) -> dict[st
         caller = Caller(settings, port, demo, queries)
         first = await caller.search()
         warm = await caller.search_warm()
-        tenant = await services.tenants.create(f"first-{new_id().hex}", actor="benchmark")
+        tenant = await services.tenants.create(NewTenant(f"first-{new_id().hex}"), actor="benchmark")
         newcomer = Caller(settings, port, tenant.id, queries)
         found = {
             "after the start": (first, warm),

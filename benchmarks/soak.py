@@ -32,6 +32,7 @@ from app.auth.issuing import issue_token
 from app.auth.principal import Role
 from app.composition.database import embedded_database, prepare
 from app.composition.services import build_services
+from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
 
@@ -130,7 +131,7 @@ async def soak(seconds: float, callers: int, rate: float, provider: str, folder:
         await prepare(addresses.admin, service_role="kb_service", model=model.model)
         database = Database(addresses.service, pool_size=1)
         services = await build_services(database, model)
-        tenant = await services.tenants.create(f"soak-{secrets.token_hex(4)}", actor="soak")
+        tenant = await services.tenants.create(NewTenant(f"soak-{secrets.token_hex(4)}"), actor="soak")
         await model.close()
         await database.close()
         settings = {"DATABASE_URL": addresses.service, "EMBEDDING_PROVIDER": provider, "JWT_SECRET": secret}

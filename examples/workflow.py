@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.composition.database import check_database
 from app.composition.services import Services, build_services, open_services
+from app.contract.administration import NewTenant
 from app.contract.entries import Entry, EntryDraft
 from app.contract.results import Hit
 from app.contract.search import SearchQuery
@@ -82,7 +83,7 @@ async def work_for_tenants(
         try:
             tenant = await services.tenants.find(slug)
         except TenantNotFound:
-            tenant = await services.tenants.create(slug, actor=SUBJECT)
+            tenant = await services.tenants.create(NewTenant(slug), actor=SUBJECT)
         return await learn_lesson(services, tenant.id, question, learn)
 
     with acting_as(principals_of(SUBJECT, groups=()), Rights.WRITE):

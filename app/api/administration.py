@@ -9,12 +9,20 @@ from fastapi import Query, Response
 
 from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
-from app.contract.administration import AuditAction, AuditOutcome, AuditRecord, CallerList, Stats, Tenant
+from app.contract.administration import (
+    AuditAction,
+    AuditFilter,
+    AuditOutcome,
+    AuditRecord,
+    CallerList,
+    NewTenant,
+    Stats,
+    Tenant,
+)
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
 from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
 from app.contract.text import Moment
-from app.db.queries.tenants.audit import AuditFilter
 from app.knowledge.tenants.settings import version_of
 from app.web.access import (
     CurrentCaller,
@@ -22,7 +30,6 @@ from app.web.access import (
     CurrentServices,
     secured_router,
 )
-from app.web.models.administration import NewTenant
 from app.web.models.revocations import NewRevocation, RevokedTokenList, RevokedTokenModel
 from app.web.problems import problems
 from app.web.rendering import (
@@ -234,7 +241,7 @@ async def create_tenant(
     tenant: NewTenant, principal: CurrentPrincipal, services: CurrentServices
 ) -> Response:
     """Create a tenant."""
-    created = await services.tenants.create(tenant.slug, tenant.name, actor=principal.subject)
+    created = await services.tenants.create(tenant, actor=principal.subject)
     return json_response(created, 201, {"Location": f"/admin/tenants/{created.id}"})
 
 

@@ -19,6 +19,7 @@ from app.cli.execution import ACTOR, working
 from app.cli.output.text import remark
 from app.cli.token import DAY, make_token
 from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
+from app.contract.administration import NewTenant
 from app.contract.entries import NewEntry
 from app.contract.validation import validate
 from app.db.principals import acting_for_service
@@ -49,7 +50,7 @@ async def _load(services: Services) -> Tenant:
     try:
         tenant = await services.tenants.find(SLUG)
     except TenantNotFound:
-        tenant = await services.tenants.create(SLUG, "Demonstration", actor=ACTOR)
+        tenant = await services.tenants.create(NewTenant(SLUG, "Demonstration"), actor=ACTOR)
     samples = load_entries()
     if await _has(services, tenant.id, samples[-1].external_id):
         return tenant

@@ -216,15 +216,18 @@ def delete_tenant(
 
 
 async def _create(slug: str, name: str | None) -> Tenant:
+    from app.contract.administration import NewTenant
+
+    wanted = NewTenant(slug, name)
     if (remote := find_remote()) is not None:
         from app.cli.remote.knowledge import open_remote
 
         async with open_remote(remote) as knowledge:
-            return await knowledge.tenants.create(slug, name, actor=ACTOR)
+            return await knowledge.tenants.create(wanted, actor=ACTOR)
     from app.composition.platform import open_platform
 
     async with open_platform(read_settings(), for_creation=True) as platform:
-        return await platform.tenants.create(slug, name, actor=ACTOR)
+        return await platform.tenants.create(wanted, actor=ACTOR)
 
 
 async def _list() -> Sequence[Tenant]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
 from app.contract.models import ModelInfo, ModelUse
+from app.contract.text import MOMENT, STORABLE, Moment, is_moment, is_storable
+from app.contract.validation import request
 
 MAX_CALLERS = 100
 """Callers that a list shows."""
@@ -212,6 +215,34 @@ class AuditRecord:
     detail: Mapping[str, Any]
 
 
+def _check_text(text: str) -> str:
+    if not is_storable(text):
+        raise ValueError(f"must be a text, {STORABLE}")
+    return text
+
+
+def _check_time(moment: datetime, info: ValidationInfo) -> datetime:
+    if not is_moment(moment):
+        raise ValueError(f"must be {MOMENT}")
+    if info.field_name == "before" and (after := info.data.get("after")) is not None and after >= moment:
+        raise ValueError("must be later than after")
+    return moment
+
+
+AuditTime = Annotated[Moment, AfterValidator(_check_time)]
+
+
+@request
+class AuditFilter:
+    """Which rows of the audit trail are wanted; None: any. `after` is the earliest time, `before` is excluded."""
+
+    actor: Annotated[str, AfterValidator(_check_text)] | None = None
+    action: AuditAction | None = None
+    outcome: AuditOutcome | None = None
+    after: AuditTime | None = None
+    before: AuditTime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Tenant:
     """A tenant."""
@@ -220,3 +251,34 @@ class Tenant:
     slug: str
     name: str
     created_at: datetime
+
+
+SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+MAX_TENANT_NAME = 200
+
+
+def _check_slug(slug: str) -> str:
+    if not SLUG.fullmatch(slug):
+        raise ValueError("must be 1 to 63 of a-z, 0-9 and -, and must not start with -")
+    return slug
+
+
+def _trim_name(name: str) -> str:
+    if not name.strip() or not is_storable(name):
+        raise ValueError(f"must have 1 to {MAX_TENANT_NAME} characters, {STORABLE}")
+    return name.strip()
+
+
+@request(schema={"examples": [{"slug": "acme", "name": "Acme"}]})
+class NewTenant:
+    """A tenant to create."""
+
+    slug: Annotated[
+        str,
+        AfterValidator(_check_slug),
+        WithJsonSchema({"type": "string", "pattern": f"^{SLUG.pattern}$"}),
+        Field(description="Unique short name: 1 to 63 characters of a-z, 0-9 and -, not starting with -."),
+    ]
+    name: (
+        Annotated[str, Field(min_length=1, max_length=MAX_TENANT_NAME), AfterValidator(_trim_name)] | None
+    ) = None

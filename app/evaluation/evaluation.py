@@ -22,6 +22,7 @@ import numpy as np
 
 from app.composition.services import Services
 from app.contract.entries import MAX_TITLE
+from app.contract.administration import NewTenant
 from app.contract.search import SearchQuery
 from app.db.queries.knowledge import embeddings
 from app.db.queries.work import jobs
@@ -117,7 +118,7 @@ class EvaluationFailed(KnowledgeError):
 async def open_tenant(services: Services, name: str) -> AsyncIterator[UUID]:
     """Create a tenant, and delete it with all its data at the end, also after a cancellation."""
     slug = f"eval-{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')[:40]}-{secrets.token_hex(4)}"
-    tenant = await services.tenants.create(slug, f"Evaluation of {name}"[:200], actor="evaluation")
+    tenant = await services.tenants.create(NewTenant(slug, f"Evaluation of {name}"[:200]), actor="evaluation")
     try:
         yield tenant.id
     finally:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.errors import TenantNotFound
 from app.evaluation.collection import Document
@@ -73,7 +74,7 @@ async def _fill(services: Services, slug: str, drafts: Sequence[EntryDraft]) -> 
         if stock.entries >= len(drafts) and not stock.pending_embeddings:
             return tenant.id
         await services.tenants.delete(tenant.id, actor="benchmark")
-    tenant = await services.tenants.create(slug, actor="benchmark")
+    tenant = await services.tenants.create(NewTenant(slug), actor="benchmark")
     for first in range(0, len(drafts), 500):
         await services.entries.create_many(tenant.id, drafts[first : first + 500])
     await services.embedder.embed_all(tenant.id)

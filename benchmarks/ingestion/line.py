@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 from app.composition.services import Services, build_services, open_services
+from app.contract.administration import NewTenant
 from app.db.statements import parse_statement
 from app.errors import KnowledgeError
 from app.knowledge.ingestion.assets import Upload
@@ -111,7 +112,7 @@ async def open_line(
         services = await build_services(
             plain.database, plain.provider, defaults=DEFERRED, chunk_size=size, worker_concurrency=concurrency
         )
-        tenant = await services.tenants.create(f"ingestion-{time.time_ns():x}", actor="benchmark")
+        tenant = await services.tenants.create(NewTenant(f"ingestion-{time.time_ns():x}"), actor="benchmark")
         try:
             yield Line(services, tenant.id, concurrency, size)
         finally:

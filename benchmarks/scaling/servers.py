@@ -14,6 +14,7 @@ from uuid import UUID
 
 from app.composition.database import SERVICE, prepare, replicas_of
 from app.composition.services import Services, build_services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
@@ -88,7 +89,7 @@ async def _fill(services: Services, texts: Sequence[Document], tenants: int, ent
     """Create the tenants, each with variations of the same texts, and wait until all have their vectors."""
     made = []
     for number in range(tenants):
-        tenant = await services.tenants.create(f"tenant-{number}", actor="benchmark")
+        tenant = await services.tenants.create(NewTenant(f"tenant-{number}"), actor="benchmark")
         drafts = [EntryDraft(content=f"{texts[n % len(texts)].text}\n{number} {n}") for n in range(entries)]
         for start in range(0, entries, BATCH):
             await services.entries.create_many(tenant.id, drafts[start : start + BATCH])

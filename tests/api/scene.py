@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from app.auth.principal import Role
+from app.contract.administration import NewTenant
 from app.db.rows import new_id
 from tests.api.stage import Stage
 from tests.fixtures.http.callers import Caller, make_token
@@ -38,7 +39,7 @@ class Scene:
 
 async def open_scene(stage: Stage) -> Scene:
     """A tenant with an entry, an asset and a saved search."""
-    tenant = await stage.services.tenants.create(f"t-{new_id().hex}", actor="test")
+    tenant = await stage.services.tenants.create(NewTenant(f"t-{new_id().hex}"), actor="test")
     admin = Caller(stage.http, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))
     platform = Caller(stage.http, None, make_token(None, Role.PLATFORM_ADMIN, subject="paula"))
     entry = await admin.add("The harbour opens at six")

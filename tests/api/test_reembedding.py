@@ -12,6 +12,7 @@ from asgi_lifespan import LifespanManager
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
+from app.contract.administration import NewTenant
 from app.contract.models import ModelChange
 from app.db.database import Database
 from app.db.schema.registration import register_model
@@ -40,7 +41,7 @@ async def mover(
     moving_services: Services, settings: Settings, verifier: TokenVerifier
 ) -> AsyncIterator[Caller]:
     """The admin of a tenant with three entries."""
-    tenant = await moving_services.tenants.create("moving", actor="test")
+    tenant = await moving_services.tenants.create(NewTenant("moving"), actor="test")
     app = create_app(settings, moving_services, verifier)
     async with LifespanManager(app), open_client(app) as http:
         admin = Caller(http, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))
@@ -160,7 +161,7 @@ async def test_a_model_that_is_not_registered_is_refused(admin: Caller, body: An
 async def test_an_admin_does_not_see_other_tenants_model_changes(
     mover: Caller, moving_services: Services, fresh_database: TestDatabase
 ) -> None:
-    other = await moving_services.tenants.create("other", actor="test")
+    other = await moving_services.tenants.create(NewTenant("other"), actor="test")
     stranger = Caller(mover.http, other.id, make_token(other.id, Role.TENANT_ADMIN))
     await mover.post("/admin/reembed", {})
     expect_problem(await stranger.get("/admin/reembed"), 404)

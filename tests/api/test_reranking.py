@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
+from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.db.rows import new_id
 from app.main import create_app
@@ -52,7 +53,7 @@ async def served(
     reranker = ResilientReranker(RerankServer(f"{rerank_wire.url}/tei/rerank", "tei"), 2.0)
     database = Database(api_database.service_dsn, pool_size=3)
     services = await build_services(database, provider, reranker=reranker, rerank_candidates=10)
-    tenant = await services.tenants.create(f"r-{new_id().hex}", actor="test")
+    tenant = await services.tenants.create(NewTenant(f"r-{new_id().hex}"), actor="test")
     app = create_app(settings, services, verifier)
     async with LifespanManager(app), open_client(app) as http:
         admin = Caller(http, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))

@@ -11,6 +11,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.db.rows import new_id
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.providers.failing import FailingProvider
@@ -28,7 +29,7 @@ async def filterable(
     http: httpx.AsyncClient, api_services: Services, shared_provider: FailingProvider
 ) -> Caller:
     """The admin of a tenant with `ENTRIES`, all of which are also near the query semantically."""
-    tenant = await api_services.tenants.create(f"f-{new_id().hex}", actor="test")
+    tenant = await api_services.tenants.create(NewTenant(f"f-{new_id().hex}"), actor="test")
     admin = Caller(http, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))
     shared_provider.down = False
     for entry in ENTRIES:

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.db.citus import nodes
 from app.db.citus.places import FoundPlace, Node, Place, find_place
@@ -56,7 +57,7 @@ async def neighbours(database: Database, services: Services) -> AsyncIterator[tu
     pair: tuple[UUID, UUID] | None = None
     while pair is None:
         assert len(places) < MOST_TENANTS
-        made = (await services.tenants.create(f"held-{len(places)}", actor="test")).id
+        made = (await services.tenants.create(NewTenant(f"held-{len(places)}"), actor="test")).id
         place = places[made] = await database.nodes.place_of(made)
         pair = next(
             ((one, made) for one, at in places.items() if at.node is place.node and at.group != place.group),

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import NewTenant
 from app.contract.search import SearchQuery
 from app.db.citus.places import Place
 from app.db.database import Database
@@ -57,7 +58,7 @@ async def pair(citus_database: CitusDatabase) -> AsyncIterator[Pair]:
     assert database.nodes is not None
     made: dict[int, UUID] = {}
     for number in range(20):
-        tenant = await services.tenants.create(f"pair-{number}", actor="test")
+        tenant = await services.tenants.create(NewTenant(f"pair-{number}"), actor="test")
         place = await database.nodes.place_of(tenant.id)
         if (other := made.get(place.group)) is not None:
             break

@@ -6,6 +6,7 @@ import asyncio
 
 from app.composition.database import SERVICE, check_database, prepare
 from app.composition.services import build_services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.database import Database
@@ -58,7 +59,9 @@ async def test_a_tenant_is_created_and_deleted_on_the_coordinator(citus_database
 async def test_tenants_of_all_nodes_are_served(citus_database: CitusDatabase) -> None:
     database = Database(citus_database.coordinator.service_dsn, pool_size=4)
     services = await build_services(database, FailingProvider(MODEL))
-    tenants = [await services.tenants.create(f"flow-{number}", actor="test") for number in range(TENANTS)]
+    tenants = [
+        await services.tenants.create(NewTenant(f"flow-{number}"), actor="test") for number in range(TENANTS)
+    ]
     for tenant in tenants:
         parent, _ = await services.entries.create(tenant.id, EntryDraft(content=f"A bell of {tenant.slug}."))
         await services.entries.create(tenant.id, EntryDraft(content="A sail.", parent_id=parent.id))

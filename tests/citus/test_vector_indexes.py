@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.database import Database
@@ -29,7 +30,7 @@ async def test_a_large_tenant_has_its_index_on_its_node_and_gets_it_again_after_
     services = await build_services(
         database, FailingProvider(MODEL), defaults=SearchDefaults(exact_limit=EXACT_LIMIT)
     )
-    tenant = (await services.tenants.create("large", actor="test")).id
+    tenant = (await services.tenants.create(NewTenant("large"), actor="test")).id
     drafts = [EntryDraft(content=f"quay number {number}") for number in range(3 * EXACT_LIMIT)]
     await services.entries.create_many(tenant, drafts)
     await work(services, citus_database, tenant)

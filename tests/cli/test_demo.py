@@ -6,6 +6,7 @@ import pytest
 
 from app.cli.demo import STILL_SECONDS, curl_line, load_demo
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.contract.entries import Entry, EntryDraft
 from app.contract.search import SearchQuery
 from app.db.principals import warn_of_unnamed_work
@@ -49,7 +50,7 @@ async def test_interrupted_demo_is_completed_and_a_complete_one_is_unchanged(
     services: Services,
 ) -> None:
     # The first start got only this far.
-    await services.tenants.create("demo", actor="test")
+    await services.tenants.create(NewTenant("demo"), actor="test")
     tenant = await load_demo(services)
     entries = await read_entries(services)
     first, last = load_entries()[0].external_id, load_entries()[-1].external_id

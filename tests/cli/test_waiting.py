@@ -9,7 +9,7 @@ import pytest
 from app.cli.execution import working
 from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
 from app.composition.services import Services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.providers.failing import FailingProvider
@@ -18,7 +18,7 @@ from tests.fixtures.providers.failing import FailingProvider
 @pytest.fixture
 async def harbour(services: Services) -> Tenant:
     """A tenant of services that only this test uses."""
-    return await services.tenants.create("harbour", actor="test")
+    return await services.tenants.create(NewTenant("harbour"), actor="test")
 
 
 async def test_waiting_for_vectors_ends_while_the_provider_is_unavailable(

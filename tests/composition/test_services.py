@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.composition.services import open_services
+from app.contract.administration import NewTenant
 from app.settings import load_settings
 
 
@@ -19,6 +20,6 @@ async def test_the_bounds_of_records_are_those_of_the_settings(service_dsn: str)
         None,
     )
     async with open_services(settings) as services:
-        tenant = await services.tenants.create("bounded", actor="test")
+        tenant = await services.tenants.create(NewTenant("bounded"), actor="test")
         found = (await services.administration.stats(tenant.id)).records
     assert (found["audit"].limit, found["receipts"].limit) == (1_500_000, 2_000)

@@ -9,6 +9,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.db.rows import new_id
 from app.errors import InvalidInput
 from tests.console.browser import Browser, Page
@@ -125,7 +126,7 @@ async def test_tenants_are_listed_in_pages_and_views_are_audited(
     platform: Caller,
 ) -> None:
     for _ in range(3):
-        await api_services.tenants.create(f"p-{new_id().hex}", actor="test")
+        await api_services.tenants.create(NewTenant(f"p-{new_id().hex}"), actor="test")
     total = len(await api_services.tenants.list_tenants())
     first = await api_services.platform.tenants(size=2, reader="olga")
     last = await api_services.platform.tenants(first.pages, size=2, reader="olga")

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.db.rows import new_id
 from tests.console.browser import Browser, Page, open_browser
 from tests.fixtures.http.callers import Caller, make_token
@@ -28,7 +29,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 async def test_script_in_every_field_is_shown_as_text_on_every_page(
     app: FastAPI, api_services: Services, http: object, work: Callable[[], Awaitable[None]]
 ) -> None:
-    tenant = await api_services.tenants.create(f"t-{new_id().hex}", EVIL[:200], actor=EVIL)
+    tenant = await api_services.tenants.create(NewTenant(f"t-{new_id().hex}", EVIL[:200]), actor=EVIL)
     token = make_token(tenant.id, Role.TENANT_ADMIN, subject=f"ada {EVIL}")
     async with open_browser(app).http as client:
         caller = Caller(client, tenant.id, token)

@@ -17,6 +17,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.cli.demo import SLUG, load_demo
+from app.contract.administration import NewTenant
 from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.factory import ProviderConfig, build_provider
@@ -46,7 +47,7 @@ async def guide(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Guide]
     async with new_database(cluster, template=template) as made:
         await register_model(made.admin_dsn, provider.model)
         with run_service(made.service_dsn, provider) as running:
-            creation = running.services.tenants.create(SLUG, actor="test")
+            creation = running.services.tenants.create(NewTenant(SLUG), actor="test")
             tenant = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(creation, running.loop))
             settings = {
                 "DATABASE_URL": made.service_dsn,

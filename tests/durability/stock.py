@@ -6,7 +6,7 @@ import asyncio
 from uuid import UUID
 
 from app.composition.services import Services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.cluster import Connection
 
@@ -60,7 +60,7 @@ async def wait_until_settled(superuser: Connection, tenant_id: UUID, seconds: fl
 
 async def index_undisturbed(services: Services, name: str, files: list[Upload]) -> Tenant:
     """A new tenant with these files, indexed by one undisturbed worker."""
-    tenant = await services.tenants.create(name, actor="test")
+    tenant = await services.tenants.create(NewTenant(name), actor="test")
     for file in files:
         await services.assets.upload(tenant.id, file)
     while await services.worker.run_once():

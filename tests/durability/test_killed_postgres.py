@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from app.composition.services import Services, build_services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.db.database import Database
 from app.embeddings.providers.mock import MockProvider
 from app.errors import DatabaseUnavailable
@@ -67,7 +67,7 @@ async def kill_during_uploads(server: Server, kills: int, seed: int) -> int:
     dsn = server.database.service_dsn
     database = Database(dsn, pool_size=5)
     services = await build_services(database, MockProvider(MODEL))
-    tenant = await services.tenants.create("disturbed", actor="test")
+    tenant = await services.tenants.create(NewTenant("disturbed"), actor="test")
     source = FileSource(seed)
     uploaders = [Uploader(services, tenant, source) for _ in range(UPLOADERS)]
     running = [asyncio.create_task(uploader.run()) for uploader in uploaders]

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.composition.services import Services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.knowledge.ingestion.assets import Upload
 from app.settings import IngestionSettings
 from tests.durability.files import FileSource
@@ -51,7 +51,7 @@ class Round:
 
     async def run(self, name: str, files: int, moments: int) -> None:
         """Kill a worker at each stage and others at `moments` moments, with `files` new files before each."""
-        tenant = await self._services.tenants.create(f"{name}-disturbed", actor="test")
+        tenant = await self._services.tenants.create(NewTenant(f"{name}-disturbed"), actor="test")
         revised = self._source.make()
         await self._keep(tenant, revised)
         while await self._services.worker.run_once():

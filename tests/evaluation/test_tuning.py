@@ -11,7 +11,7 @@ import pytest
 
 from app.cli.main import main
 from app.composition.services import Services, build_services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import RRF_WEIGHTS, SearchQuery
 from app.contract.settings import SettingsPatch
@@ -83,7 +83,7 @@ async def filled(fresh_database: TestDatabase, monkeypatch: pytest.MonkeyPatch) 
     database = Database(fresh_database.service_dsn, pool_size=2)
     provider = FailingProvider(MODEL)
     services = await build_services(database, provider)
-    tenant = await services.tenants.create("first", actor="test")
+    tenant = await services.tenants.create(NewTenant("first"), actor="test")
     await fill(services, tenant, provider, 2)
     yield tenant.id
     await services.close()

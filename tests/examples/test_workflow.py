@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.contract.results import Hit
 from app.embeddings.models import resolve_model
@@ -77,7 +78,7 @@ async def test_a_repeated_step_changes_its_own_entry(services: Services) -> None
 
 
 async def test_a_lesson_names_its_sources(services: Services) -> None:
-    tenant = await services.tenants.create("harbour-north", actor="test")
+    tenant = await services.tenants.create(NewTenant("harbour-north"), actor="test")
     known, _ = await services.entries.create(tenant.id, EntryDraft(content="Ships enter the harbour by day."))
     lesson = (await work_for_tenants(services, QUESTIONS, note_question))["harbour-north"]
     assert lesson.learnt.source_ids == [known.id]

@@ -14,6 +14,7 @@ import pytest
 from app.auth.principal import Role
 from app.composition.database import SERVICE
 from app.composition.services import build_services
+from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
 from tests.faults.conftest import dsn_through
@@ -122,7 +123,7 @@ async def test_output_contains_no_canary(
     )
     direct = Database(openai_database.service_dsn, pool_size=1)
     services = await build_services(direct, provider)
-    tenant = await services.tenants.create("canaries", actor="test")
+    tenant = await services.tenants.create(NewTenant("canaries"), actor="test")
     token = make_token(tenant.id, Role.TENANT_ADMIN)
     socket = Path(openai_database.address.socket_dir) / ".s.PGSQL.5432"
     async with proxy_to(socket) as database:

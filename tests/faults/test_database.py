@@ -17,6 +17,7 @@ from asgi_lifespan import LifespanManager
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import build_services
+from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.embeddings.providers.mock import MockProvider
 from app.main import create_app
@@ -41,7 +42,7 @@ async def scene(fresh_database: TestDatabase, database_proxy: FaultProxy) -> Asy
         statement_timeout=LIMIT,
     )
     services = await build_services(database, MockProvider(MODEL))
-    tenant = await services.tenants.create("faults", actor="test")
+    tenant = await services.tenants.create(NewTenant("faults"), actor="test")
     app = create_app(
         Settings(ingestion=IngestionSettings(worker=False)), services, TokenVerifier(secret=SECRET)
     )

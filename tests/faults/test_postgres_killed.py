@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from app.auth.principal import Role
+from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.directory import TenantDirectory
@@ -85,7 +86,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 async def create_tenant(dsn: str) -> UUID:
     database = Database(dsn, pool_size=1)
     tenant = await TenantDirectory(database, AuditTrail(database), default_model_id=1).create(
-        "killed", actor="test"
+        NewTenant("killed"), actor="test"
     )
     await database.close()
     return tenant.id

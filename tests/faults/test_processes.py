@@ -19,6 +19,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.contract.settings import AllowedLimits
 from tests.faults.load import calling
@@ -84,7 +85,7 @@ def connections_of(processes: Sequence[psutil.Process], port: int) -> list[int]:
 async def test_limits_changes_metrics_and_the_end_are_those_of_one_service(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:
-    tenant = await services.tenants.create("several", actor="test")
+    tenant = await services.tenants.create(NewTenant("several"), actor="test")
     await services.tenants.change_limits(tenant.id, AllowedLimits(requests_per_minute=60), actor="test")
     token = make_token(tenant.id, Role.TENANT_ADMIN)
     async with several(service_dsn, tmp_path) as service, contextlib.AsyncExitStack() as stack:
@@ -130,7 +131,7 @@ async def test_limits_changes_metrics_and_the_end_are_those_of_one_service(
 async def test_a_search_of_one_process_continues_and_is_judged_in_another(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:
-    tenant = await services.tenants.create("continued", actor="test")
+    tenant = await services.tenants.create(NewTenant("continued"), actor="test")
     for number in range(6):
         await services.entries.create(tenant.id, EntryDraft(content=f"The harbour opens at {number}"))
     token = make_token(tenant.id, Role.TENANT_ADMIN)
@@ -210,7 +211,7 @@ async def test_a_start_that_fails_has_one_reason(service_dsn: str, tmp_path: Pat
 async def test_a_killed_process_is_replaced_and_only_its_requests_fail(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:
-    tenant = await services.tenants.create("killed", actor="test")
+    tenant = await services.tenants.create(NewTenant("killed"), actor="test")
     await services.entries.create(tenant.id, EntryDraft(content="The harbour opens at six"))
     async with several(service_dsn, tmp_path) as service:
         before = children(service)
@@ -240,7 +241,7 @@ async def test_a_killed_process_is_replaced_and_only_its_requests_fail(
 async def test_processes_are_replaced_under_load_and_no_request_fails(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:
-    tenant = await services.tenants.create("replaced", actor="test")
+    tenant = await services.tenants.create(NewTenant("replaced"), actor="test")
     await services.entries.create(tenant.id, EntryDraft(content="The harbour opens at six"))
     async with several(service_dsn, tmp_path) as service:
         before = children(service)

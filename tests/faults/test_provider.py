@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 
 from app.composition.services import Services, build_services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
@@ -100,7 +100,7 @@ async def scene(
     # One connection: a search that held it during a provider call would block all others.
     database = Database(openai_database.service_dsn, pool_size=1)
     services = await build_services(database, QueryCache(resilient))
-    tenant = await services.tenants.create(f"faults-{next(NUMBERS)}", actor="test")
+    tenant = await services.tenants.create(NewTenant(f"faults-{next(NUMBERS)}"), actor="test")
     entry, _ = await services.entries.create(tenant.id, EntryDraft(content="The harbour opens at six"))
     assert entry.embedding_status == "ready"
     yield Scene(services, tenant, resilient.query_circuit, clock)

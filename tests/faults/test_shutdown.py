@@ -10,6 +10,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from tests.faults.balancer import balance
 from tests.faults.load import calling
@@ -24,7 +25,7 @@ CALLERS = 6
 async def test_a_stopping_instance_is_not_ready_but_finishes_its_requests(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:
-    tenant = await services.tenants.create("stopped", actor="test")
+    tenant = await services.tenants.create(NewTenant("stopped"), actor="test")
     settings = settings_for(service_dsn, KB_DRAIN_SECONDS=str(DRAIN_SECONDS))
     async with served(settings, tmp_path) as service:
         await stop_at_work(service, make_token(tenant.id, Role.CREATOR))
@@ -34,7 +35,7 @@ async def test_a_stopping_instance_is_not_ready_but_finishes_its_requests(
 async def test_a_rolling_restart_fails_no_request(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:
-    tenant = await services.tenants.create("served", actor="test")
+    tenant = await services.tenants.create(NewTenant("served"), actor="test")
     await services.entries.create(tenant.id, EntryDraft(content="The harbour opens at six"))
     token = make_token(tenant.id, Role.CREATOR)
     settings = settings_for(service_dsn, KB_DRAIN_SECONDS=str(DRAIN_SECONDS))

@@ -12,6 +12,7 @@ from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.concurrency.limits import Pace
+from app.contract.administration import NewTenant
 from app.main import create_app
 from app.settings import Settings
 from app.web.occupancy import Occupancy
@@ -34,7 +35,7 @@ class Counting(Pace):
 async def test_callers_whose_token_was_revoked_or_whose_tenant_was_deleted_wait_for_turns(
     settings: Settings, api_services: Services, verifier: TokenVerifier
 ) -> None:
-    tenant = await api_services.tenants.create("strangers", actor="test")
+    tenant = await api_services.tenants.create(NewTenant("strangers"), actor="test")
     revoked, valid = (make_token(tenant.id, Role.READER) for _ in range(2))
     occupancy = Occupancy()
     occupancy.strangers = pace = Counting()

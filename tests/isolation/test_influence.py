@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.auth.principal import Role
 from app.composition.services import Services, build_services
+from app.contract.administration import NewTenant
 from app.contract.search import SearchQuery
 from app.embeddings.resilience.cache import QueryCache
 from tests.fixtures.database.cluster import MODEL
@@ -29,7 +30,9 @@ async def test_responses_do_not_depend_on_another_tenants_data(
     assert (await admin.post("/knowledge/entries/bulk", {"entries": flood})).status_code == 200
     for query in QUERIES:
         await admin.search(query)
-    later = await api_services.tenants.create(f"later-{stranger.tenant_id}"[:63], "Later", actor="test")
+    later = await api_services.tenants.create(
+        NewTenant(f"later-{stranger.tenant_id}"[:63], "Later"), actor="test"
+    )
     caller = Caller(admin.http, later.id, make_token(later.id, Role.TENANT_ADMIN, subject="sam"))
     together = await ask_everything(caller, api_services)
     differences = [(a, b) for a, b in zip(alone, together, strict=True) if a != b]

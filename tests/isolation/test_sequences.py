@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from tests.fixtures.http.callers import Caller, make_token
 
 WORDS = ("harbour", "lantern", "zeppelin", "vinegar")
@@ -46,7 +47,7 @@ class TwoTenants(RuleBasedStateMachine):
         self.calls = 0
 
     def make_tenant(self) -> Known:
-        tenant = self.run(self.services.tenants.create(f"r-{uuid4().hex}", actor="test"))
+        tenant = self.run(self.services.tenants.create(NewTenant(f"r-{uuid4().hex}"), actor="test"))
         return Known(Caller(self.http, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN)))
 
     def call(self, tenant: Known, method: str, path: str, **options: Any) -> httpx.Response:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from app.composition.services import Services, build_services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.contract.settings import SettingsPatch
 from app.db.database import Database
@@ -55,7 +55,7 @@ async def shared_desk(cluster: EmbeddedAddress, template: str) -> AsyncIterator[
             webhooks=WebhookSender(allow_private=True, seconds=5),
             messages_per_minute=1_000_000,
         )
-        tenant = await services.tenants.create("nobody", actor="test")
+        tenant = await services.tenants.create(NewTenant("nobody"), actor="test")
         yield Desk(services, provider, tenant, endpoint, made.superuser_dsn, made.service_dsn)
         await services.close()
         await database.close()
@@ -67,7 +67,7 @@ async def desk(shared_desk: Desk) -> AsyncIterator[Desk]:
     services = shared_desk.services
     provider = FailingProvider(MODEL)
     vars(shared_desk.provider).update(vars(provider))
-    tenant = await services.tenants.create(f"t-{new_id().hex}", actor="test")
+    tenant = await services.tenants.create(NewTenant(f"t-{new_id().hex}"), actor="test")
     await shared_desk.sql("update embedding_models set paused_until = null")
     async with open_endpoint() as endpoint:
         yield replace(shared_desk, tenant=tenant, endpoint=endpoint)

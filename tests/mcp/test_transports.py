@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.db.rows import new_id
 from app.main import create_app
@@ -37,7 +37,7 @@ async def test_ten_clients_at_once_each_find_their_own_tenants_knowledge(
 ) -> None:
     tenants = []
     for number in range(5):
-        made = await api_services.tenants.create(f"m-{new_id().hex}", "Tests", actor="test")
+        made = await api_services.tenants.create(NewTenant(f"m-{new_id().hex}", "Tests"), actor="test")
         await api_services.entries.create(
             made.id, EntryDraft(content=f"The harbour of tenant {number}"), actor="test"
         )

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.db.database import Database
 from app.db.rows import new_id
 from app.embedded import EmbeddedAddress
@@ -43,7 +43,7 @@ class Operated:
 
     async def make_tenant(self) -> Tenant:
         """A tenant created for the test."""
-        return await self.services.tenants.create(f"t-{new_id().hex}", "Tests", actor="test")
+        return await self.services.tenants.create(NewTenant(f"t-{new_id().hex}", "Tests"), actor="test")
 
     def call_as(self, tenant: Tenant, role: Role = Role.TENANT_ADMIN) -> Caller:
         """A caller of the tenant."""

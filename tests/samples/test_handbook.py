@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from app.composition.services import build_services
+from app.contract.administration import NewTenant
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.schema.registration import register_model
@@ -40,7 +41,7 @@ async def test_each_section_of_the_handbook_is_found_first_by_its_question(
     await register_model(admin_dsn, provider.model)
     services = await build_services(database, provider)
     try:
-        tenant = await services.tenants.create("handbook", actor="test")
+        tenant = await services.tenants.create(NewTenant("handbook"), actor="test")
         (handbook,) = (document for document in load_documents() if document.name.endswith(".pdf"))
         await services.assets.upload(tenant.id, Upload(handbook.name, handbook.read()))
         await finish_upkeep(services, tenant.id)

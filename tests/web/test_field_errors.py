@@ -10,14 +10,12 @@ from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 import pytest
-from pydantic import BaseModel
 
 import app.contract
 from app.contract import search
 from app.contract.validation import MESSAGES, MOST, validate
 from app.errors import InvalidInput
 from app.mcp.tools import TOOLS
-from app.web.models import administration
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields
 
@@ -38,13 +36,6 @@ def request_models() -> Iterator[type]:
         for value in vars(importlib.import_module(found.name)).values():
             if isinstance(value, type) and is_dataclass(value) and hasattr(value, "__pydantic_validator__"):
                 yield value
-    for value in vars(administration).values():
-        if (
-            isinstance(value, type)
-            and issubclass(value, BaseModel)
-            and value.model_config.get("extra") == "forbid"
-        ):
-            yield value
     yield from (tool.arguments for tool in TOOLS.values())
 
 

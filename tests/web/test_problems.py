@@ -15,6 +15,7 @@ from asgi_lifespan import LifespanManager
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.contract.entries import RelatedResponse
 from app.db.database import Database
 from app.knowledge.entries.related import RelatedService
@@ -154,7 +155,7 @@ async def lonely(
     services: Services, settings: Settings, verifier: TokenVerifier
 ) -> AsyncIterator[tuple[Caller, Database]]:
     """A caller of an app with a database of its own, which the test may stop, and that database."""
-    own = await services.tenants.create("lonely", actor="test")
+    own = await services.tenants.create(NewTenant("lonely"), actor="test")
     app = create_app(settings, services, verifier)
     async with LifespanManager(app), open_client(app) as client:
         yield Caller(client, own.id, make_token(own.id, Role.TENANT_ADMIN)), services.database

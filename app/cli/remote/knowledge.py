@@ -16,7 +16,7 @@ import httpx
 
 from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
-from app.contract.administration import Stats, Tenant
+from app.contract.administration import NewTenant, Stats, Tenant
 from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
@@ -466,10 +466,9 @@ class RemoteTenants:
             if (cursor := page.next_cursor) is None:
                 return found
 
-    async def create(self, slug: str, name: str | None = None, *, actor: str) -> Tenant:
+    async def create(self, tenant: NewTenant, *, actor: str) -> Tenant:
         """Create a tenant. Raises KnowledgeError."""
-        body = {"slug": slug} if name is None else {"slug": slug, "name": name}
-        return await self.exchange.read(Tenant, "POST", TENANTS, body=body)
+        return await self.exchange.read(Tenant, "POST", TENANTS, body=tenant)
 
     async def delete(self, tenant_id: UUID, *, actor: str) -> None:
         """Delete a tenant with all its data. Raises TenantNotFound."""

@@ -12,6 +12,7 @@ from app.composition.services import Services
 from app.console.parts.forms import errors_at
 from app.console.rendering import render
 from app.console.session import PLATFORM, console_router
+from app.contract.administration import NewTenant
 from app.errors import Conflict, FieldError, InvalidInput
 from app.web.access import CurrentPrincipal, CurrentServices
 
@@ -40,7 +41,9 @@ async def create_tenant(
 ) -> Response:
     """Create a tenant."""
     try:
-        tenant = await services.tenants.create(slug.strip(), name.strip() or None, actor=principal.subject)
+        tenant = await services.tenants.create(
+            NewTenant(slug.strip(), name.strip() or None), actor=principal.subject
+        )
     except (InvalidInput, Conflict) as error:
         errors = error.errors if isinstance(error, InvalidInput) else (FieldError("slug", str(error)),)
         status = 422 if isinstance(error, InvalidInput) else 409

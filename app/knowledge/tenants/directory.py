@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +14,8 @@ import orjson
 
 from app.concurrency.generations import Generations
 from app.concurrency.processes.part import Part
-from app.contract.administration import Tenant
+from app.contract.administration import SLUG, NewTenant, Tenant
 from app.contract.settings import LIMITS, AllowedLimits, Limits, SettingsPatch, TenantSettings
-from app.contract.text import STORABLE, is_storable
 from app.contract.validation import given_fields
 from app.db.database import Database
 from app.db.queries.knowledge.vector_indexes import drop_strays
@@ -27,7 +25,7 @@ from app.db.queries.tenants import tenants as db
 from app.db.rows import new_id
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.embeddings.resilience.cache import asking_tenant
-from app.errors import DatabaseUnavailable, EmbeddingUnavailable, InvalidInput, TenantExists, TenantNotFound
+from app.errors import DatabaseUnavailable, EmbeddingUnavailable, TenantExists, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.settings import (
     apply_changes,
@@ -108,7 +106,6 @@ def find_provider(providers: Mapping[int, EmbeddingProvider], tenant: TenantCont
     return provider
 
 
-SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 DELETION = timedelta(minutes=30)
 DELETION_TRIES = 10  # while other requests write to the tenant
 KEPT_SECONDS = 2.0
@@ -219,20 +216,14 @@ class TenantDirectory:
                     return found
         raise TenantNotFound(f"there is no tenant {slug!r}")
 
-    async def create(
-        self, slug: str, name: str | None = None, *, actor: str, model_id: int | None = None
-    ) -> Tenant:
-        """Create a tenant on the given model, else on the service's default. Raises InvalidInput, Conflict."""
-        if not SLUG.fullmatch(slug):
-            raise InvalidInput.of("slug", "must be 1 to 63 of a-z, 0-9 and -, and must not start with -")
-        name = name if name is not None else slug
-        if not 1 <= len(name.strip()) <= 200 or not is_storable(name):
-            raise InvalidInput.of("name", f"must have 1 to 200 characters, {STORABLE}")
+    async def create(self, tenant: NewTenant, *, actor: str, model_id: int | None = None) -> Tenant:
+        """Create a tenant on the given model, else on the service's default. Raises Conflict."""
+        slug, name = tenant.slug, tenant.name or tenant.slug
         tenant_id = new_id()
         try:
             async with self._database.platform_session() as session:
                 await db.create_tenant(
-                    session, tenant_id, slug, name.strip(), model_id or self._default_model_id, actor
+                    session, tenant_id, slug, name, model_id or self._default_model_id, actor
                 )
         except asyncpg.UniqueViolationError as error:
             await self._trail.refuse_on_platform(actor, "tenant.create")

@@ -12,6 +12,7 @@ import pytest
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.main import create_app
 from app.settings import Settings
 from tests.fixtures.documents import write_pdf
@@ -134,7 +135,7 @@ async def test_an_answer_states_its_length_and_type(caller: Caller) -> None:
 async def test_the_service_indexes_in_the_background_and_finishes_requests_on_shutdown(
     service_dsn: str, services: Services
 ) -> None:
-    tenant = await services.tenants.create("served", actor="test")
+    tenant = await services.tenants.create(NewTenant("served"), actor="test")
     settings = {
         "DATABASE_URL": service_dsn,
         "EMBEDDING_PROVIDER": "mock",

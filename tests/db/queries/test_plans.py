@@ -13,6 +13,7 @@ from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
 from app.composition.services import build_services
+from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.db.queries.search import vectors
 from app.db.queries.search.search import SQL, EntryFilter
@@ -109,7 +110,7 @@ async def make_tenants(made: TestDatabase) -> list[UUID]:
     found: dict[int, UUID] = {}
     async with connected(made.superuser_dsn) as superuser:
         while len(found) < 2:
-            tenant = await services.tenants.create(f"tenant-{uuid4()}", actor="test")
+            tenant = await services.tenants.create(NewTenant(f"tenant-{uuid4()}"), actor="test")
             found[await superuser.fetchval(PLACE, tenant.id)] = tenant.id
     await database.close()
     return list(found.values())

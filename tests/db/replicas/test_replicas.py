@@ -13,6 +13,7 @@ from prometheus_client import REGISTRY
 
 from app.composition.database import check_database
 from app.composition.services import Services, build_services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.database import Database
@@ -82,7 +83,7 @@ def counting(server: str) -> Iterator[Callable[[], float]]:
 
 
 async def make_tenant(services: Services, slug: str, *contents: str) -> UUID:
-    tenant = await services.tenants.create(slug, actor="test")
+    tenant = await services.tenants.create(NewTenant(slug), actor="test")
     await services.entries.create_many(tenant.id, [EntryDraft(content=content) for content in contents])
     await services.embedder.embed_all(tenant.id)
     return tenant.id

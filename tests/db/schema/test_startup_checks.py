@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from app.composition.database import SERVICE, check_database, prepare
 from app.composition.providers import find_models
 from app.composition.services import Services, build_services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.db.database import Database
 from app.db.schema import catalog
 from app.db.schema.registration import register_model
@@ -219,7 +219,7 @@ async def test_both_models_are_served_while_tenants_move(
         services.database, FailingProvider(other), next_provider=FailingProvider(MODEL)
     )
     assert sorted(both.providers) == [1, 2]
-    await both.tenants.create("newcomer", actor="test")
+    await both.tenants.create(NewTenant("newcomer"), actor="test")
     assert (await both.tenants.context((await both.tenants.find("newcomer")).id)).model == other
     assert (await both.tenants.context(tenant.id)).model == MODEL
     for one in (MODEL, other):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
@@ -56,7 +57,7 @@ class Held:
 
 async def fill_restricted(services: Services, provider: FailingProvider, superuser_dsn: str) -> Held:
     """Make a tenant with one open entry, and hidden rows in every table that has a policy on readers."""
-    tenant = await services.tenants.create(f"readers-{new_id()}"[:40], actor="test")
+    tenant = await services.tenants.create(NewTenant(f"readers-{new_id()}"[:40]), actor="test")
     with acting_as(INSIDER):
         await services.entries.create(tenant.id, EntryDraft(content=PLAIN, tags=["sea", "night"]))
         await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=30), actor="test")

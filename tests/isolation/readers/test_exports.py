@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.composition.services import build_services
+from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.db.principals import SERVICE, acting_as, principals_of
 from tests.fixtures.database.cluster import MODEL, TestDatabase
@@ -26,7 +27,7 @@ async def test_an_export_has_what_its_caller_may_read_and_keeps_the_lists(
     services = await build_services(database, FailingProvider(MODEL))
     with acting_as(SERVICE):
         (tenant,) = [t for t in await services.tenants.list_tenants() if t.id == found.tenant_id]
-        other = await services.tenants.create("restored", actor="test")
+        other = await services.tenants.create(NewTenant("restored"), actor="test")
     with acting_as(principals_of("cleo", ["board"])):
         text = b"\n".join(await export(services, tenant))
     assert PLAIN.encode() in text

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services, build_services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
@@ -160,7 +161,7 @@ class Player:
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 30))])
 async def test_random_histories_agree_with_the_model(services: Services, seed: int) -> None:
     chance, model = random.Random(seed), Model()  # noqa: S311  # not for secrets
-    tenant = (await services.tenants.create(f"history-{seed}", actor="test")).id
+    tenant = (await services.tenants.create(NewTenant(f"history-{seed}"), actor="test")).id
     await services.tenants.change_settings(tenant, SettingsPatch(keep_versions_days=30), actor="test")
     player = Player(services, tenant, model, chance)
     for step in range(STEPS):

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from app.contract.administration import NewTenant
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
@@ -40,7 +41,7 @@ async def test_feedback_is_for_hits_of_the_callers_own_searches(desk: Desk) -> N
     found = await desk.services.search.search(
         desk.tenant.id, SearchQuery(query="harbour", mode="keyword"), subject="anna"
     )
-    stranger = await desk.services.tenants.create("stranger", actor="test")
+    stranger = await desk.services.tenants.create(NewTenant("stranger"), actor="test")
     service, search_id = desk.services.feedback, found.metadata.search_id
     given = await service.give(desk.tenant.id, "anna", search_id, entry, True)
     assert (given.search_id, given.entry_id, given.relevant) == (search_id, entry, True), "at once"

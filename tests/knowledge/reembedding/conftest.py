@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.composition.services import build_services
+from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.knowledge.search.plan import SearchDefaults
@@ -22,6 +23,6 @@ async def move(database: Database, fresh_database: TestDatabase) -> AsyncIterato
     services = await build_services(
         database, old, next_provider=new, defaults=SearchDefaults(exact_limit=EXACT_LIMIT)
     )
-    tenant = await services.tenants.create("moving", actor="test")
+    tenant = await services.tenants.create(NewTenant("moving"), actor="test")
     yield Move(services, tenant, fresh_database, old, new)
     await services.close()

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from app.composition.services import build_services
+from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.knowledge.search.plan import SearchDefaults
@@ -32,7 +33,7 @@ async def test_killed_workers_leave_the_vectors_of_an_undisturbed_change(
     services = await build_services(
         database, FailingProvider(MODEL), next_provider=new, defaults=SearchDefaults(exact_limit=100)
     )
-    tenant = await services.tenants.create("moving", actor="test")
+    tenant = await services.tenants.create(NewTenant("moving"), actor="test")
     move = Move(services, tenant, fresh_database, FailingProvider(MODEL), new)
     await move.add(entries)
     await move.start()

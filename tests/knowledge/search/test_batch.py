@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.db.rows import new_id
@@ -23,7 +23,7 @@ async def test_cached_query_vectors_of_a_batch_belong_to_its_tenant(
 ) -> None:
     model_id = (await services.tenants.context(tenant.id)).space.model_id
     search = make_search(services, providers={model_id: QueryCache(failing_provider)})
-    other = await services.tenants.create(f"t-{new_id().hex}", actor="test")
+    other = await services.tenants.create(NewTenant(f"t-{new_id().hex}"), actor="test")
     failing_provider.calls.clear()
     for tenant_id in (tenant.id, other.id, tenant.id, other.id):
         await search.search_many(tenant_id, BATCH)

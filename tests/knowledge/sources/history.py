@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services, build_services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.results import Hit
 from app.db.database import Database
 from app.db.session import TenantSession
@@ -199,7 +199,7 @@ async def open_history(made: TestDatabase, seed: int) -> AsyncIterator[History]:
     """A new tenant with a history that has not begun."""
     database = FragileDatabase(made.service_dsn, pool_size=5)
     services = await build_services(database, FailingProvider(MODEL))
-    tenant = await services.tenants.create(f"history-{seed}", actor="test")
+    tenant = await services.tenants.create(NewTenant(f"history-{seed}"), actor="test")
     history = History(database, services, tenant, made.superuser_dsn, random.Random(seed))  # noqa: S311
     await history.begin()
     yield history

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from app.contract.administration import NewTenant
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery, Weights
 from app.errors import Conflict, InvalidInput, SavedSearchNotFound
@@ -26,7 +27,7 @@ REQUEST = {
 
 async def test_a_saved_search_is_visible_only_to_its_owner(desk: Desk) -> None:
     service, tenant = desk.services.saved_searches, desk.tenant.id
-    other = await desk.services.tenants.create("other", actor="test")
+    other = await desk.services.tenants.create(NewTenant("other"), actor="test")
     saved, new = await service.save(tenant, "anna", NewSavedSearch(" harbours ", REQUEST))
     assert (new, saved.name, saved.request, saved.subscribed) == (
         True,

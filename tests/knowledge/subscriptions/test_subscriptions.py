@@ -9,6 +9,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.settings import AllowedLimits
@@ -278,7 +279,7 @@ async def test_changes_are_not_recorded_without_a_subscription(desk: Desk) -> No
 
 
 async def test_another_tenants_entries_are_not_sent(desk: Desk) -> None:
-    other_tenant = await desk.services.tenants.create("others", actor="test")
+    other_tenant = await desk.services.tenants.create(NewTenant("others"), actor="test")
     await desk.subscribe(query="harbour")
     await desk.services.entries.create(other_tenant.id, EntryDraft(content="The harbour of others"))
     await desk.write("The own harbour")

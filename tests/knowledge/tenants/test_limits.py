@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services, build_services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.contract.settings import AllowedLimits, Limits, OwnLimits, TenantPatch
@@ -256,7 +256,7 @@ async def test_default_limits_of_the_service_apply_to_every_tenant(
     database: Database, failing_provider: FailingProvider
 ) -> None:
     services = await build_services(database, failing_provider, limits=Limits(entries=1))
-    tenant = await services.tenants.create("limited", actor="test")
+    tenant = await services.tenants.create(NewTenant("limited"), actor="test")
     await services.entries.create(tenant.id, EntryDraft(content="one"))
     with pytest.raises(RateLimited, match="limit of 1 entries"):
         await services.entries.create(tenant.id, EntryDraft(content="two"))

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import Weights
 from app.contract.settings import TYPE_WEIGHTS, SettingsPatch, StoredSettings
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.own_tenants
 
 
 async def test_created_tenant_is_listed_and_found(services: Services, tenant: Tenant) -> None:
-    other = await services.tenants.create("acme-2", actor="test")
+    other = await services.tenants.create(NewTenant("acme-2"), actor="test")
     assert [t.slug for t in await services.tenants.list_tenants()] == ["first", "acme-2"]
     assert other.name == "acme-2"
     assert await services.tenants.find("first") == tenant
@@ -33,16 +33,16 @@ async def test_created_tenant_is_listed_and_found(services: Services, tenant: Te
 
 async def test_slug_is_unique(services: Services, tenant: Tenant) -> None:
     with pytest.raises(Conflict, match="first"):
-        await services.tenants.create("first", actor="test")
+        await services.tenants.create(NewTenant("first"), actor="test")
 
 
 async def test_names_out_of_range_are_refused(services: Services) -> None:
     for slug in ("", "-a", "A", "a b", "a" * 64, "ä", "a\n", "a\x00"):
         with pytest.raises(InvalidInput, match="slug: "):
-            await services.tenants.create(slug, actor="test")
+            await services.tenants.create(NewTenant(slug), actor="test")
     for name in ("", "  ", "x" * 201, "a\x00", "a\ud800"):
         with pytest.raises(InvalidInput, match="name: "):
-            await services.tenants.create("fine", name, actor="test")
+            await services.tenants.create(NewTenant("fine", name), actor="test")
     assert await services.tenants.list_tenants() == []
 
 
@@ -66,7 +66,7 @@ async def test_deleted_tenant_is_refused_at_once(
     with pytest.raises(TenantNotFound):
         await services.tenants.context(tenant.id)
     assert (await services.administration.stats(other_tenant.id)).entries == 1
-    again = await services.tenants.create("first", actor="test")
+    again = await services.tenants.create(NewTenant("first"), actor="test")
     assert (await services.administration.stats(again.id)).entries == 0
 
 

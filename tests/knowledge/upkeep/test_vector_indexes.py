@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.composition.services import Services, build_services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.database import Database
@@ -78,7 +78,7 @@ class Stock:
         """Another tenant in the same partition."""
         place = await self.superuser.fetchval(PLACE, tenant.id)
         while True:
-            other = await self.services.tenants.create(f"n-{uuid4()}", actor="test")
+            other = await self.services.tenants.create(NewTenant(f"n-{uuid4()}"), actor="test")
             if await self.superuser.fetchval(PLACE, other.id) == place:
                 return other
 

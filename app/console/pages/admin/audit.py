@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Annotated, get_args
 
 from fastapi import Query, Request, Response
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
@@ -15,11 +14,9 @@ from app.console.parts.forms import errors_at
 from app.console.parts.words import name_action, read_moment
 from app.console.rendering import render
 from app.console.session import console_router
-from app.contract.administration import AuditAction, AuditOutcome, AuditRecord
+from app.contract.administration import AuditAction, AuditFilter, AuditOutcome, AuditRecord
 from app.contract.paging import Page
-from app.contract.text import Moment
-from app.contract.validation import invalid_input
-from app.db.queries.tenants.audit import AuditFilter
+from app.contract.validation import validate
 from app.errors import InvalidInput
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
@@ -32,18 +29,6 @@ SHOWN_IDS = 3
 
 PLACES = {"entry": "/console/entries/", "asset": "/console/assets/"}
 """Where the things of an action are shown, by the first part of its name."""
-
-
-class AuditForm(BaseModel):
-    """The filters of the page, as those of GET /admin/audit."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    actor: str | None = None
-    action: AuditAction | None = None
-    outcome: AuditOutcome | None = None
-    after: Moment | None = None
-    before: Moment | None = None
 
 
 @router.get("/audit")
@@ -95,8 +80,4 @@ def _read_filter(texts: Mapping[str, str]) -> AuditFilter:
     for name in ("after", "before"):
         if name in given:
             given[name] = read_moment(given[name])
-    try:
-        form = AuditForm.model_validate(given)
-    except ValidationError as error:
-        raise invalid_input(error) from None
-    return AuditFilter(form.actor, form.action, form.outcome, form.after, form.before)
+    return validate(AuditFilter, given)

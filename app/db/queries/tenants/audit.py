@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
 import orjson
 
-from app.contract.administration import AuditAction, AuditOutcome, AuditRecord
+from app.contract.administration import AuditAction, AuditFilter, AuditOutcome, AuditRecord
 from app.db.rows import Place, Position, new_id
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
-    """Which rows of the audit trail are wanted; None: any. `after` is the earliest time, `before` is excluded."""
-
-    actor: str | None = None
-    action: AuditAction | None = None
-    outcome: AuditOutcome | None = None
-    after: datetime | None = None
-    before: datetime | None = None
 
 
 async def write_audit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 
@@ -15,7 +16,7 @@ TEXTS = (
 
 
 async def test_question_finds_its_answer_without_a_common_word(local_services: Services) -> None:
-    tenant = await local_services.tenants.create("meaning", actor="test")
+    tenant = await local_services.tenants.create(NewTenant("meaning"), actor="test")
     made = {
         text: (await local_services.entries.create(tenant.id, EntryDraft(content=text)))[0].id
         for text in TEXTS

@@ -11,7 +11,7 @@ import pytest
 from pgvector import HalfVector
 
 from app.composition.services import Services, build_services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
@@ -67,7 +67,7 @@ async def large(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Large]
         database = Database(made.service_dsn, pool_size=5)
         provider = FailingProvider(MODEL)
         services = await build_services(database, provider, defaults=SearchDefaults(exact_limit=EXACT_LIMIT))
-        tenant = await services.tenants.create("large", actor="test")
+        tenant = await services.tenants.create(NewTenant("large"), actor="test")
         large = Large(made, services, provider, tenant)
         texts = [f"entry number {n}" for n in range(ENTRIES)]
         for start in range(0, ENTRIES, 1_000):

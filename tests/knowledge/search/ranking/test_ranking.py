@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
-from app.contract.administration import Tenant
+from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
@@ -117,7 +117,7 @@ EXPECTED: list[tuple[str, list[str]]] = [
 @pytest.fixture(scope="module")
 async def stock(local_services: Services) -> AsyncIterator[tuple[Tenant, dict[str, str]]]:
     """The tenant with the entries, and their names by id."""
-    tenant = await local_services.tenants.create("ranking", actor="test")
+    tenant = await local_services.tenants.create(NewTenant("ranking"), actor="test")
     names: dict[str, str] = {}
     ids: dict[str, Any] = {}
     for name, values in ENTRIES.items():

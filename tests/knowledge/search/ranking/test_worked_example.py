@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.administration import NewTenant
 from app.contract.search import RRF_WEIGHTS, SearchQuery
 from app.contract.vocabulary import Fusion
 from app.knowledge.search.ranking import Candidate, reciprocal_rank_fusion
@@ -35,7 +36,7 @@ async def test_an_entry_with_the_name_in_the_question_ranks_above_one_with_its_s
     the semantic leg counts more than one of the keyword leg. Leaving out entries that have only the name would lose the
     answers to most questions about a name.
     """
-    tenant = await local_services.tenants.create(f"worked-example-{fusion}", actor="test")
+    tenant = await local_services.tenants.create(NewTenant(f"worked-example-{fusion}"), actor="test")
     ids = await write(local_services, tenant, *ENTRIES, language="english")
     wanted = SearchQuery(query=QUERY, fusion=fusion, explain=True)
     found = await local_services.search.search(tenant.id, wanted)
