@@ -11,8 +11,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
+from app.contract.fields import ZonedMoment
 from app.contract.models import ModelInfo, ModelUse
-from app.contract.text import MOMENT, STORABLE, Moment, is_moment, is_storable
+from app.contract.text import STORABLE, is_storable
 from app.contract.validation import request
 
 MAX_CALLERS = 100
@@ -221,15 +222,11 @@ def _check_text(text: str) -> str:
     return text
 
 
-def _check_time(moment: datetime, info: ValidationInfo) -> datetime:
-    if not is_moment(moment):
-        raise ValueError(f"must be {MOMENT}")
-    if info.field_name == "before" and (after := info.data.get("after")) is not None and after >= moment:
+def _check_period(before: datetime, info: ValidationInfo) -> datetime:
+    after = info.data.get("after")
+    if after is not None and after >= before:
         raise ValueError("must be later than after")
-    return moment
-
-
-AuditTime = Annotated[Moment, AfterValidator(_check_time)]
+    return before
 
 
 @request
@@ -239,8 +236,8 @@ class AuditFilter:
     actor: Annotated[str, AfterValidator(_check_text)] | None = None
     action: AuditAction | None = None
     outcome: AuditOutcome | None = None
-    after: AuditTime | None = None
-    before: AuditTime | None = None
+    after: ZonedMoment | None = None
+    before: Annotated[ZonedMoment, AfterValidator(_check_period)] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from app.contract.fields import Fraction
 from app.contract.validation import UNSET, Unset, request
 
 ChangeState = Literal["filling", "ready", "switched", "dropping"]
@@ -184,7 +185,7 @@ class NewModelChange:
     ) = UNSET
     switch_at_overlap: (
         Annotated[
-            Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None,
+            Fraction | None,
             Field(
                 description="Switch automatically when the semantic legs of both models share at least this fraction"
                 f" of their first hits ({DEFAULT_OVERLAP} unless set). Feedback decides instead where there is enough;"

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
+from app.contract.fields import Fraction, Number, YesOrNo
 from app.contract.search import Weights
 from app.contract.validation import UNSET, Unset, given_fields, request
 from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent
@@ -197,7 +198,7 @@ def _check_type_weights(weights: dict[str, float]) -> dict[str, float]:
 
 
 TypeWeights = Annotated[
-    dict[str, Annotated[float, Field(strict=True, allow_inf_nan=False)]],
+    dict[str, Number],
     AfterValidator(_check_type_weights),
     WithJsonSchema(
         {
@@ -207,10 +208,8 @@ TypeWeights = Annotated[
         }
     ),
 ]
-Share = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1)]
-Factor = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=MIN_FACTOR, le=MAX_FACTOR)]
+Factor = Annotated[Number, Field(ge=MIN_FACTOR, le=MAX_FACTOR)]
 PageLimit = Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)]
-Flag = Annotated[bool, Field(strict=True)]
 
 
 @request(schema={"examples": [{"similarity_threshold": 0.25}]})
@@ -219,11 +218,11 @@ class SettingsPatch:
 
     weights: Weights | Unset | None = UNSET
     type_weights: TypeWeights | Unset | None = UNSET
-    similarity_threshold: Share | Unset | None = UNSET
+    similarity_threshold: Fraction | Unset | None = UNSET
     fusion: Fusion | Unset | None = UNSET
     verified_boost: Factor | Unset | None = UNSET
-    rerank: Flag | Unset | None = UNSET
-    keep_query_text: Flag | Unset | None = UNSET
+    rerank: YesOrNo | Unset | None = UNSET
+    keep_query_text: YesOrNo | Unset | None = UNSET
     default_limit: PageLimit | Unset | None = UNSET
     max_limit: PageLimit | Unset | None = UNSET
     purge_expired_after_days: Annotated[int, Field(strict=True, ge=0, le=MAX_PURGE_DAYS)] | Unset | None = (
@@ -235,7 +234,7 @@ class SettingsPatch:
         | Unset
     ) = UNSET
     limits: OwnLimits | Unset | None = UNSET
-    auto_tune: Annotated[Flag | None, Field(description="False undoes `tuned`.")] | Unset = UNSET
+    auto_tune: Annotated[YesOrNo | None, Field(description="False undoes `tuned`.")] | Unset = UNSET
 
     def given(self) -> dict[str, Any]:
         """The settings that the caller sent, as plain values."""
