@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Annotated
-from uuid import UUID
 
 import typer
 
@@ -30,9 +29,8 @@ from app.cli.output.text import print_json, remark
 from app.errors import InvalidInput, TenantNotFound
 
 if TYPE_CHECKING:
-    from app.contract.administration import Tenant
+    from app.contract.administration import PlatformLimits, Tenant
     from app.knowledge.administration.cluster import TenantMove
-    from app.knowledge.administration.platform import LimitUse
     from app.settings import Settings
 
 NewSlug = Annotated[str, typer.Argument(metavar="SLUG", help="The tenant's short name: a-z, 0-9 and -.")]
@@ -43,15 +41,6 @@ Slug = Annotated[
 
 LAST_PORT = 65535
 WORDS: Mapping[str, int | None] = {"none": 0, "default": None}
-
-
-@dataclass(frozen=True, slots=True)
-class TenantLimits:
-    """All limits of one tenant, by name."""
-
-    id: UUID
-    slug: str
-    limits: Mapping[str, LimitUse]
 
 
 def register(app: typer.Typer) -> None:
@@ -289,8 +278,9 @@ def _read_changes(given: Iterable[str]) -> dict[str, int | None]:
     return changes
 
 
-async def _limit(settings: Settings, slug: str, changes: Mapping[str, int | None]) -> TenantLimits:
+async def _limit(settings: Settings, slug: str, changes: Mapping[str, int | None]) -> PlatformLimits:
     """Apply the changes, if any, and read the limits in force. Raises InvalidInput, TenantNotFound."""
+    from app.contract.administration import PlatformLimits
     from app.contract.settings import TenantPatch
     from app.contract.validation import validate
 
@@ -300,4 +290,4 @@ async def _limit(settings: Settings, slug: str, changes: Mapping[str, int | None
             patch = validate(TenantPatch, {"limits": changes})
             await platform.tenants.change_limits(tenant.id, patch.limits, actor=ACTOR)
         limits = await platform.service.limits(tenant.id, reader=None if changes else ACTOR)
-    return TenantLimits(tenant.id, tenant.slug, limits)
+    return PlatformLimits(tenant.id, tenant.slug, limits)

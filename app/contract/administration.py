@@ -250,6 +250,31 @@ class Tenant:
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class PlatformLimit:
+    """One limit of a tenant; null means unlimited, or for `used` that the database does not count it.
+
+    Attributes:
+        allowed: the platform's limit for the tenant.
+        default: the platform's limit for tenants without a limit of their own.
+        own: the limit that the tenant's admin has set.
+    """
+
+    allowed: int | None
+    default: int | None
+    own: int | None
+    used: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformLimits:
+    """All limits of one tenant, by name."""
+
+    id: UUID
+    slug: str
+    limits: Mapping[str, PlatformLimit]
+
+
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 MAX_TENANT_NAME = 200
 

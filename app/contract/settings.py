@@ -64,6 +64,10 @@ class Limits:
         }
         return Limits(**{**asdict(self), **lowest})
 
+    def as_mapping(self) -> dict[str, int]:
+        """The limits by name."""
+        return asdict(self)
+
 
 LIMITS: Final = tuple(field.name for field in fields(Limits))
 

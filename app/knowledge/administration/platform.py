@@ -10,7 +10,7 @@ from datetime import datetime
 from uuid import UUID
 
 from app.concurrency.turns import Turns
-from app.contract.administration import Tenant
+from app.contract.administration import PlatformLimit, Tenant
 from app.contract.paging import Page
 from app.contract.settings import LIMITS, Limits
 from app.db.database import Database
@@ -57,22 +57,6 @@ class TenantHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitUse:
-    """One limit of a tenant; None means unlimited, or for `used` that the database does not count it.
-
-    Attributes:
-        allowed: the platform's limit for the tenant.
-        default: the platform's limit for tenants without a limit of their own.
-        own: the limit that the tenant's admin has set.
-    """
-
-    allowed: int | None
-    default: int | None
-    own: int | None
-    used: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class TenantPage:
     """A page of tenants, oldest first: page `number` of `pages`, with `total` tenants in all."""
 
@@ -112,7 +96,7 @@ class PlatformService:
             found = [await self._health(row) for row in rows]
         return TenantPage([h for h in found if h is not None], page, pages, total)
 
-    async def limits(self, tenant_id: UUID, *, reader: str | None = None) -> dict[str, LimitUse]:
+    async def limits(self, tenant_id: UUID, *, reader: str | None = None) -> dict[str, PlatformLimit]:
         """Read a tenant's limits and their use, by name; with `reader`, recorded in the platform's trail.
 
         Raises TenantNotFound, RateLimited.
@@ -134,7 +118,7 @@ class PlatformService:
         }
         default = self._tenants.default_limits
         return {
-            name: LimitUse(
+            name: PlatformLimit(
                 allowed=getattr(context.allowed, name) or None,
                 default=getattr(default, name) or None,
                 own=getattr(context.settings.limits, name),
