@@ -21,8 +21,8 @@ from uuid import UUID
 import numpy as np
 
 from app.composition.services import Services
-from app.contract.entries import MAX_TITLE
 from app.contract.administration import NewTenant
+from app.contract.entries import MAX_TITLE
 from app.contract.search import SearchQuery
 from app.db.queries.knowledge import embeddings
 from app.db.queries.work import jobs

@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel
 
 import app.contract
 from app.contract import search
@@ -20,7 +21,7 @@ from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields
 
 PLAIN = re.compile(
-    r"(is required|unknown field|(semantic and keyword )?must (be|have|sum|not be|not contain) [^'\[\]]+)"
+    r"(is required|unknown field|(semantic and keyword )?must (be|have|map|sum|not be|not contain) [^'\[\]]+)"
 )
 WRONG: tuple[Any, ...] = (
     *(None, True, -1, 0, 5, 10**30, 1.5, -0.5, 1e300, float("nan"), float("inf"), b"\xff", object()),
@@ -30,7 +31,7 @@ WRONG: tuple[Any, ...] = (
 )
 
 
-def request_models() -> Iterator[type]:
+def request_models() -> Iterator[Any]:
     """Every type that reads a caller's input."""
     for found in pkgutil.iter_modules(app.contract.__path__, "app.contract."):
         for value in vars(importlib.import_module(found.name)).values():
