@@ -13,10 +13,10 @@ from fastapi import FastAPI, Response
 
 from app import errors
 from app.auth.tokens import TokenVerifier
+from app.contract.problems import TYPES
 from app.embedded import EmbeddedAddress
-from app.knowledge.tenants.quotas import EmbeddingQuotaUsed
+from app.errors import EmbeddingQuotaUsed
 from app.mcp.tools import TOOLS
-from app.web.problem_types import TYPES
 from app.web.problems import problem_response, respond_to, title_of, unexpected_error
 from tests.golden.files import expect_golden, expect_only, write_json
 from tests.golden.placeholders import Placeholders
