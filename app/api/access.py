@@ -10,9 +10,9 @@ from fastapi import Query, Response
 from app.auth.claims import MAX_GROUP_CHARACTERS, MAX_GROUPS, MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.db.queries.knowledge.access import ListedKind
+from app.contract.access import ChangedAccess, ItemReaders, ListedKind, SubjectAccess
 from app.web.access import Caller, CurrentCaller, CurrentServices, secured_router
-from app.web.models.access import AccessPatch, ChangedAccessModel, ItemReadersModel, SubjectAccessModel
+from app.web.models.access import AccessPatch
 from app.web.models.sources import SourceName
 from app.web.problems import problems
 from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, json_response
@@ -21,7 +21,7 @@ writers = secured_router(Role.CREATOR, "/knowledge/access", "permissions")
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin/access", "permissions")
 
 
-@writers.patch("", response_model=ChangedAccessModel, responses=problems(413, 415))
+@writers.patch("", response_model=ChangedAccess, responses=problems(413, 415))
 async def change_access(body: AccessPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Change who may read and change many entries and assets.
 
@@ -43,19 +43,19 @@ async def change_access(body: AccessPatch, caller: CurrentCaller, services: Curr
     )
 
 
-@tenant_admins.get("/entries/{entry_id}", response_model=ItemReadersModel, responses=problems(404))
+@tenant_admins.get("/entries/{entry_id}", response_model=ItemReaders, responses=problems(404))
 async def show_entry_readers(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get who may read and change an entry, or the asset of a chunk: the lists, and the callers that pass them."""
     return await _show(caller, services, "entry", entry_id)
 
 
-@tenant_admins.get("/assets/{asset_id}", response_model=ItemReadersModel, responses=problems(404))
+@tenant_admins.get("/assets/{asset_id}", response_model=ItemReaders, responses=problems(404))
 async def show_asset_readers(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get who may read and change an asset: its lists, and the callers that pass them."""
     return await _show(caller, services, "asset", asset_id)
 
 
-@tenant_admins.get("/sources/{name}", response_model=ItemReadersModel, responses=problems(404))
+@tenant_admins.get("/sources/{name}", response_model=ItemReaders, responses=problems(404))
 async def show_source_readers(name: SourceName, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get who may see and keep a source: its lists, and the callers that pass them."""
     return await _show(caller, services, "source", name)
@@ -67,7 +67,7 @@ async def _show(caller: Caller, services: Services, kind: ListedKind, key: UUID 
     )
 
 
-@tenant_admins.get("/subject", response_model=SubjectAccessModel)
+@tenant_admins.get("/subject", response_model=SubjectAccess)
 async def show_subject(
     caller: CurrentCaller,
     services: CurrentServices,

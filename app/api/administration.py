@@ -21,6 +21,7 @@ from app.contract.administration import (
 )
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
+from app.contract.revocations import RevokedToken
 from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
 from app.contract.text import Moment
 from app.knowledge.tenants.settings import version_of
@@ -30,7 +31,7 @@ from app.web.access import (
     CurrentServices,
     secured_router,
 )
-from app.web.models.revocations import NewRevocation, RevokedTokenList, RevokedTokenModel
+from app.web.models.revocations import NewRevocation
 from app.web.problems import problems
 from app.web.rendering import (
     ETAG,
@@ -154,7 +155,7 @@ async def end_model_change(caller: CurrentCaller, services: CurrentServices) -> 
     return Response(status_code=204)
 
 
-@tenant_admins.post("/revoked-tokens", response_model=RevokedTokenModel, responses=problems(409, 413, 415))
+@tenant_admins.post("/revoked-tokens", response_model=RevokedToken, responses=problems(409, 413, 415))
 async def revoke_token(
     revocation: NewRevocation, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
@@ -169,7 +170,7 @@ async def revoke_token(
     )
 
 
-@tenant_admins.get("/revoked-tokens", response_model=RevokedTokenList)
+@tenant_admins.get("/revoked-tokens", response_model=Page[RevokedToken])
 async def list_revoked_tokens(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -184,7 +185,7 @@ async def list_revoked_tokens(
     )
 
 
-@platform_revocations.post("", response_model=RevokedTokenModel, responses=problems(409, 413, 415))
+@platform_revocations.post("", response_model=RevokedToken, responses=problems(409, 413, 415))
 async def revoke_platform_token(
     revocation: NewRevocation, principal: CurrentPrincipal, services: CurrentServices
 ) -> Response:
@@ -197,7 +198,7 @@ async def revoke_platform_token(
     )
 
 
-@platform_revocations.get("", response_model=RevokedTokenList)
+@platform_revocations.get("", response_model=Page[RevokedToken])
 async def list_revoked_platform_tokens(
     principal: CurrentPrincipal,
     services: CurrentServices,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import File, Form, Query, Request, Response, UploadFile
@@ -12,18 +12,18 @@ from pydantic import BeforeValidator, WithJsonSchema
 from starlette.datastructures import UploadFile as FormFile
 
 from app.auth.principal import Role
+from app.contract.assets import Asset, AssetStatus
 from app.contract.entries import FormerVersion
 from app.contract.fields import WHITE
 from app.contract.paging import Page
 from app.contract.validation import UNSET
 from app.contract.vocabulary import AssetSort
-from app.db.queries.knowledge.assets import Asset
 from app.errors import FieldError, InvalidInput
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import NEWEST_FIRST
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.bodies import read_metadata
-from app.web.models.assets import AssetList, AssetModel, AssetPatch
+from app.web.models.assets import AssetPatch
 from app.web.problems import problems
 from app.web.rendering import (
     ETAG,
@@ -68,7 +68,7 @@ writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
 @writers.post(
     "",
     status_code=202,
-    response_model=AssetModel,
+    response_model=Asset,
     responses=problems(
         404,
         409,
@@ -76,7 +76,7 @@ writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
         415,
         others={
             200: {
-                "model": AssetModel,
+                "model": Asset,
                 "description": "The same bytes are already stored",
                 "headers": ETAG | LOCATION,
             },
@@ -165,13 +165,13 @@ async def upload_asset(
     return _asset_response(asset, 202 if work else 200, {"Location": f"/knowledge/assets/{asset.id}"})
 
 
-@reading.get("", response_model=AssetList)
+@reading.get("", response_model=Page[Asset])
 async def list_assets(
     caller: CurrentCaller,
     services: CurrentServices,
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,
-    status: Literal["pending", "processing", "indexed", "failed"] | None = None,
+    status: AssetStatus | None = None,
     sort: Annotated[AssetSort, Query(description=SORT_TEXT.format("Names"))] = NEWEST_FIRST,
 ) -> Response:
     """List the assets, by default newest first."""
@@ -182,9 +182,7 @@ async def list_assets(
     )
 
 
-@reading.get(
-    "/{asset_id}", response_model=AssetModel, responses=problems(404, others={200: {"headers": ETAG}})
-)
+@reading.get("/{asset_id}", response_model=Asset, responses=problems(404, others={200: {"headers": ETAG}}))
 async def get_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get an asset with its ETag and its indexing progress."""
     return _asset_response(await services.assets.get(caller.tenant_id, asset_id))
@@ -192,7 +190,7 @@ async def get_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServ
 
 @writers.patch(
     "/{asset_id}",
-    response_model=AssetModel,
+    response_model=Asset,
     responses=problems(404, 409, 412, 413, 415, others={200: {"headers": ETAG}}),
 )
 async def change_asset(
@@ -278,7 +276,7 @@ async def list_asset_versions(
     return page_response(page)
 
 
-@writers.post("/{asset_id}/retry", status_code=202, response_model=AssetModel, responses=problems(404, 409))
+@writers.post("/{asset_id}/retry", status_code=202, response_model=Asset, responses=problems(404, 409))
 async def retry_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Parse a failed asset again."""
     asset = await services.assets.retry(caller.tenant_id, asset_id, actor=caller.subject)

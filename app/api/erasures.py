@@ -7,8 +7,10 @@ from uuid import UUID
 from fastapi import Response
 
 from app.auth.principal import Role
+from app.contract.erasures import Erasure
+from app.contract.paging import Page
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.models.erasures import ErasureList, ErasureModel, NewErasure
+from app.web.models.erasures import NewErasure
 from app.web.problems import problems
 from app.web.rendering import LOCATION, PAGE_SIZE, PageCursor, PageSize, json_response, page_response
 
@@ -18,7 +20,7 @@ router = secured_router(Role.TENANT_ADMIN, "/admin/erasures", "administration")
 @router.post(
     "",
     status_code=201,
-    response_model=ErasureModel,
+    response_model=Erasure,
     responses=problems(404, 409, 413, 415, others={201: {"headers": LOCATION}}),
 )
 async def erase(wanted: NewErasure, caller: CurrentCaller, services: CurrentServices) -> Response:
@@ -38,7 +40,7 @@ async def erase(wanted: NewErasure, caller: CurrentCaller, services: CurrentServ
     return json_response(erasure, 201, {"Location": f"/admin/erasures/{erasure.id}"})
 
 
-@router.get("", response_model=ErasureList)
+@router.get("", response_model=Page[Erasure])
 async def list_erasures(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -53,7 +55,7 @@ async def list_erasures(
     )
 
 
-@router.get("/{erasure_id}", response_model=ErasureModel, responses=problems(404))
+@router.get("/{erasure_id}", response_model=Erasure, responses=problems(404))
 async def get_erasure(erasure_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the receipt of an erasure, with what the last look found."""
     return json_response(await services.erasures.get(caller.tenant_id, erasure_id, reader=caller.subject))

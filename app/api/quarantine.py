@@ -9,8 +9,9 @@ from fastapi import Response
 from app.auth.principal import Role
 from app.contract.entries import Entry
 from app.contract.paging import Page
+from app.contract.quarantine import Released
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.models.quarantine import Release, Released
+from app.web.models.quarantine import Release
 from app.web.problems import problems
 from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, json_response, page_response
 
@@ -45,4 +46,4 @@ async def release(body: Release, caller: CurrentCaller, services: CurrentService
     released = await services.entries.quarantine.release(
         caller.tenant_id, entry_ids=body.entry_ids, asset_ids=body.asset_ids, actor=caller.subject
     )
-    return json_response({"released": released})
+    return json_response(Released(released))

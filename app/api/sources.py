@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import Query, Response
 
 from app.auth.principal import Role
-from app.knowledge.sources.service import AssetsFate, ItemState
+from app.contract.paging import Page
+from app.contract.sources import Accepted, AssetsFate, ItemState, Source, SourceItem, SourceStatus
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.sources import (
-    AcceptedModel,
     ManifestBody,
-    SourceItemList,
-    SourceList,
     SourceName,
-    SourceStatusModel,
 )
 from app.web.problems import problems
 from app.web.rendering import LOCATION, PAGE_SIZE, PageCursor, PageSize, json_response, page_response
@@ -27,12 +23,12 @@ writers = secured_router(Role.CREATOR, "/knowledge/sources", "sources")
 
 @writers.put(
     "/{name}",
-    response_model=AcceptedModel,
+    response_model=Accepted,
     responses=problems(
         409,
         413,
         415,
-        others={201: {"model": AcceptedModel, "description": "The source is new", "headers": LOCATION}},
+        others={201: {"model": Accepted, "description": "The source is new", "headers": LOCATION}},
     ),
 )
 async def put_source(
@@ -49,16 +45,15 @@ async def put_source(
     A manifest that would delete more than a share of the source's assets (`KB_SOURCE_MAX_DELETIONS`, 0.2), or that is
     empty, changes nothing without a confirmation and gets 409. So does one whose `run` is not the source's.
     """
-    accepted = await services.sources.accept(caller.tenant_id, name, body.manifest(), actor=caller.subject)
-    shown = asdict(accepted.source) | {
-        count: getattr(accepted, count) for count in ("added", "changed", "moved", "removed")
-    }
-    if not accepted.is_new:
-        return json_response(shown)
-    return json_response(shown, 201, {"Location": f"/knowledge/sources/{name}"})
+    accepted, is_new = await services.sources.accept(
+        caller.tenant_id, name, body.manifest(), actor=caller.subject
+    )
+    if not is_new:
+        return json_response(accepted)
+    return json_response(accepted, 201, {"Location": f"/knowledge/sources/{name}"})
 
 
-@readers.get("", response_model=SourceList)
+@readers.get("", response_model=Page[Source])
 async def list_sources(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -69,13 +64,13 @@ async def list_sources(
     return page_response(await services.sources.list_sources(caller.tenant_id, limit=limit, cursor=cursor))
 
 
-@readers.get("/{name}", response_model=SourceStatusModel, responses=problems(404))
+@readers.get("/{name}", response_model=SourceStatus, responses=problems(404))
 async def get_source(name: SourceName, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get a source with the number of its items in each state."""
     return json_response(await services.sources.get(caller.tenant_id, name))
 
 
-@readers.get("/{name}/items", response_model=SourceItemList, responses=problems(404))
+@readers.get("/{name}/items", response_model=Page[SourceItem], responses=problems(404))
 async def list_source_items(
     name: SourceName,
     caller: CurrentCaller,

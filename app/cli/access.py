@@ -27,9 +27,8 @@ from app.errors import AssetNotFound, EntryNotFound
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
+    from app.contract.access import ChangedAccess, ItemReaders, SubjectAccess
     from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
-    from app.knowledge.permissions.overview import ItemReaders, SubjectAccess
-    from app.knowledge.permissions.service import ChangedAccess
 
 Principals = Annotated[
     list[str], typer.Argument(metavar="PRINCIPAL...", help="group:NAME or user:SUB, as tokens have them.")

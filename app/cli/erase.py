@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
@@ -27,8 +26,8 @@ from app.cli.output.text import print_json, remark
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
+    from app.contract.erasures import Dependent, Erasure
     from app.db.schema.rewriting import RewrittenFiles
-    from app.knowledge.erasure.service import Erasure
     from app.settings import Settings
 
 
@@ -113,7 +112,7 @@ def describe_erasure(erasure: Erasure) -> list[str]:
     return lines
 
 
-def _describe_dependent(named: Mapping[str, str | int]) -> str:
+def _describe_dependent(named: Dependent) -> str:
     version = f" version {named['version']}" if "version" in named else ""
     return f"  {named['kind']} {named['id']}{version} ({named['relation']})"
 

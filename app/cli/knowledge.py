@@ -9,20 +9,18 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from app.contract.access import ChangedAccess, ItemReaders, ListedKind, SubjectAccess
 from app.contract.administration import Stats
+from app.contract.assets import Asset
 from app.contract.entries import BulkResult, Entry, EntryDraft, RelatedResponse
+from app.contract.erasures import Erasure
 from app.contract.paging import Page
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery, WhyNot
+from app.contract.sources import SourceStatus
 from app.contract.vocabulary import AssetSort, EntrySort
-from app.db.queries.knowledge.access import ListedKind
-from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.sources import SourceStatus
-from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.permissions.changes import AccessChange, AccessSelection
-from app.knowledge.permissions.overview import ItemReaders, SubjectAccess
-from app.knowledge.permissions.service import ChangedAccess
 from app.knowledge.sources.run import Sources as RunSources
 from app.knowledge.sources.run import Uploads
 

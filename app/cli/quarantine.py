@@ -26,8 +26,8 @@ from app.cli.output.text import flatten, print_json, remark
 
 if TYPE_CHECKING:
     from app.cli.remote.knowledge import RemoteQuarantine
+    from app.contract.access import ItemKind
     from app.contract.entries import Entry
-    from app.db.queries.knowledge.quarantine import ItemKind
     from app.knowledge.quarantine.service import QuarantineService
 
 Ids = Annotated[

@@ -15,7 +15,7 @@ from app.cli.output.progress import show_progress
 from app.cli.output.text import flatten, print_json, remark
 
 if TYPE_CHECKING:
-    from app.db.queries.knowledge.sources import SourceStatus
+    from app.contract.sources import SourceStatus
     from app.knowledge.sources.run import RunOptions, RunOutcome
     from app.origins.origin import Origin
 

@@ -29,7 +29,7 @@ from app.errors import ConfigurationError, InvalidInput
 if TYPE_CHECKING:
     from app.composition.platform import Platform
     from app.composition.services import Services
-    from app.db.queries.tenants.revocations import RevokedToken
+    from app.contract.revocations import RevokedToken
     from app.settings import Settings
 
 DAY = 24 * 3600

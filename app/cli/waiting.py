@@ -15,7 +15,7 @@ from app.errors import AssetNotFound, Forbidden
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
-    from app.db.queries.knowledge.assets import Asset
+    from app.contract.assets import Asset
 
 POLL_SECONDS = 0.25
 LOOK_AHEAD = 20

@@ -21,10 +21,10 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from app.contract.assets import Asset
 from app.contract.fields import QueryText
 from app.contract.search import SearchQuery
 from app.contract.validation import invalid_input
-from app.db.queries.knowledge.assets import Asset
 from app.errors import InvalidInput
 from app.mcp.answers.entries import answer_entry, answer_part
 from app.mcp.answers.hits import answer_search

@@ -10,7 +10,7 @@ import typer
 from app.cli.output.text import flatten, make_console, make_text, remark
 
 if TYPE_CHECKING:
-    from app.knowledge.permissions.overview import ItemReaders, SubjectAccess
+    from app.contract.access import ItemReaders, SubjectAccess
 
 GAP = "  "
 

@@ -16,29 +16,27 @@ import httpx
 
 from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
+from app.contract.access import ChangedAccess, ItemKind, ItemReaders, ListedKind, SubjectAccess
 from app.contract.administration import NewTenant, Stats, Tenant
+from app.contract.assets import Asset
 from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
+from app.contract.erasures import Erasure
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
+from app.contract.quarantine import Released
 from app.contract.results import SearchResult
+from app.contract.revocations import RevokedToken
 from app.contract.search import SearchQuery, WhyNot, request_of
 from app.contract.settings import SettingsPatch, TenantSettings
+from app.contract.sources import Accepted, ItemState, SourceItem, SourceStatus
 from app.contract.validation import UNSET, given_fields
 from app.contract.vocabulary import AssetSort, EntrySort
-from app.db.queries.knowledge.access import ListedKind
-from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.quarantine import ItemKind
-from app.db.queries.knowledge.source_items import SourceItem
-from app.db.queries.knowledge.sources import SourceStatus
-from app.db.queries.tenants.revocations import RevokedToken
 from app.errors import NotFound, SourceNotFound, TenantNotFound
-from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST
 from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
-from app.knowledge.permissions.overview import PLURALS, ItemReaders, SubjectAccess
-from app.knowledge.permissions.service import ChangedAccess
-from app.knowledge.sources.service import Accepted, ItemState, Manifest
+from app.knowledge.permissions.overview import PLURALS
+from app.knowledge.sources.service import Manifest
 
 ENTRIES = "/knowledge/entries"
 
@@ -235,7 +233,9 @@ class RemoteSources:
     exchange: Exchange
     max_deletions: float = 0.2
 
-    async def accept(self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = "") -> Accepted:
+    async def accept(
+        self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = ""
+    ) -> tuple[Accepted, bool]:
         """Send a manifest. Raises KnowledgeError."""
         given = {
             "items": list(manifest.items),
@@ -253,10 +253,7 @@ class RemoteSources:
         }
         body = {key: value for key, value in given.items() if value is not None}
         response = await self.exchange.send("PUT", _path_of(name), body=body)
-        answer = response.json()
-        counts = {key: int(answer[key]) for key in ("added", "changed", "moved", "removed")}
-        status = self.exchange.parse(SourceStatus, response.content)
-        return Accepted(status, response.status_code == 201, **counts)
+        return self.exchange.parse(Accepted, response.content), response.status_code == 201
 
     async def get(self, tenant_id: UUID, name: str) -> SourceStatus:
         """One source. Raises SourceNotFound."""
@@ -433,13 +430,6 @@ class OwnTenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
-    """The entries that were released from quarantine."""
-
-    released: list[UUID]
-
-
-@dataclass(frozen=True, slots=True)
 class RemoteTenants:
     """The tenant of the token, and for the token of a platform admin all tenants."""
 
@@ -499,7 +489,7 @@ class RemoteQuarantine:
 
     async def release(
         self, tenant_id: UUID, *, entry_ids: Sequence[UUID], asset_ids: Sequence[UUID], actor: str = ""
-    ) -> list[UUID]:
+    ) -> Sequence[UUID]:
         """Release entries, or the chunks of assets. Raises KnowledgeError."""
         body = {"entry_ids": list(entry_ids), "asset_ids": list(asset_ids)}
         given = {name: ids for name, ids in body.items() if ids}

@@ -13,9 +13,9 @@ from starlette.datastructures import FormData
 from app.console.parts.forms import read_fields
 from app.console.parts.search.form import CHOSEN, read_number
 from app.console.parts.words import LISTS, TYPES, read_principals
+from app.contract.access import ListedKind
 from app.contract.settings import LIMITS, TYPE_WEIGHTS, SettingsPatch, TenantSettings
 from app.contract.validation import validate
-from app.db.queries.knowledge.access import ListedKind
 from app.errors import FieldError, InvalidInput
 from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS

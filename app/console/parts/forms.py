@@ -24,10 +24,10 @@ from app.console.parts.words import (
     write_principals,
 )
 from app.console.rendering import pretty_json, render
+from app.contract.assets import Asset
 from app.contract.entries import DEFAULTS, Entry, EntryDraft, NewEntry
 from app.contract.validation import invalid_input, validate
 from app.contract.vocabulary import Audience
-from app.db.queries.knowledge.assets import Asset
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.entry import PLACE
 from app.knowledge.ingestion.changes import AssetDraft

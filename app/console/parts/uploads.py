@@ -9,8 +9,8 @@ from starlette.datastructures import FormData, UploadFile
 
 from app.console.parts.forms import read_fields, read_roles, read_tags
 from app.console.parts.words import LISTS, name_reason, read_lists
+from app.contract.assets import Asset
 from app.contract.validation import UNSET
-from app.db.queries.knowledge.assets import Asset
 from app.errors import InvalidInput, KnowledgeError
 from app.knowledge.ingestion.assets import AssetService, Upload
 from app.web.access import Caller

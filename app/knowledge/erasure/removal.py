@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
+from app.contract.erasures import Dependent, ErasureKind, Remainder
 from app.db.queries.knowledge import assets
 from app.db.queries.knowledge.versions import erase_versions
 from app.db.queries.tenants import erasures as db
 from app.db.queries.tenants import removal as rows
-from app.db.queries.tenants.erasures import Dependent, HeldErasure, Kind
+from app.db.queries.tenants.erasures import FoundDependent, HeldErasure
 from app.db.queries.tenants.removal import VisitedReceipts, Words
 from app.db.queries.work import jobs as queue
 from app.db.session import TenantSession
@@ -69,14 +69,6 @@ EXEMPT: Mapping[str, str] = {
 """Tables from which nothing is removed, with the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remainder:
-    """What an erasure leaves, and why."""
-
-    place: str
-    reason: str
-
-
 REMAINS: Sequence[Remainder] = (
     Remainder(
         "data_files",
@@ -120,12 +112,12 @@ VERSIONS_REMAIN = Remainder(
 )
 
 
-def places_of(kind: Kind) -> Sequence[str]:
+def places_of(kind: ErasureKind) -> Sequence[str]:
     """The places that an erasure of this kind covers, in order."""
     return tuple(dict.fromkeys((*OF_ITEMS, *(OF_SUBJECTS if kind == "subject" else ()))))
 
 
-def remainders_of(kind: Kind) -> Sequence[Remainder]:
+def remainders_of(kind: ErasureKind) -> Sequence[Remainder]:
     """What an erasure of this kind leaves."""
     return (*REMAINS, AUDIT_REMAINS, VERSIONS_REMAIN, *((SUBJECT_REMAINS,) if kind == "subject" else ()))
 
@@ -236,10 +228,10 @@ def _visit(held: HeldErasure, visited: VisitedReceipts, counts: dict[str, int]) 
     return True
 
 
-def _name(held: HeldErasure, dependents: Sequence[Dependent]) -> None:
+def _name(held: HeldErasure, dependents: Sequence[FoundDependent]) -> None:
     """Add items to those named for decision, each once for each relation."""
     for each in dependents:
-        named = {"relation": each.relation, "kind": each.kind, "id": str(each.id)}
+        named: Dependent = {"relation": each.relation, "kind": each.kind, "id": str(each.id)}
         if named in held.derived:
             continue
         held.derived_total += 1
@@ -252,8 +244,10 @@ async def _name_former(session: TenantSession, held: HeldErasure) -> None:
     found = await rows.find_former_dependents(session, held.id, held.subject, MAX_FORMER)
     held.derived_total += found[0].total if found else 0
     for each in found:
-        named = {"relation": each.relation, "kind": each.kind, "id": str(each.id)}
-        held.derived.append(named if each.version is None else {**named, "version": each.version})
+        named: Dependent = {"relation": each.relation, "kind": each.kind, "id": str(each.id)}
+        if each.version is not None:
+            named["version"] = each.version
+        held.derived.append(named)
 
 
 def add(counts: dict[str, int], more: Mapping[str, int]) -> None:

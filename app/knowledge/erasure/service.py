@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
+from app.contract.erasures import Erasure, ErasureKind, Place
 from app.contract.paging import Page
 from app.db.database import Database
 from app.db.principals import acting_for_service
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import erasures as db
-from app.db.queries.tenants.erasures import Kind, State, StoredErasure
+from app.db.queries.tenants.erasures import StoredErasure
 from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.errors import (
@@ -25,44 +23,10 @@ from app.errors import (
     PartOfAsset,
 )
 from app.knowledge.audit import AuditTrail
-from app.knowledge.erasure.removal import Remainder, places_of, remainders_of
+from app.knowledge.erasure.removal import places_of, remainders_of
 from app.knowledge.erasure.work import SECOND_LOOK, ErasureWork
 from app.knowledge.paging import PageRequest
 from app.knowledge.queue import JobQueue
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceReport:
-    """A place: how many rows were removed or changed, and how many the last look found; None before the first."""
-
-    place: str
-    removed: int
-    found: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Erasure:
-    """An erasure: what it is for, what it removed, what is left for decision, and what remains by design.
-
-    Attributes:
-        pseudonym: replaces the subject in the audit trail; None unless the erasure is of a subject.
-        state: `erased` after a look that found nothing, `done` after a second one.
-    """
-
-    id: UUID
-    kind: Kind
-    asset_id: UUID | None
-    entry_id: UUID | None
-    pseudonym: str | None
-    requested_by: str
-    state: State
-    created_at: datetime
-    erased_at: datetime | None
-    checked_at: datetime | None
-    places: Sequence[PlaceReport]
-    derived: Sequence[Mapping[str, str | int]]
-    derived_total: int
-    remains: Sequence[Remainder]
 
 
 def describe(stored: StoredErasure) -> Erasure:
@@ -80,7 +44,7 @@ def describe(stored: StoredErasure) -> Erasure:
         erased_at=stored.erased_at,
         checked_at=stored.checked_at,
         places=[
-            PlaceReport(place, stored.removed.get(place, 0), None if found is None else found.get(place, 0))
+            Place(place, stored.removed.get(place, 0), None if found is None else found.get(place, 0))
             for place in places_of(stored.kind)
         ],
         derived=stored.derived,
@@ -132,7 +96,7 @@ class ErasureService:
             raise InvalidInput.of("subject", f"must have 1 to {MAX_SUBJECT_CHARACTERS} printable characters")
         if subject in NOT_SUBJECTS:
             raise InvalidInput.of("subject", "is a name of the service itself, not of a caller")
-        kind: db.Kind = "subject" if subject is not None else "asset" if asset_id is not None else "entry"
+        kind: ErasureKind = "subject" if subject is not None else "asset" if asset_id is not None else "entry"
         target, erasure_id = asset_id or entry_id, new_id()
         async with (
             self._trail.attempt(tenant_id, actor, "erasure.create", [] if target is None else [target]),

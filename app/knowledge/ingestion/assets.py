@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 from uuid import UUID
 
+from app.contract.assets import Asset
 from app.contract.entries import EntryDraft
 from app.contract.paging import Page
 from app.contract.text import STORABLE, is_storable
@@ -16,7 +17,7 @@ from app.contract.vocabulary import AssetSort
 from app.db.database import Database
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import contents
-from app.db.queries.knowledge.assets import Asset, LockedAsset, NewAsset
+from app.db.queries.knowledge.assets import LockedAsset, NewAsset
 from app.db.queries.knowledge.contents import AssetContent
 from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
+from app.contract.access import ItemKind
 from app.contract.entries import EntryDraft
 from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL_RULE, RULE, is_principal, is_principal_list
 from app.contract.search import SearchQuery
 from app.contract.validation import UNSET, Unset
 from app.contract.vocabulary import EntryType, TagsMatch
 from app.db.queries.knowledge import assets, entries
-from app.db.queries.knowledge.access import ItemKind, Lists, Selection
+from app.db.queries.knowledge.access import Lists, Selection
 from app.db.session import TenantSession
 from app.errors import EntryExists, FieldError, InvalidInput
 from app.knowledge.entries.entry import own_draft

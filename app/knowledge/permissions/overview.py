@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from typing import Literal
 from uuid import UUID
 
+from app.contract.access import (
+    ItemKind,
+    ItemReaders,
+    ListedKind,
+    PassingCaller,
+    SubjectAccess,
+)
 from app.contract.principals import NAME_RULE, is_principal
 from app.db.database import Database
 from app.db.principals import name_group, name_user, principals_of
 from app.db.queries.knowledge import access as db
 from app.db.queries.knowledge import sources
-from app.db.queries.knowledge.access import Counts, ItemAccess, ItemKind, ListedKind
 from app.db.queries.tenants import callers
 from app.db.queries.tenants.callers import KnownCaller
 from app.db.session import TenantSession
@@ -31,51 +37,6 @@ ACCESS_KEPT = timedelta(days=90)
 """How long a caller is known after its last call."""
 WRITING = frozenset({"creator", "tenant_admin"})
 """Roles with which a caller may write."""
-
-
-@dataclass(frozen=True, slots=True)
-class PassingCaller:
-    """A caller that may read an item. `writes`: it may also change it; groups and roles are those of its last token."""
-
-    subject: str
-    groups: Sequence[str]
-    roles: Sequence[str]
-    last_at: datetime
-    writes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ItemReaders:
-    """Who may read and change an item: its lists, and the callers of the last 90 days that pass them, at most 100.
-
-    `decided_by` has the lists: the item itself, the asset of a chunk, or the source of an asset.
-    """
-
-    kind: ListedKind
-    id: UUID | None
-    name: str
-    readers: Sequence[str] | None
-    writers: Sequence[str] | None
-    decided_by: ListedKind
-    asset_id: UUID | None
-    source: str | None
-    callers: Sequence[PassingCaller]
-
-
-@dataclass(frozen=True, slots=True)
-class SubjectAccess:
-    """What a person with these groups may read: numbers, and the items that not all readers may read.
-
-    `groups_from`: the request, the person's last token, or neither. Numbers are counted up to 100,000.
-    """
-
-    subject: str
-    groups: Sequence[str]
-    groups_from: Literal["request", "token", "none"]
-    readable: Counts
-    total: Counts
-    items: Sequence[ItemAccess]
-    next_cursor: str | None
 
 
 class AccessOverview:
@@ -97,17 +58,7 @@ class AccessOverview:
             known = await callers.list_callers(session, found.readers, MOST_CALLERS)
             subject = key if isinstance(key, UUID) else None
             await self._trail.note_read(session, reader, "access.read", subject)
-        return ItemReaders(
-            kind=found.kind,
-            id=None if found.kind == "source" else found.id,
-            name=found.name,
-            readers=found.readers,
-            writers=found.writers,
-            decided_by="source" if found.source else "asset" if found.asset_id else found.kind,
-            asset_id=found.asset_id,
-            source=found.source,
-            callers=[_describe(caller, found.writers) for caller in known],
-        )
+        return replace(found, callers=[_describe(caller, found.writers) for caller in known])
 
     async def what(
         self,
@@ -146,15 +97,20 @@ class AccessOverview:
         return SubjectAccess(subject, list(groups), origin, readable, total, items[:limit], following)
 
 
-async def _find(session: TenantSession, kind: ListedKind, key: UUID | str) -> ItemAccess:
+async def _find(session: TenantSession, kind: ListedKind, key: UUID | str) -> ItemReaders:
+    """The item's lists, without callers."""
     if not isinstance(key, UUID):
         if (source := await sources.fetch_source(session, key)) is None:
             raise SourceNotFound("there is no source with this name")
-        return ItemAccess("source", UUID(int=0), key, source.readers, source.writers, None, key)
+        return ItemReaders("source", None, key, source.readers, source.writers, "source", None, key, ())
     kept: ItemKind = "entry" if kind == "entry" else "asset"
     if (found := await db.fetch_access(session, kept, key)) is None:
         raise (EntryNotFound if kept == "entry" else AssetNotFound)(f"there is no {kept} with this id")
-    return found
+    decided_by: ListedKind = "source" if found.source else "asset" if found.asset_id else found.kind
+    lists = found.readers, found.writers
+    return ItemReaders(
+        found.kind, found.id, found.name, *lists, decided_by, found.asset_id, found.source, callers=()
+    )
 
 
 def _groups_of(caller: KnownCaller) -> list[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from app.contract.access import ChangedAccess, ItemKind, Refused
 from app.contract.entries import EntryDraft
 from app.contract.validation import UNSET
 from app.db.database import Database
 from app.db.queries.knowledge import access as db
-from app.db.queries.knowledge.access import ItemKind, LinkedLists, Lists, Selection
+from app.db.queries.knowledge.access import LinkedLists, Lists, Selection
 from app.errors import ConcurrentWrites, KnowledgeError, PreconditionFailed
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.service import EntryService
@@ -152,25 +153,6 @@ def _draft(lists: Mapping[ListName, Principals]) -> EntryDraft:
 
 PAGE = 200
 """Items that one request looks at; each change is a transaction of its own, of about 5 ms."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """An item that was not changed, and why."""
-
-    kind: ItemKind
-    id: UUID
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedAccess:
-    """How many of the `matched` items of a page were changed; the next page begins at the cursor."""
-
-    matched: int
-    changed: int
-    refused: Sequence[Refused]
-    next_cursor: str | None
 
 
 class AccessService:

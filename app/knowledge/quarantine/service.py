@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from app.contract.access import ItemKind
 from app.contract.entries import Entry
 from app.contract.paging import Page
 from app.db.database import Database
 from app.db.queries.knowledge import entries, quarantine
-from app.db.queries.knowledge.quarantine import ItemKind
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import InvalidInput, Quarantined

@@ -13,11 +13,10 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 from uuid import UUID
 
+from app.contract.assets import Asset
 from app.contract.paging import Page
+from app.contract.sources import Accepted, ItemState, SourceItem, SourceStatus
 from app.contract.validation import UNSET, Unset
-from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.source_items import SourceItem
-from app.db.queries.knowledge.sources import SourceStatus
 from app.errors import (
     InvalidInput,
     ItemChanged,
@@ -30,7 +29,7 @@ from app.errors import (
 from app.knowledge.ingestion.assets import Upload, check_upload
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.sources.manifest import Given, ManifestItem, name_of
-from app.knowledge.sources.service import Accepted, ItemState, Manifest
+from app.knowledge.sources.service import Manifest
 from app.origins.origin import OpenOrigin, Origin, OriginFile, OriginUnavailable
 
 KEPT = "Its asset stays as it was, since the run would delete too many: `knowledge sync --confirm-deletions`"
@@ -87,7 +86,7 @@ class Sources(Protocol):
 
     async def accept(
         self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = ...
-    ) -> Accepted: ...
+    ) -> tuple[Accepted, bool]: ...
 
     async def get(self, tenant_id: UUID, name: str) -> SourceStatus: ...
 
@@ -155,7 +154,7 @@ class SourceRun:
                 readers=options.readers,
                 writers=options.writers,
             )
-            accepted = await self._sources.accept(tenant_id, name, manifest, actor=options.actor)
+            accepted, _ = await self._sources.accept(tenant_id, name, manifest, actor=options.actor)
             files = {file.path: file for file in listing.files}
             outcome = RunOutcome(accepted, listing.skipped, options.find_unmatched(files))
             if accepted.removed:
@@ -176,7 +175,7 @@ class SourceRun:
         cursor: str | None = None
         while True:
             page = await self._sources.list_items(
-                tenant_id, outcome.accepted.source.name, state="refused", limit=MAX_PAGE, cursor=cursor
+                tenant_id, outcome.accepted.name, state="refused", limit=MAX_PAGE, cursor=cursor
             )
             for item in page.items:
                 size = files[item.external_id].size
@@ -195,7 +194,7 @@ class SourceRun:
         options: RunOptions,
         report: Callable[[str, int, int], None],
     ) -> None:
-        source, done = outcome.accepted.source, 0
+        source, done = outcome.accepted, 0
         doubtful: list[tuple[SourceItem, str]] = []
         cursor: str | None = None
         while True:
@@ -223,8 +222,7 @@ class SourceRun:
 
     def _are_too_many(self, refused: int, accepted: Accepted) -> bool:
         """Whether refused files would delete too many assets, together with those that the manifest deleted."""
-        source = accepted.source
-        assets = source.items - source.refused - accepted.added + accepted.removed
+        assets = accepted.items - accepted.refused - accepted.added + accepted.removed
         return refused > 0 and refused + accepted.removed > self._sources.max_deletions * assets
 
     async def _upload_item(
@@ -239,7 +237,7 @@ class SourceRun:
         keep: bool,
     ) -> str | None:
         """Upload the file of an item; with `keep`, return why it would be refused and so delete the item's asset."""
-        source = outcome.accepted.source
+        source = outcome.accepted
         try:
             data = await asyncio.to_thread(origin.read, file, self._max_bytes)
             upload = Upload(

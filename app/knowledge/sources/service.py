@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 from uuid import UUID
 
 import asyncpg
 
 from app.contract.paging import Page
+from app.contract.sources import Accepted, AssetsFate, ItemState, Source, SourceItem, SourceStatus
 from app.contract.text import MOMENT, is_moment
 from app.contract.validation import UNSET
 from app.db.database import Database
 from app.db.queries.knowledge import source_items as items
 from app.db.queries.knowledge import sources as db
-from app.db.queries.knowledge.source_items import SourceItem
-from app.db.queries.knowledge.sources import HeldManifest, Source, SourceStatus
+from app.db.queries.knowledge.sources import HeldManifest
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import (
@@ -47,9 +47,6 @@ from app.knowledge.sources.manifest import (
 )
 from app.knowledge.tenants.directory import TenantDirectory
 
-ItemState = Literal["indexed", "pending", "failed", "refused", "missing"]
-AssetsFate = Literal["keep", "delete"]
-
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -76,18 +73,6 @@ class Manifest:
     retry: bool = False
     readers: Given = UNSET
     writers: Given = UNSET
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """An accepted manifest: the source's status, and what the manifest changed; `is_new`: it created the source."""
-
-    source: SourceStatus
-    is_new: bool
-    added: int
-    changed: int
-    moved: int
-    removed: int
 
 
 MAX_SOURCES = 100
@@ -120,12 +105,13 @@ class SourceService:
 
     async def accept(
         self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = "service"
-    ) -> Accepted:
+    ) -> tuple[Accepted, bool]:
         """Make a source have what the manifest lists: in one transaction, assets that moved get their new names, and
         assets that no longer are in the origin are deleted. New and changed files are `missing` until they are
         uploaded.
 
-        Assets get the readers of their items, otherwise those of the source, and its writers.
+        Assets get the readers of their items, otherwise those of the source, and its writers. Returns the source, and
+        whether it is new.
 
         Raises InvalidInput, MaximumReached, TooManyDeletions, RunSuperseded (another run has begun since `run`),
         NotAWriter, SourceTaken and DatabaseUnavailable.
@@ -166,7 +152,7 @@ class SourceService:
             await audit.write_audit(session, actor, "source.write", plan.removed_assets[:NOTED_IDS], detail)
         if access != Access():
             self._tenants.forget(tenant_id)  # it may use permissions from now on
-        return Accepted(await self.get(tenant_id, name), is_new, **counts)
+        return Accepted(**asdict(await self.get(tenant_id, name)) | counts), is_new
 
     async def _find_or_add(
         self, session: TenantSession, name: str, listed_at: datetime, manifest: Manifest

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
+from app.contract.assets import Asset
 from app.contract.validation import UNSET
 from app.db.database import Database
 from app.db.queries.knowledge import assets, source_items, sources
-from app.db.queries.knowledge.assets import Asset, LockedAsset
+from app.db.queries.knowledge.assets import LockedAsset
 from app.db.queries.knowledge.source_items import WantedItem
 from app.db.queries.work import jobs as queue
 from app.db.session import TenantSession

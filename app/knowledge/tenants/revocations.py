@@ -10,11 +10,12 @@ from uuid import UUID
 from app.concurrency.generations import Generations
 from app.concurrency.processes.part import Part
 from app.contract.paging import Page
+from app.contract.revocations import RevokedToken
 from app.contract.text import STORABLE, is_storable
 from app.db.database import Database
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import revocations as db
-from app.db.queries.tenants.revocations import ListedToken, RevokedToken
+from app.db.queries.tenants.revocations import ListedToken
 from app.db.queries.tenants.tenants import note_action
 from app.db.rows import Position
 from app.errors import InvalidInput, MaximumReached

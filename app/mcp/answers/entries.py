@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from app.contract.assets import Asset
 from app.contract.entries import Entry, RelatedEntry, RelatedResponse, TagCount
 from app.contract.models import ModelChange
 from app.contract.paging import Page
 from app.contract.reading import DocumentPart, ReadEntry, ReadPart
 from app.contract.results import FoundEntry
 from app.contract.saved_searches import SavedSearch
-from app.db.queries.knowledge.assets import Asset
 from app.errors import InvalidInput
 from app.knowledge.entries.reading import READ_LENGTH
 from app.knowledge.quarantine.flagging import flags_of

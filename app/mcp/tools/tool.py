@@ -11,11 +11,11 @@ from mcp_types import ToolAnnotations
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.assets import Asset
 from app.contract.entries import Entry
 from app.contract.reading import ReadPart
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
-from app.db.queries.knowledge.assets import Asset
 from app.mcp.answers.passages import Links, ToolAnswer
 from app.mcp.schemas.flattening import admit_problem, input_schema
 from app.web.access import Caller

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from app.contract.entries import MAX_TAG, MAX_TAGS
 from app.contract.filters import FILTER_DESCRIPTION, FilterObject
 from app.contract.principals import MAX_PRINCIPALS, Principal
 from app.contract.validation import UNSET
 from app.contract.vocabulary import EntryType, TagsMatch
-from app.db.queries.knowledge.access import ItemKind, ListedKind
 from app.knowledge.permissions.changes import MOST_IDS, AccessChange, AccessSelection, ListChange
 from app.web.models.requests import RequestBody
 
@@ -83,85 +81,3 @@ class AccessPatch(RequestBody):
         readers = None if self.readers is None else self.readers.change()
         writers = None if self.writers is None else self.writers.change()
         return AccessChange(readers, writers)
-
-
-class RefusedModel(BaseModel):
-    """An item that was not changed."""
-
-    kind: ItemKind
-    id: UUID
-    reason: str
-
-
-class ChangedAccessModel(BaseModel):
-    """The items of this request, at most 200; another request with `next_cursor` continues."""
-
-    matched: int
-    changed: int = Field(
-        description="The others have the lists already, or were refused. A linked entry of a later page may count."
-    )
-    refused: list[RefusedModel]
-    next_cursor: str | None
-
-
-class PassingCallerModel(BaseModel):
-    """A caller that may read the item, as its last token described it."""
-
-    subject: str
-    groups: list[str]
-    roles: list[str]
-    last_at: datetime
-    writes: bool = Field(description="Whether it may also change the item.")
-
-
-class ItemReadersModel(BaseModel):
-    """Who may read and change an item."""
-
-    kind: ListedKind
-    id: UUID | None
-    name: str
-    readers: list[str] | None = Field(description="Null: all readers of the tenant.")
-    writers: list[str] | None = Field(description="Null: all of these with the role creator.")
-    decided_by: ListedKind = Field(
-        description="What has the lists: a chunk has those of its asset, and an asset those of its source."
-    )
-    asset_id: UUID | None
-    source: str | None
-    callers: list[PassingCallerModel] = Field(
-        description="Callers of the last 90 days that may read it, the latest first, at most 100."
-    )
-
-
-class ItemAccessModel(BaseModel):
-    """An entry or asset that not all readers of the tenant may read."""
-
-    kind: ItemKind
-    id: UUID
-    name: str
-    readers: list[str] | None
-    writers: list[str] | None
-    asset_id: UUID | None
-    source: str | None
-
-
-class CountsModel(BaseModel):
-    """Numbers of entries that are not chunks, and of assets, counted up to 100,000."""
-
-    entries: int
-    assets: int
-
-
-class SubjectAccessModel(BaseModel):
-    """What a person may read."""
-
-    subject: str
-    groups: list[str]
-    groups_from: Literal["request", "token", "none"] = Field(
-        description="Where the groups are from: the request, or the person's last token of the last 90 days."
-    )
-    readable: CountsModel = Field(description="What the person may read.")
-    total: CountsModel = Field(description="What there is.")
-    items: list[ItemAccessModel] = Field(
-        description="What the person may read and not all readers of the tenant may, by id."
-    )
-    next_cursor: str | None

@@ -2,61 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
-from uuid import UUID
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from app.contract.entries import MAX_TAG, MAX_TAGS, MAX_TITLE
 from app.contract.principals import MAX_PRINCIPALS, Principal
 from app.contract.vocabulary import Audience
 from app.knowledge.ingestion.changes import AssetDraft
 from app.web.models.requests import RequestBody
-
-
-class AssetModel(BaseModel):
-    """An ingested file."""
-
-    id: UUID
-    source: str | None = Field(description="The source that the asset belongs to.")
-    external_id: str | None = Field(
-        description="Unique among the assets without a source, and within each source."
-    )
-    name: str
-    media_type: str
-    byte_size: int
-    title: str | None = Field(description="The title that a caller gave, else the one of the file.")
-    total_pages: int | None
-    pages_without_text: list[int] = Field(
-        description="Numbers of pages that show something and have no text, as scanned pages do. With the extra `ocr`"
-        " their text is recognised, and those are listed for which there was no time."
-    )
-    tags: list[str]
-    roles: list[Audience]
-    metadata: dict[str, Any]
-    readers: list[str] | None = Field(
-        description="Who may read the asset and its chunks; null: all readers of the tenant."
-    )
-    writers: list[str] | None = Field(
-        description="Who of them may change the asset, with the role creator; null: all of them."
-    )
-    status: Literal["pending", "processing", "indexed", "failed"]
-    error: str | None
-    progress: float
-    generation: int = Field(description="Counts the versions of the bytes.")
-    chunks: int
-    flags: dict[str, int] = Field(description="Chunks with each flag of suspicious content.")
-    quarantined_chunks: int = Field(
-        description="Chunks that searches do not find because of their flags, until an admin releases them."
-    )
-    duplicate_of: UUID | None = Field(
-        description="The oldest asset with the same bytes, if it is another one. Searches return a text that both have"
-        " once, under the asset that was indexed first among those that the filters admit."
-    )
-    version: int = Field(description="Counts all changes by callers; the ETag.")
-    created_at: datetime
-    updated_at: datetime
 
 
 class AssetPatch(RequestBody):
@@ -104,10 +58,3 @@ class AssetPatch(RequestBody):
     def draft(self) -> AssetDraft:
         """The fields that the caller sent."""
         return AssetDraft(**{name: getattr(self, name) for name in self.model_fields_set})
-
-
-class AssetList(BaseModel):
-    """A page of assets."""
-
-    items: list[AssetModel]
-    next_cursor: str | None

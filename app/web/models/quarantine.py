@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from app.knowledge.quarantine.service import MAX_RELEASED
 from app.web.models.requests import RequestBody
@@ -28,9 +28,3 @@ class Release(RequestBody):
 
     entry_ids: Ids = Field(default_factory=list)
     asset_ids: Ids = Field(default_factory=list)
-
-
-class Released(BaseModel):
-    """The entries that searches can find again."""
-
-    released: list[UUID]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field
 
 from app.web.models.requests import RequestBody
 
@@ -22,18 +21,3 @@ class NewRevocation(RequestBody):
         AwareDatetime | None,
         Field(description="When the token expires by itself; by default, as late as any token can."),
     ] = None
-
-
-class RevokedTokenModel(BaseModel):
-    """A token that is refused until it expires."""
-
-    token_id: str
-    revoked_at: datetime
-    expires_at: datetime
-
-
-class RevokedTokenList(BaseModel):
-    """A page of revoked tokens, newest first."""
-
-    items: list[RevokedTokenModel]
-    next_cursor: str | None

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
-from uuid import UUID
 
 from fastapi import Path
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
 
 from app.contract.entries import MAX_EXTERNAL_ID
 from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL, Principal
 from app.contract.text import Moment
 from app.knowledge.sources.manifest import MAX_DIGEST, MAX_ITEMS, MAX_NAME, MAX_ORIGIN, NAME_RULE, SOURCE_NAME
-from app.knowledge.sources.service import ItemState, Manifest
+from app.knowledge.sources.service import Manifest
 from app.web.models.requests import RequestBody
 
 ITEM = {
@@ -148,82 +146,3 @@ class ManifestBody(RequestBody):
     def manifest(self) -> Manifest:
         """The manifest for the service, which checks the items."""
         return Manifest(**{name: getattr(self, name) for name in self.model_fields_set})
-
-
-class SourceModel(BaseModel):
-    """A source."""
-
-    name: str = Field(examples=["handbook"])
-    origin: str | None = Field(examples=["git@example.com:handbook.git main"])
-    run: int = Field(description="The number of its last manifest.", examples=[7])
-    items: int = Field(
-        description="Items of the last manifest; for callers who are not among its writers, those that they may read.",
-        examples=[212],
-    )
-    listed_at: datetime = Field(description="When the listing of the origin for the last manifest began.")
-    agreed_at: datetime | None = Field(
-        description="When the origin was listed with the content that the source's assets then got: the last time at"
-        " which both agreed. Null: never."
-    )
-    agrees: bool = Field(
-        description="Whether all items of the last manifest are settled, and none of their assets was deleted since.",
-        examples=[True],
-    )
-    readers: list[str] | None = Field(
-        description="Who may see the source and read its assets; null: all readers of the tenant."
-    )
-    writers: list[str] | None = Field(
-        description="Who may send manifests and files; null: all creators that see the source."
-    )
-    created_at: datetime
-
-
-class SourceStatusModel(SourceModel):
-    """A source with the number of its items in each state; they add up to `items`."""
-
-    indexed: int = Field(description="Items whose assets have their content and are indexed.", examples=[210])
-    pending: int = Field(description="Items whose assets are being ingested.", examples=[0])
-    failed: int = Field(description="Items whose files could not be ingested.", examples=[1])
-    refused: int = Field(
-        description="Items whose files are too large or in an unsupported format.", examples=[1]
-    )
-    missing: int = Field(
-        description="Items to upload, and items whose assets were deleted since the last manifest.",
-        examples=[0],
-    )
-
-
-class AcceptedModel(SourceStatusModel):
-    """A source after a manifest, and what the manifest changed."""
-
-    added: int = Field(description="Items with a new external_id.", examples=[2])
-    changed: int = Field(description="Items with another digest or name, or tried again.", examples=[1])
-    moved: int = Field(
-        description="Items with another external_id and the same bytes, which keep their assets."
-    )
-    removed: int = Field(description="Deleted assets.", examples=[0])
-
-
-class SourceList(BaseModel):
-    """A page of sources."""
-
-    items: list[SourceModel]
-    next_cursor: str | None
-
-
-class SourceItemModel(BaseModel):
-    """An item of the last manifest and its state."""
-
-    external_id: str = Field(examples=["guide/backup.md"])
-    name: str = Field(examples=["backup.md"])
-    digest: str = Field(examples=["git:9daeafb9864cf43055ae93beb0afd6c7d144bfa4"])
-    asset_id: UUID | None
-    state: ItemState
-    reason: str | None = Field(description="Why it was refused or has failed.", examples=[None])
-
-
-class SourceItemList(BaseModel):
-    """A page of items."""
-
-    items: list[SourceItemModel]
-    next_cursor: str | None

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.contract.access import ItemKind
 from app.db.principals import Rights, acting_as, principals_of
 from app.db.queries.knowledge import access, assets, entries
-from app.db.queries.knowledge.access import ItemKind
 from app.db.session import TenantSession
 from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.service import ItemChanges

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services
-from app.knowledge.erasure.service import Erasure
+from app.contract.erasures import Erasure
 from tests.fixtures.database.cluster import Connection, connected
 
 TABLES = """

@@ -9,8 +9,8 @@ import pytest
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
+from app.contract.erasures import Erasure
 from app.contract.settings import SettingsPatch
-from app.knowledge.erasure.service import Erasure
 from app.knowledge.ingestion.assets import Upload
 from tests.knowledge.conftest import RunJobs
 
@@ -28,10 +28,9 @@ async def change(services: Services, tenant: Tenant, entry_id: UUID, actor: str,
     await services.entries.change(tenant.id, entry_id, EntryDraft(**fields), actor=actor)  # type: ignore[arg-type]
 
 
-def named(erasure: Erasure) -> list[tuple[str | int, ...]]:
+def named(erasure: Erasure) -> list[tuple[object, ...]]:
     """The relation, kind, id and version of each item named for decision."""
-    fields = ("relation", "kind", "id", "version")
-    return sorted(tuple(each[name] for name in fields if name in each) for each in erasure.derived)
+    return sorted(tuple(each.values()) for each in erasure.derived)
 
 
 @pytest.fixture

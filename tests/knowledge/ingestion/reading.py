@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Asset
 from app.contract.entries import Entry
-from app.db.queries.knowledge.assets import Asset
 
 
 def document(*subjects: str, words: int = 60) -> bytes:

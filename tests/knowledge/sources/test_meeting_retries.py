@@ -57,11 +57,11 @@ async def test_a_refused_and_an_accepted_upload_of_an_item_wait_for_each_other(
     services: Services, tenant: Tenant, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = Manifest(items=[{"external_id": "a", "name": "a.txt", "digest": "1"}])
-    run = (await services.sources.accept(tenant.id, "shelf", manifest)).source.run
+    run = (await services.sources.accept(tenant.id, "shelf", manifest))[0].run
     upload = Upload("a.txt", b"The amber is here.", external_id="a")
     await services.source_uploads.upload(tenant.id, "shelf", run, upload)
     manifest = Manifest(items=[{"external_id": "a", "name": "a.txt", "digest": "2"}])
-    run = (await services.sources.accept(tenant.id, "shelf", manifest)).source.run
+    run = (await services.sources.accept(tenant.id, "shelf", manifest))[0].run
     lock = assets.lock_asset
     refused: list[asyncio.Task[Any]] = []
 

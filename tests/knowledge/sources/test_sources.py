@@ -27,7 +27,7 @@ pytestmark = pytest.mark.own_tenants
 async def test_run_makes_the_source_agree_and_hits_say_so(services: Services, tenant: Tenant) -> None:
     shelf, began = Shelf(dict(FIVE)), datetime.now(UTC)
     outcome = await run_source(services, tenant, shelf)
-    assert (outcome.accepted.is_new, outcome.accepted.added, outcome.failed) == (True, 5, [])
+    assert (outcome.accepted.run, outcome.accepted.added, outcome.failed) == (1, 5, [])
     status = await services.sources.get(tenant.id, "shelf")
     assert (status.agrees, status.items, status.indexed, status.missing) == (True, 5, 5, 0)
     assert status.agreed_at is not None
@@ -90,8 +90,8 @@ async def test_failed_listing_changes_nothing(services: Services, tenant: Tenant
 
 async def test_second_of_two_runs_at_the_same_time_is_refused(services: Services, tenant: Tenant) -> None:
     first = Manifest([{"external_id": "a.md", "digest": "1"}], run=0)
-    accepted = await services.sources.accept(tenant.id, "shelf", first)
-    assert accepted.source.run == 1
+    accepted, is_new = await services.sources.accept(tenant.id, "shelf", first)
+    assert (accepted.run, is_new) == (1, True)
     with pytest.raises(RunSuperseded, match="number 1"):
         await services.sources.accept(tenant.id, "shelf", first)
     await services.sources.accept(tenant.id, "shelf", Manifest(first.items, run=1))
@@ -101,7 +101,7 @@ async def test_second_of_two_runs_at_the_same_time_is_refused(services: Services
 
 async def test_upload_must_have_the_digest_of_the_manifest(services: Services, tenant: Tenant) -> None:
     items = [{"external_id": "a.md", "digest": digest(b"The amber is here.")}]
-    run = (await services.sources.accept(tenant.id, "shelf", Manifest(items))).source.run
+    run = (await services.sources.accept(tenant.id, "shelf", Manifest(items)))[0].run
     with pytest.raises(ItemChanged):
         await services.source_uploads.upload(
             tenant.id, "shelf", run, Upload("a.md", b"B", external_id="a.md")
@@ -193,7 +193,7 @@ async def test_asset_that_a_caller_deletes_comes_back_with_the_next_run(
 
 async def test_asset_deleted_during_a_run_prevents_agreement(services: Services, tenant: Tenant) -> None:
     items = [{"external_id": n, "digest": digest(d)} for n, d in FIVE.items()]
-    run = (await services.sources.accept(tenant.id, "shelf", Manifest(items))).source.run
+    run = (await services.sources.accept(tenant.id, "shelf", Manifest(items)))[0].run
     for name, data in FIVE.items():
         await services.source_uploads.upload(tenant.id, "shelf", run, Upload(name, data, external_id=name))
     page = await services.assets.list_assets(tenant.id)
@@ -226,9 +226,9 @@ async def test_deleted_source_keeps_its_assets_unless_told_otherwise(
 
 async def test_listing_time_in_the_future_counts_as_now(services: Services, tenant: Tenant) -> None:
     later = datetime.now(UTC) + timedelta(days=1)
-    accepted = await services.sources.accept(tenant.id, "shelf", Manifest([], listed_at=later))
-    assert accepted.source.agreed_at is not None
-    assert accepted.source.agreed_at <= datetime.now(UTC)
+    accepted, _ = await services.sources.accept(tenant.id, "shelf", Manifest([], listed_at=later))
+    assert accepted.agreed_at is not None
+    assert accepted.agreed_at <= datetime.now(UTC)
     with pytest.raises(InvalidInput):
         await services.sources.accept(tenant.id, "shelf", Manifest([], listed_at=datetime.now()))  # noqa: DTZ005
 

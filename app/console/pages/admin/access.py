@@ -18,11 +18,10 @@ from app.console.parts.words import name_reason, read_list
 from app.console.rendering import render
 from app.console.session import COOKIE, HOME, console_router, is_https, local_page
 from app.console.visitor import begin_everything, end_everything
+from app.contract.access import ChangedAccess, ListedKind, Refused, SubjectAccess
 from app.contract.paging import Page
-from app.db.queries.knowledge.access import ListedKind
 from app.errors import InvalidInput, NotFound
-from app.knowledge.permissions.overview import MOST_CALLERS, MOST_COUNTED, PLURALS, SubjectAccess
-from app.knowledge.permissions.service import ChangedAccess, Refused
+from app.knowledge.permissions.overview import MOST_CALLERS, MOST_COUNTED, PLURALS
 from app.knowledge.sources.manifest import check_source_name
 from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor

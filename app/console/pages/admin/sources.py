@@ -10,9 +10,9 @@ from app.auth.principal import Role
 from app.console.parts.entries import PAGE_SIZE, page_links
 from app.console.rendering import render
 from app.console.session import console_router
+from app.contract.sources import ItemState
 from app.errors import InvalidInput
 from app.knowledge.sources.manifest import check_source_name
-from app.knowledge.sources.service import ItemState
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
 

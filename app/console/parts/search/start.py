@@ -9,9 +9,9 @@ from datetime import datetime
 
 from app.composition.services import Services
 from app.console.parts.search.hits import HEADINGS
+from app.contract.assets import Asset
 from app.contract.entries import Entry
 from app.contract.saved_searches import SavedSearch
-from app.db.queries.knowledge.assets import Asset
 from app.web.access import Caller
 
 NEWS = 6

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
+from app.contract.access import Counts, ItemAccess, ItemKind
 from app.db.queries.search.search import EntryFilter
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-
-ItemKind = Literal["entry", "asset"]
-ListedKind = Literal["entry", "asset", "source"]
-"""What has readers and writers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +42,6 @@ class LinkedLists(Lists):
     """Those of an entry that is linked to another one, which links to it if it `is_target`."""
 
     is_target: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ItemAccess:
-    """The readers and writers of an item. A chunk has those of its asset, and an asset with a source those of the
-    source.
-    """
-
-    kind: ListedKind
-    id: UUID
-    name: str
-    readers: Sequence[str] | None
-    writers: Sequence[str] | None
-    asset_id: UUID | None
-    source: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Numbers of entries that are not chunks, and of assets."""
-
-    entries: int
-    assets: int
 
 
 async def select_items(

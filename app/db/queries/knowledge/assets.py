@@ -4,55 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
 
+from app.contract.assets import Asset
 from app.db.queries.work.jobs import Job
 from app.db.rows import Place, Position
 from app.db.session import TenantSession
 from app.db.statements import Order, load_statements
 
 SQL = load_statements(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """An ingested file.
-
-    `progress` is 0 to 1, `error` the reason of a failure, `chunks` the number of its entries. `generation` counts the
-    versions of the bytes, `version` all changes. `pages_without_text` are the numbers of pages that show something and
-    have no text, as scanned pages do. `flags` counts the chunks with each flag of suspicious content. `duplicate_of` is
-    the oldest asset with the same bytes, if it is another one. `source` is the source whose `external_id` it has.
-    """
-
-    id: UUID
-    source: str | None
-    external_id: str | None
-    name: str
-    media_type: str
-    byte_size: int
-    title: str | None
-    total_pages: int | None
-    pages_without_text: Sequence[int]
-    tags: Sequence[str]
-    roles: Sequence[str]
-    metadata: Mapping[str, Any]
-    readers: Sequence[str] | None
-    writers: Sequence[str] | None
-    status: str
-    error: str | None
-    progress: float
-    generation: int
-    chunks: int
-    flags: Mapping[str, int]
-    quarantined_chunks: int
-    duplicate_of: UUID | None
-    version: int
-    created_at: datetime
-    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

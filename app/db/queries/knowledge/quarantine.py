@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import orjson
 
+from app.contract.access import ItemKind
 from app.contract.vocabulary import SuspiciousContent
 from app.db.rows import Place, Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-
-ItemKind = Literal["entry", "asset"]
 
 
 async def fetch_policy(session: TenantSession) -> SuspiciousContent:

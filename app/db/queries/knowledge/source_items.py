@@ -8,22 +8,11 @@ from uuid import UUID
 
 import orjson
 
+from app.contract.sources import SourceItem
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceItem:
-    """An item of a source and its state; `reason` is that of a refusal or a failure."""
-
-    external_id: str
-    name: str
-    digest: str
-    asset_id: UUID | None
-    state: str
-    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,41 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from app.contract.sources import Source, SourceStatus
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A source: `run` is the number of its last manifest, which has `items`.
-
-    `agreed_at` is when the origin was last listed with the content that the assets then got; `agrees` is whether that
-    was the last listing, and no asset was deleted since.
-    """
-
-    name: str
-    origin: str | None
-    run: int
-    items: int
-    listed_at: datetime
-    agreed_at: datetime | None
-    agrees: bool
-    readers: Sequence[str] | None
-    writers: Sequence[str] | None
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class SourceStatus(Source):
-    """A source with the number of its items in each state; they add up to `items`."""
-
-    indexed: int
-    pending: int
-    failed: int
-    refused: int
-    missing: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,14 @@ from uuid import UUID
 
 import orjson
 
+from app.contract.erasures import Dependent, DependentKind, ErasureKind, ErasureState, Relation
 from app.db.rows import Place, Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
 
-Kind = Literal["asset", "entry", "subject"]
 ItemKind = Literal["asset", "entry"]
-State = Literal["running", "erased", "done"]
 Step = Literal["plan", "remove", "trail", "receipts", "look", "look_at_receipts"]
 
 FIRST = UUID(int=0)
@@ -51,15 +50,15 @@ class HeldErasure:
     """
 
     id: UUID
-    kind: Kind
+    kind: ErasureKind
     target: UUID | None
     subject: str | None
-    state: State
+    state: ErasureState
     step: Step
     place: UUID
     removed: dict[str, int]
     found: dict[str, int]
-    derived: list[Mapping[str, str | int]]
+    derived: list[Dependent]
     derived_total: int
 
 
@@ -68,13 +67,13 @@ class StoredErasure:
     """An erasure as its admin sees it."""
 
     id: UUID
-    kind: Kind
+    kind: ErasureKind
     target: UUID | None
     requested_by: str
-    state: State
+    state: ErasureState
     removed: Mapping[str, int]
     found: Mapping[str, int]
-    derived: Sequence[Mapping[str, str | int]]
+    derived: Sequence[Dependent]
     derived_total: int
     created_at: datetime
     erased_at: datetime | None
@@ -82,11 +81,11 @@ class StoredErasure:
 
 
 @dataclass(frozen=True, slots=True)
-class Dependent:
+class FoundDependent:
     """An item that depends on an erased one."""
 
-    relation: str
-    kind: str
+    relation: Relation
+    kind: DependentKind
     id: UUID
 
 
@@ -97,15 +96,20 @@ class FormerDependent:
     `total` counts all of them.
     """
 
-    relation: str
-    kind: str
+    relation: Relation
+    kind: DependentKind
     id: UUID
     version: int | None
     total: int
 
 
 async def create_erasure(
-    session: TenantSession, erasure_id: UUID, kind: Kind, target: UUID | None, subject: str | None, by: str
+    session: TenantSession,
+    erasure_id: UUID,
+    kind: ErasureKind,
+    target: UUID | None,
+    subject: str | None,
+    by: str,
 ) -> None:
     """Store a new erasure."""
     await session.execute(
@@ -169,9 +173,9 @@ async def add_of_subject(session: TenantSession, erasure_id: UUID, subject: str)
     return await session.execute(SQL["add_of_subject"], id=erasure_id, subject=subject)
 
 
-async def find_changed(session: TenantSession, erasure_id: UUID, subject: str) -> list[Dependent]:
+async def find_changed(session: TenantSession, erasure_id: UUID, subject: str) -> list[FoundDependent]:
     """Assets and entries that a subject changed and others created."""
-    return await session.fetch_as(Dependent, SQL["changed_by_subject"], id=erasure_id, subject=subject)
+    return await session.fetch_as(FoundDependent, SQL["changed_by_subject"], id=erasure_id, subject=subject)
 
 
 async def take_items(session: TenantSession, erasure_id: UUID, kind: ItemKind, limit: int) -> list[UUID]:

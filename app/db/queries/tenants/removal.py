@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from app.db.queries.knowledge.versions import erase_versions
-from app.db.queries.tenants.erasures import Dependent, FormerDependent
+from app.db.queries.tenants.erasures import FormerDependent, FoundDependent
 from app.db.session import TenantSession
 from app.db.statements import Statement, load_statements
 
@@ -47,11 +47,13 @@ async def find_words(session: TenantSession, ids: Sequence[UUID]) -> list[str]:
 
 async def find_dependents(
     session: TenantSession, erasure_id: UUID, *, entries: Sequence[UUID] = (), asset_id: UUID | None = None
-) -> list[Dependent]:
+) -> list[FoundDependent]:
     """Items that depend on these entries or on this asset, or have the same content."""
     if asset_id is not None:
-        return await session.fetch_as(Dependent, SQL["dependents_of_asset"], id=erasure_id, asset_id=asset_id)
-    return await session.fetch_as(Dependent, SQL["dependents"], id=erasure_id, ids=list(entries))
+        return await session.fetch_as(
+            FoundDependent, SQL["dependents_of_asset"], id=erasure_id, asset_id=asset_id
+        )
+    return await session.fetch_as(FoundDependent, SQL["dependents"], id=erasure_id, ids=list(entries))
 
 
 async def find_former_dependents(

@@ -6,20 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from app.contract.revocations import RevokedToken
 from app.db.rows import Position
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class RevokedToken:
-    """A token that is refused, by its `jti`; the row is deleted after `expires_at`."""
-
-    token_id: str
-    revoked_at: datetime
-    expires_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

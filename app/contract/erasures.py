@@ -1,0 +1,80 @@
+"""Erasures and their receipts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Literal, NotRequired
+from uuid import UUID
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+ErasureKind = Literal["asset", "entry", "subject"]
+ErasureState = Literal["running", "erased", "done"]
+Relation = Literal["child", "superseded", "derived", "same_content", "same_bytes", "filter", "changed"]
+DependentKind = Literal["asset", "entry", "saved_search", "entry_version", "asset_versions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A table of the tenant."""
+
+    place: str
+    removed: Annotated[int, Field(description="Rows removed or, in receipts and the audit trail, changed.")]
+    found: Annotated[
+        int | None,
+        Field(
+            description="Rows that the last look found, in a later transaction; null before the first look."
+        ),
+    ]
+
+
+class Dependent(TypedDict):
+    """An item that depends on an erased one; it was not erased.
+
+    `child`: by its `parent_id`. `superseded`: the erased entry superseded it, and searches find it again. `derived`: by
+    its `source_ids`. `same_content`, `same_bytes`: a copy. `filter`: a saved search that names the asset. `changed`:
+    the subject changed what another created. An `entry_version` is a former version of the entry `id`, and
+    `asset_versions` are former versions of the chunks of the asset `id`: with a text that was erased, or valid after
+    the subject had changed the item. The entry or asset may be deleted.
+    """
+
+    relation: Relation
+    kind: DependentKind
+    id: Annotated[str, Field(json_schema_extra={"format": "uuid"})]
+    version: NotRequired[Annotated[int | None, Field(description="Of an `entry_version`.")]]
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """What the erasure leaves by design."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """The receipt of an erasure."""
+
+    id: UUID
+    kind: ErasureKind
+    asset_id: UUID | None
+    entry_id: UUID | None
+    pseudonym: Annotated[str | None, Field(description="What replaces the subject in the audit trail.")]
+    requested_by: str
+    state: Annotated[
+        ErasureState,
+        Field(
+            description="`erased` after a look that found nothing, `done` after a second one, about a minute later."
+        ),
+    ]
+    created_at: datetime
+    erased_at: datetime | None
+    checked_at: Annotated[datetime | None, Field(description="The time of the last look.")]
+    places: Sequence[Place]
+    derived: Annotated[Sequence[Dependent], Field(description="Named for decision, at most 1,000.")]
+    derived_total: int
+    remains: Sequence[Remainder]
