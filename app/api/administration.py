@@ -7,7 +7,6 @@ from uuid import UUID
 
 from fastapi import Query, Response
 
-from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
 from app.contract.administration import (
     AuditAction,
@@ -21,8 +20,9 @@ from app.contract.administration import (
 )
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
-from app.contract.revocations import RevokedToken
 from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
+from app.contract.principals import MAX_SUBJECT_CHARACTERS
+from app.contract.revocations import NewRevocation, RevokedToken
 from app.contract.text import Moment
 from app.knowledge.tenants.settings import version_of
 from app.web.access import (
@@ -31,7 +31,6 @@ from app.web.access import (
     CurrentServices,
     secured_router,
 )
-from app.web.models.revocations import NewRevocation
 from app.web.problems import problems
 from app.web.rendering import (
     ETAG,
@@ -161,12 +160,7 @@ async def revoke_token(
 ) -> Response:
     """Refuse a token of the tenant before it expires. Every process refuses it within two seconds."""
     return json_response(
-        await services.revocations.revoke(
-            caller.tenant_id,
-            revocation.token_id,
-            expires_at=revocation.expires_at,
-            actor=caller.subject,
-        )
+        await services.revocations.revoke(caller.tenant_id, revocation, actor=caller.subject)
     )
 
 
@@ -191,11 +185,7 @@ async def revoke_platform_token(
 ) -> Response:
     """Refuse a platform admin's token before it expires. Every process refuses it within two seconds. A tenant's tokens
     are revoked by its own admin."""
-    return json_response(
-        await services.platform_revocations.revoke(
-            revocation.token_id, expires_at=revocation.expires_at, actor=principal.subject
-        )
-    )
+    return json_response(await services.platform_revocations.revoke(revocation, actor=principal.subject))
 
 
 @platform_revocations.get("", response_model=Page[RevokedToken])

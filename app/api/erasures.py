@@ -7,10 +7,9 @@ from uuid import UUID
 from fastapi import Response
 
 from app.auth.principal import Role
-from app.contract.erasures import Erasure
+from app.contract.erasures import Erasure, NewErasure
 from app.contract.paging import Page
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.models.erasures import NewErasure
 from app.web.problems import problems
 from app.web.rendering import LOCATION, PAGE_SIZE, PageCursor, PageSize, json_response, page_response
 
@@ -30,13 +29,7 @@ async def erase(wanted: NewErasure, caller: CurrentCaller, services: CurrentServ
     erased ones are named in `derived` and stay. Erasing again is possible, also what was only deleted. 409 for a chunk:
     erase its asset.
     """
-    erasure = await services.erasures.erase(
-        caller.tenant_id,
-        asset_id=wanted.asset_id,
-        entry_id=wanted.entry_id,
-        subject=wanted.subject,
-        actor=caller.subject,
-    )
+    erasure = await services.erasures.erase(caller.tenant_id, wanted, actor=caller.subject)
     return json_response(erasure, 201, {"Location": f"/admin/erasures/{erasure.id}"})
 
 

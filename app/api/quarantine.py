@@ -9,9 +9,8 @@ from fastapi import Response
 from app.auth.principal import Role
 from app.contract.entries import Entry
 from app.contract.paging import Page
-from app.contract.quarantine import Released
+from app.contract.quarantine import Release, Released
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.models.quarantine import Release
 from app.web.problems import problems
 from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, json_response, page_response
 
@@ -43,7 +42,5 @@ async def release(body: Release, caller: CurrentCaller, services: CurrentService
     for the same flags, wherever it is written or ingested; new text that is flagged is. Other entries with the same
     content and nothing else that is flagged are released too. Ids that are not in quarantine are skipped.
     """
-    released = await services.entries.quarantine.release(
-        caller.tenant_id, entry_ids=body.entry_ids, asset_ids=body.asset_ids, actor=caller.subject
-    )
+    released = await services.entries.quarantine.release(caller.tenant_id, body, actor=caller.subject)
     return json_response(Released(released))

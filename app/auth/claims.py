@@ -9,21 +9,17 @@ from typing import NoReturn
 from uuid import UUID
 
 from app.auth.principal import Principal, Role
+from app.contract.principals import (
+    MAX_GROUP_CHARACTERS,
+    MAX_GROUPS,
+    MAX_SUBJECT_CHARACTERS,
+    MAX_TOKEN_ID_CHARACTERS,
+)
 from app.errors import InvalidInput, Unauthenticated
-
-MAX_SUBJECT_CHARACTERS = 255
-"""OpenID Connect Core 1.0, section 2, `sub`."""
-
-MAX_TOKEN_ID_CHARACTERS = 255
 
 GROUPS_CLAIM = "groups"
 """The claim that most identity providers use for groups."""
 
-MAX_GROUPS = 1_000
-"""Groups of one token: more than fit into its 16,384 characters as identity providers name them."""
-
-MAX_GROUP_CHARACTERS = 258
-"""Of a group's name; a longer one is ignored, since no list of readers can name it."""
 
 _LATEST_TIME = 253_402_300_799
 """31 December 9999, the last second that a datetime can hold."""

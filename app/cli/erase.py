@@ -26,7 +26,7 @@ from app.cli.output.text import print_json, remark
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
-    from app.contract.erasures import Dependent, Erasure
+    from app.contract.erasures import Dependent, Erasure, NewErasure
     from app.db.schema.rewriting import RewrittenFiles
     from app.settings import Settings
 
@@ -83,6 +83,9 @@ def erase(
         if result.refused:
             raise typer.Exit(1)
         return
+    from app.contract.erasures import NewErasure
+
+    wanted = NewErasure(asset_id=asset, entry_id=entry, subject=subject)
     target = choose_target(tenant)
     if not yes:
         if not sys.stdin.isatty():
@@ -90,7 +93,7 @@ def erase(
         typer.confirm(
             f"Erase it from {describe_target(target)}? This cannot be undone.", abort=True, err=True
         )
-    erasure = run_async(_erase(target, asset, entry, subject), doing="erasing")
+    erasure = run_async(_erase(target, wanted), doing="erasing")
     if as_json:
         print_json(erasure)
     else:
@@ -117,11 +120,9 @@ def _describe_dependent(named: Dependent) -> str:
     return f"  {named['kind']} {named['id']}{version} ({named['relation']})"
 
 
-async def _erase(target: Target, asset: UUID | None, entry: UUID | None, subject: str | None) -> Erasure:
+async def _erase(target: Target, wanted: NewErasure) -> Erasure:
     async with open_knowledge(target) as (services, tenant_id):
-        return await services.erasures.erase(
-            tenant_id, asset_id=asset, entry_id=entry, subject=subject, actor=ACTOR
-        )
+        return await services.erasures.erase(tenant_id, wanted, actor=ACTOR)
 
 
 async def _rewrite(settings: Settings, slug: str) -> RewrittenFiles:

@@ -13,7 +13,7 @@ from app.contract.access import ChangedAccess, ItemReaders, ListedKind, SubjectA
 from app.contract.administration import Stats
 from app.contract.assets import Asset
 from app.contract.entries import BulkResult, Entry, EntryDraft, RelatedResponse
-from app.contract.erasures import Erasure
+from app.contract.erasures import Erasure, NewErasure
 from app.contract.paging import Page
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery, WhyNot
@@ -151,15 +151,7 @@ class Embedder(Protocol):
 class Erasures(Protocol):
     """Erasures with their receipts."""
 
-    async def erase(
-        self,
-        tenant_id: UUID,
-        *,
-        asset_id: UUID | None = ...,
-        entry_id: UUID | None = ...,
-        subject: str | None = ...,
-        actor: str = ...,
-    ) -> Erasure: ...
+    async def erase(self, tenant_id: UUID, wanted: NewErasure, *, actor: str = ...) -> Erasure: ...
 
 
 class AccessChanges(Protocol):

@@ -121,10 +121,11 @@ async def _release(
     target: Target, ids: Sequence[UUID], of_assets: bool
 ) -> tuple[Sequence[UUID], Mapping[UUID, ItemKind]]:
     """The released entries, and what those of the given ids are that are not among them."""
+    from app.contract.quarantine import Release
+
+    wanted = Release(asset_ids=ids) if of_assets else Release(entry_ids=ids)
     async with _quarantine_of(target) as (service, tenant_id):
-        released = await service.release(
-            tenant_id, entry_ids=[] if of_assets else ids, asset_ids=ids if of_assets else [], actor=ACTOR
-        )
+        released = await service.release(tenant_id, wanted, actor=ACTOR)
         return released, await service.find_kinds(tenant_id, [each for each in ids if each not in released])
 
 

@@ -212,11 +212,14 @@ def _choose_slug(tenant: str | None, platform: bool) -> str | None:
 
 
 async def _revoke(slug: str | None, token_id: str) -> RevokedToken:
+    from app.contract.revocations import NewRevocation
+
+    revocation = NewRevocation(token_id=token_id)
     async with open_platform_of() as platform:
         if slug is None:
-            return await platform.platform_revocations.revoke(token_id, actor=ACTOR)
+            return await platform.platform_revocations.revoke(revocation, actor=ACTOR)
         tenant = await platform.tenants.find(slug)
-        return await platform.revocations.revoke(tenant.id, token_id, actor=ACTOR)
+        return await platform.revocations.revoke(tenant.id, revocation, actor=ACTOR)
 
 
 async def _list(slug: str | None) -> list[RevokedToken]:

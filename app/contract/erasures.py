@@ -8,13 +8,67 @@ from datetime import datetime
 from typing import Annotated, Literal, NotRequired
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
+
+from app.contract.principals import MAX_SUBJECT_CHARACTERS
+from app.contract.validation import request
 
 ErasureKind = Literal["asset", "entry", "subject"]
 ErasureState = Literal["running", "erased", "done"]
 Relation = Literal["child", "superseded", "derived", "same_content", "same_bytes", "filter", "changed"]
 DependentKind = Literal["asset", "entry", "saved_search", "entry_version", "asset_versions"]
+
+
+NOT_SUBJECTS = frozenset({"command-line", "service", "tuning", "upkeep"})
+"""Actors in the audit trail that stand for the service; the items that they brought in belong to no subject."""
+
+
+def _check_subject(subject: str) -> str:
+    if not subject.isprintable() or subject != subject.strip():
+        raise ValueError(f"must have 1 to {MAX_SUBJECT_CHARACTERS} printable characters")
+    if subject in NOT_SUBJECTS:
+        raise ValueError("is a name of the service itself, not of a caller")
+    return subject
+
+
+@request(
+    schema={
+        "examples": [{"entry_id": "0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33"}],
+        "oneOf": [
+            {"required": [name], "properties": {name: {"type": "string"}}}
+            for name in ("asset_id", "entry_id", "subject")
+        ],
+    }
+)
+class NewErasure:
+    """What to erase: exactly one of the fields."""
+
+    asset_id: Annotated[UUID | None, Field(description="An asset, with its chunks.")] = None
+    entry_id: Annotated[UUID | None, Field(description="An entry that is not a chunk.")] = None
+    subject: Annotated[
+        Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT_CHARACTERS), AfterValidator(_check_subject)]
+        | None,
+        Field(
+            description="The `sub` of a principal's tokens: what it created, searched, saved and judged. Revoke its"
+            " tokens first."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        given = (self.asset_id, self.entry_id, self.subject)
+        if sum(each is not None for each in given) != 1:
+            raise ValueError("must have exactly one of asset_id, entry_id and subject")
+
+    @property
+    def kind(self) -> ErasureKind:
+        """What kind of thing it erases."""
+        return "subject" if self.subject is not None else "asset" if self.asset_id is not None else "entry"
+
+    @property
+    def target(self) -> UUID | None:
+        """The asset or entry to erase."""
+        return self.asset_id or self.entry_id
 
 
 @dataclass(frozen=True, slots=True)

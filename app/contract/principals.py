@@ -47,3 +47,14 @@ def _check_principal(value: str) -> str:
 PRINCIPAL_SCHEMA: dict[str, JsonValue] = {"type": "string", "pattern": f"^{PRINCIPAL.pattern}$"}
 Principal = Annotated[str, Strict(), AfterValidator(_check_principal), WithJsonSchema(PRINCIPAL_SCHEMA)]
 """A group or a user in a request."""
+
+MAX_SUBJECT_CHARACTERS = 255
+"""OpenID Connect Core 1.0, section 2, `sub`."""
+
+MAX_TOKEN_ID_CHARACTERS = 255
+
+MAX_GROUPS = 1_000
+"""Groups of one token: more than fit into its 16,384 characters as identity providers name them."""
+
+MAX_GROUP_CHARACTERS = 258
+"""Of a group's name; a longer one is ignored, since no list of readers can name it."""

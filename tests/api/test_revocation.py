@@ -14,6 +14,7 @@ import pytest
 from app.auth.issuing import read_token_id
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.contract.revocations import NewRevocation
 from app.db.database import Database
 from app.db.session import PlatformSession, TenantSession
 from app.knowledge.audit import AuditTrail
@@ -91,7 +92,7 @@ async def test_a_revocation_while_the_list_is_read_counts_at_once(
 
     async def revoke() -> None:
         if not (await own.list_revoked(tenant_id)).items:
-            await own.revoke(tenant_id, "leaked", actor="test")
+            await own.revoke(tenant_id, NewRevocation(token_id="leaked"), actor="test")
 
     trail = AuditTrail(database)
     tenants = TenantDirectory(cast("Database", Overtaken(database, revoke)), trail, default_model_id=1)
@@ -106,7 +107,7 @@ async def test_a_platform_admins_revocation_while_the_list_is_read_counts_at_onc
     async def revoke() -> None:
         if not happened:
             happened.append(True)
-            await platform.revoke("leaked-while-read", actor="test")
+            await platform.revoke(NewRevocation(token_id="leaked-while-read"), actor="test")
 
     happened: list[bool] = []
     overtaken = Overtaken(api_services.database, revoke)
@@ -118,9 +119,13 @@ async def test_a_platform_admins_revocation_while_the_list_is_read_counts_at_onc
 async def test_a_revocation_ends_when_the_token_has_expired(admin: Caller, api_services: Services) -> None:
     assert admin.tenant_id is not None
     until = datetime.now(UTC) + timedelta(seconds=0.3)
-    revoked = await api_services.revocations.revoke(admin.tenant_id, "short", expires_at=until, actor="test")
+    revoked = await api_services.revocations.revoke(
+        admin.tenant_id, NewRevocation(token_id="short", expires_at=until), actor="test"
+    )
     assert revoked.expires_at == until
-    again = await api_services.revocations.revoke(admin.tenant_id, "long", actor="test")
+    again = await api_services.revocations.revoke(
+        admin.tenant_id, NewRevocation(token_id="long"), actor="test"
+    )
     assert again.expires_at - again.revoked_at > timedelta(days=3600)
     while datetime.now(UTC) < until:
         api_services.tenants.forget(admin.tenant_id)
@@ -208,7 +213,7 @@ async def test_another_process_refuses_a_platform_admins_token_within_its_time(
 async def test_the_platforms_list_is_bounded_and_forgets_expired_tokens(
     platform: Caller, api_services: Services, api_database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await api_services.platform_revocations.revoke("short", actor="test")
+    await api_services.platform_revocations.revoke(NewRevocation(token_id="short"), actor="test")
     listed = (await api_services.platform_revocations.list_revoked(limit=200, reader="test")).items
     assert "short" in {token.token_id for token in listed}
     async with connected(api_database.superuser_dsn) as superuser:

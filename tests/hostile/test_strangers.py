@@ -13,6 +13,7 @@ from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.concurrency.limits import Pace
 from app.contract.administration import NewTenant
+from app.contract.revocations import NewRevocation
 from app.main import create_app
 from app.settings import Settings
 from app.web.occupancy import Occupancy
@@ -51,7 +52,9 @@ async def test_callers_whose_token_was_revoked_or_whose_tenant_was_deleted_wait_
 
         assert await read(None) == (401, 1)
         assert await read(revoked) == (200, 0)
-        await api_services.revocations.revoke(tenant.id, read_token_id(revoked), actor="test")
+        await api_services.revocations.revoke(
+            tenant.id, NewRevocation(token_id=read_token_id(revoked)), actor="test"
+        )
         assert await read(revoked) == (401, 1)
         assert await read(valid) == (200, 0)
         await api_services.tenants.delete(tenant.id, actor="test")

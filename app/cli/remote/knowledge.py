@@ -20,14 +20,14 @@ from app.contract.access import ChangedAccess, ItemKind, ItemReaders, ListedKind
 from app.contract.administration import NewTenant, Stats, Tenant
 from app.contract.assets import Asset
 from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
-from app.contract.erasures import Erasure
 from app.contract.models import ModelChange, NewModelChange
+from app.contract.erasures import Erasure, NewErasure
 from app.contract.paging import Page
-from app.contract.quarantine import Released
 from app.contract.results import SearchResult
-from app.contract.revocations import RevokedToken
 from app.contract.search import SearchQuery, WhyNot, request_of
 from app.contract.settings import SettingsPatch, TenantSettings
+from app.contract.quarantine import Release, Released
+from app.contract.revocations import NewRevocation, RevokedToken
 from app.contract.sources import Accepted, ItemState, SourceItem, SourceStatus
 from app.contract.validation import UNSET, given_fields
 from app.contract.vocabulary import AssetSort, EntrySort
@@ -55,6 +55,12 @@ class RemoteSearches:
         """Explain why an entry is not among the results. Raises KnowledgeError."""
         body = {"entry_id": str(entry), "request": request_of(query)}
         return await self.exchange.read(WhyNot, "POST", "/knowledge/search/why-not", body=body)
+
+
+def body_of(request: Any) -> dict[str, Any]:
+    """The body of a request: the fields that differ from their defaults."""
+    pairs = ((field, getattr(request, field.name)) for field in fields(request))
+    return {field.name: value for field, value in pairs if value != field.default}
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,9 +388,9 @@ class RemoteRevocations:
 
     exchange: Exchange
 
-    async def revoke(self, tenant_id: UUID, token_id: str, *, actor: str = "") -> RevokedToken:
+    async def revoke(self, tenant_id: UUID, revocation: NewRevocation, *, actor: str = "") -> RevokedToken:
         """Refuse the tenant's tokens with this `jti`. Raises KnowledgeError."""
-        return await _revoke(self.exchange, REVOKED, token_id)
+        return await _revoke(self.exchange, REVOKED, revocation)
 
     async def list_revoked(
         self, tenant_id: UUID, *, limit: int, cursor: str | None, reader: str = ""
@@ -399,17 +405,17 @@ class RemotePlatformRevocations:
 
     exchange: Exchange
 
-    async def revoke(self, token_id: str, *, actor: str = "") -> RevokedToken:
+    async def revoke(self, revocation: NewRevocation, *, actor: str = "") -> RevokedToken:
         """Refuse platform admins' tokens with this `jti`. Raises KnowledgeError."""
-        return await _revoke(self.exchange, PLATFORM_REVOKED, token_id)
+        return await _revoke(self.exchange, PLATFORM_REVOKED, revocation)
 
     async def list_revoked(self, *, limit: int, cursor: str | None, reader: str = "") -> Page[RevokedToken]:
         """A page of the revoked tokens. Raises KnowledgeError."""
         return await _list(self.exchange, PLATFORM_REVOKED, limit, cursor)
 
 
-async def _revoke(exchange: Exchange, path: str, token_id: str) -> RevokedToken:
-    return await exchange.read(RevokedToken, "POST", path, body={"token_id": token_id})
+async def _revoke(exchange: Exchange, path: str, revocation: NewRevocation) -> RevokedToken:
+    return await exchange.read(RevokedToken, "POST", path, body=body_of(revocation))
 
 
 async def _list(exchange: Exchange, path: str, limit: int, cursor: str | None) -> Page[RevokedToken]:
@@ -487,13 +493,9 @@ class RemoteQuarantine:
         """The newest entries in quarantine. Raises KnowledgeError."""
         return await self.exchange.read(Page[Entry], "GET", "/admin/quarantine", params={"limit": limit})
 
-    async def release(
-        self, tenant_id: UUID, *, entry_ids: Sequence[UUID], asset_ids: Sequence[UUID], actor: str = ""
-    ) -> Sequence[UUID]:
+    async def release(self, tenant_id: UUID, wanted: Release, *, actor: str = "") -> Sequence[UUID]:
         """Release entries, or the chunks of assets. Raises KnowledgeError."""
-        body = {"entry_ids": list(entry_ids), "asset_ids": list(asset_ids)}
-        given = {name: ids for name, ids in body.items() if ids}
-        answer = await self.exchange.read(Released, "POST", "/admin/quarantine/release", body=given)
+        answer = await self.exchange.read(Released, "POST", "/admin/quarantine/release", body=body_of(wanted))
         return answer.released
 
     async def find_kinds(self, tenant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, ItemKind]:
@@ -539,19 +541,9 @@ class RemoteErasures:
 
     exchange: Exchange
 
-    async def erase(
-        self,
-        tenant_id: UUID,
-        *,
-        asset_id: UUID | None = None,
-        entry_id: UUID | None = None,
-        subject: str | None = None,
-        actor: str = "",
-    ) -> Erasure:
+    async def erase(self, tenant_id: UUID, wanted: NewErasure, *, actor: str = "") -> Erasure:
         """Erase an asset, an entry or everything of a subject. Raises KnowledgeError."""
-        given = {"asset_id": asset_id, "entry_id": entry_id, "subject": subject}
-        body = {name: value for name, value in given.items() if value is not None}
-        return await self.exchange.read(Erasure, "POST", "/admin/erasures", body=body)
+        return await self.exchange.read(Erasure, "POST", "/admin/erasures", body=body_of(wanted))
 
 
 @dataclass(frozen=True, slots=True)

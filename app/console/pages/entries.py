@@ -18,6 +18,7 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.contract.entries import Entry, FormerVersion
 from app.contract.paging import Page
+from app.contract.quarantine import Release
 from app.contract.vocabulary import LANGUAGES, Audience, EntryType, Scope, Source, WritableType
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
 from app.knowledge.entries.entry import embedding_text
@@ -174,7 +175,9 @@ async def delete_entry(
 async def release_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Release the entry from quarantine."""
     await services.entries.get(caller.tenant_id, entry_id)
-    await services.entries.quarantine.release(caller.tenant_id, entry_ids=[entry_id], actor=caller.subject)
+    await services.entries.quarantine.release(
+        caller.tenant_id, Release(entry_ids=[entry_id]), actor=caller.subject
+    )
     return _lead_to(entry_id, "released")
 
 

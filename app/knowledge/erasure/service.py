@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from uuid import UUID
 
-from app.contract.erasures import Erasure, ErasureKind, Place
+from app.contract.erasures import Erasure, NewErasure, Place
 from app.contract.paging import Page
 from app.db.database import Database
 from app.db.principals import acting_for_service
@@ -19,7 +19,6 @@ from app.errors import (
     DatabaseUnavailable,
     EntryNotFound,
     ErasureNotFound,
-    InvalidInput,
     PartOfAsset,
 )
 from app.knowledge.audit import AuditTrail
@@ -56,11 +55,6 @@ def describe(stored: StoredErasure) -> Erasure:
 AT_ONCE = 10.0
 """Seconds that a request works on its erasure before it leaves the rest to the job."""
 
-MAX_SUBJECT_CHARACTERS = 255
-
-NOT_SUBJECTS = frozenset({"command-line", "service", "tuning", "upkeep"})
-"""Actors in the audit trail that stand for the service; the items that they brought in belong to no subject."""
-
 
 class ErasureService:
     """Creates erasures, and reads their receipts."""
@@ -71,42 +65,23 @@ class ErasureService:
         self._jobs = jobs
         self._work = work
 
-    async def erase(
-        self,
-        tenant_id: UUID,
-        *,
-        asset_id: UUID | None = None,
-        entry_id: UUID | None = None,
-        subject: str | None = None,
-        actor: str = "service",
-    ) -> Erasure:
-        """Erase an asset, an entry, or everything of a subject; exactly one is given.
+    async def erase(self, tenant_id: UUID, wanted: NewErasure, *, actor: str = "service") -> Erasure:
+        """Erase an asset, an entry, or everything of a subject.
 
         An erasure that takes longer than some seconds continues as a job, and so does its second look. An asset or
         entry that was deleted or erased before can be erased again, which removes what is left of it.
-        Raises InvalidInput, AssetNotFound, EntryNotFound, PartOfAsset for a chunk, and DatabaseUnavailable.
+        Raises AssetNotFound, EntryNotFound, PartOfAsset for a chunk, and DatabaseUnavailable.
         """
-        if sum(given is not None for given in (asset_id, entry_id, subject)) != 1:
-            raise InvalidInput.of("body", "must have exactly one of asset_id, entry_id and subject")
-        if subject is not None and not (
-            1 <= len(subject) <= MAX_SUBJECT_CHARACTERS
-            and subject.isprintable()
-            and subject == subject.strip()
-        ):
-            raise InvalidInput.of("subject", f"must have 1 to {MAX_SUBJECT_CHARACTERS} printable characters")
-        if subject in NOT_SUBJECTS:
-            raise InvalidInput.of("subject", "is a name of the service itself, not of a caller")
-        kind: ErasureKind = "subject" if subject is not None else "asset" if asset_id is not None else "entry"
-        target, erasure_id = asset_id or entry_id, new_id()
+        kind, target, erasure_id = wanted.kind, wanted.target, new_id()
         async with (
             self._trail.attempt(tenant_id, actor, "erasure.create", [] if target is None else [target]),
             self._database.tenant_session(tenant_id) as session,
         ):
-            if asset_id is not None:
-                await _require_asset(session, asset_id)
-            elif entry_id is not None:
-                await _require_entry(session, entry_id)
-            await db.create_erasure(session, erasure_id, kind, target, subject, actor)
+            if wanted.asset_id is not None:
+                await _require_asset(session, wanted.asset_id)
+            elif wanted.entry_id is not None:
+                await _require_entry(session, wanted.entry_id)
+            await db.create_erasure(session, erasure_id, kind, target, wanted.subject, actor)
             await self._jobs.enqueue(session, "erase", str(erasure_id), delay=AT_ONCE + SECOND_LOOK)
             named = [erasure_id] if target is None else [erasure_id, target]
             await audit.write_audit(session, actor, "erasure.create", named, {"kind": kind})

@@ -8,17 +8,15 @@ from uuid import UUID
 from app.contract.access import ItemKind
 from app.contract.entries import Entry
 from app.contract.paging import Page
+from app.contract.quarantine import Release
 from app.db.database import Database
 from app.db.queries.knowledge import entries, quarantine
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession
-from app.errors import InvalidInput, Quarantined
+from app.errors import Quarantined
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import PageRequest
 from app.knowledge.quarantine.releases import find_released, note_releases
-
-MAX_RELEASED = 1_000
-"""Most ids in one release."""
 
 _WAY_OUT = (
     "the tools of agents do not return it; a creator or tenant_admin can read it in the console or over HTTP, and an"
@@ -68,24 +66,15 @@ class QuarantineService:
         async with self._database.read_session(tenant_id) as session:
             return await quarantine.find_kinds(session, ids)
 
-    async def release(
-        self,
-        tenant_id: UUID,
-        *,
-        entry_ids: Sequence[UUID] = (),
-        asset_ids: Sequence[UUID] = (),
-        actor: str = "service",
-    ) -> list[UUID]:
-        """End the quarantine of these entries and of the chunks of these assets; return the released entries.
+    async def release(self, tenant_id: UUID, wanted: Release, *, actor: str = "service") -> Sequence[UUID]:
+        """End the quarantine of entries and of the chunks of assets; return the released entries.
 
         Their flagged fields are released: a text, title, tag or metadata is not quarantined again for the flags that
         it has now, wherever it is written. Others with the same text and nothing else that is flagged are released
-        too. Ids that are not in quarantine are skipped. Raises InvalidInput for no ids or too many.
+        too. Ids that are not in quarantine are skipped.
         """
-        if not 1 <= len(entry_ids) + len(asset_ids) <= MAX_RELEASED:
-            raise InvalidInput.of("entry_ids", f"must be, with asset_ids, 1 to {MAX_RELEASED} ids")
         async with self._database.tenant_session(tenant_id) as session:
-            named, others = await quarantine.choose(session, entry_ids, asset_ids)
+            named, others = await quarantine.choose(session, wanted.entry_ids, wanted.asset_ids)
             await note_releases(session, named)
             released = sorted([*named, *await find_released(session, others)])
             if released:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from uuid import UUID
 
 from app.concurrency.generations import Generations
 from app.concurrency.processes.part import Part
 from app.contract.paging import Page
-from app.contract.revocations import RevokedToken
-from app.contract.text import STORABLE, is_storable
+from app.contract.revocations import LONGEST, NewRevocation, RevokedToken
 from app.db.database import Database
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import revocations as db
 from app.db.queries.tenants.revocations import ListedToken
 from app.db.queries.tenants.tenants import note_action
 from app.db.rows import Position
-from app.errors import InvalidInput, MaximumReached
+from app.errors import MaximumReached
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import PageRequest
 from app.knowledge.tenants.directory import KEPT_SECONDS, TenantDirectory
@@ -27,11 +26,6 @@ MAX_REVOKED = 1_000
 """Most revoked tokens of one tenant, and of the platform; each process keeps all of them in memory."""
 
 _PLATFORM = "platform"
-
-MAX_TOKEN_ID_CHARACTERS = 255
-
-LONGEST = timedelta(days=3660)
-"""The longest validity of a token that this service creates."""
 
 
 class TokenRevocations:
@@ -42,14 +36,12 @@ class TokenRevocations:
         self._trail = trail
         self._tenants = tenants
 
-    async def revoke(
-        self, tenant_id: UUID, token_id: str, *, expires_at: datetime | None = None, actor: str
-    ) -> RevokedToken:
-        """Refuse the tenant's tokens with this `jti` until `expires_at`, by default for as long as any can be valid.
+    async def revoke(self, tenant_id: UUID, revocation: NewRevocation, *, actor: str) -> RevokedToken:
+        """Refuse the tenant's tokens with a `jti` until `expires_at`, by default for as long as any can be valid.
 
-        Raises InvalidInput; MaximumReached when the list is full.
+        Raises MaximumReached when the list is full.
         """
-        until = _check(token_id, expires_at)
+        token_id, until = revocation.token_id, _end_of(revocation)
         async with self._database.tenant_session(tenant_id) as session:
             await db.lock_revocations(session)
             await db.purge_revocations(session)
@@ -103,12 +95,11 @@ class PlatformRevocations:
             self._known = known = (self._clock() + KEPT_SECONDS, generation, ids)
         return token_id in known[2]
 
-    async def revoke(self, token_id: str, *, expires_at: datetime | None = None, actor: str) -> RevokedToken:
-        """Refuse platform administrators' tokens with this `jti` until `expires_at`; as for a tenant's tokens."""
-        until = _check(token_id, expires_at)
+    async def revoke(self, revocation: NewRevocation, *, actor: str) -> RevokedToken:
+        """Refuse platform administrators' tokens with a `jti` until `expires_at`; as for a tenant's tokens."""
         async with self._database.platform_session() as session:
             revoked = await db.put_platform_revocation(
-                session, token_id, until, most=MAX_REVOKED, actor=actor
+                session, revocation.token_id, _end_of(revocation), most=MAX_REVOKED, actor=actor
             )
         if revoked is None:
             raise _full("the platform")
@@ -129,14 +120,8 @@ class PlatformRevocations:
         return _show(wanted.cut(found, _position))
 
 
-def _check(token_id: str, expires_at: datetime | None) -> datetime:
-    """When the revocation ends. Raises InvalidInput."""
-    if not 1 <= len(token_id) <= MAX_TOKEN_ID_CHARACTERS or not is_storable(token_id):
-        raise InvalidInput.of("token_id", f"must have 1 to {MAX_TOKEN_ID_CHARACTERS} characters, {STORABLE}")
-    now = datetime.now(UTC)
-    if expires_at is not None and not now < expires_at <= now + 2 * LONGEST:
-        raise InvalidInput.of("expires_at", "must be a time in the future, at most 20 years from now")
-    return expires_at or now + LONGEST
+def _end_of(revocation: NewRevocation) -> datetime:
+    return revocation.expires_at or datetime.now(UTC) + LONGEST
 
 
 def _full(owner: str) -> MaximumReached:

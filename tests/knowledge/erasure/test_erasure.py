@@ -11,6 +11,7 @@ from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
+from app.contract.erasures import NewErasure
 from app.db.queries.search import feedback
 from app.errors import AssetNotFound, EntryNotFound, ErasureNotFound, InvalidInput, PartOfAsset
 from app.knowledge.erasure.removal import EXEMPT, OF_ITEMS, OF_SUBJECTS
@@ -64,7 +65,7 @@ async def test_an_erased_entry_leaves_nothing_in_any_table(
         *("entries", "feedback", "lexeme_statistics", "searches", "tag_statistics"),
     }
 
-    erasure = await services.erasures.erase(tenant.id, entry_id=entry.id, actor="ada")
+    erasure = await services.erasures.erase(tenant.id, NewErasure(entry_id=entry.id), actor="ada")
 
     assert (erasure.state, erasure.kind, erasure.entry_id) == ("erased", "entry", entry.id)
     assert removed(erasure) == {
@@ -107,7 +108,7 @@ async def test_an_erased_asset_leaves_nothing_in_any_table(
     )
     await services.search.search(tenant.id, SearchQuery(query=MARKER))
 
-    erasure = await services.erasures.erase(tenant.id, asset_id=asset.id, actor="ada")
+    erasure = await services.erasures.erase(tenant.id, NewErasure(asset_id=asset.id), actor="ada")
 
     counts = removed(erasure)
     assert (counts["entries"], counts["assets"], counts["searches"]) == (len(chunks), 1, 1)
@@ -115,7 +116,7 @@ async def test_an_erased_asset_leaves_nothing_in_any_table(
     assert [dict(d) for d in erasure.derived] == [
         {"relation": "same_bytes", "kind": "asset", "id": str(waiting.id)}
     ]
-    erasure = await services.erasures.erase(tenant.id, asset_id=waiting.id, actor="ada")
+    erasure = await services.erasures.erase(tenant.id, NewErasure(asset_id=waiting.id), actor="ada")
     assert (removed(erasure), erasure.state) == ({"assets": 1, "jobs": 1}, "erased")
     assert await find_marker(superuser_dsn, MARKER) == {}
 
@@ -133,7 +134,7 @@ async def test_items_that_depend_on_an_erased_entry_are_named_and_stay(
     derived = await add("The derived", source_ids=[entry.id])
     copy = await add("The origin", external_id="copy")
 
-    erasure = await services.erasures.erase(tenant.id, entry_id=entry.id)
+    erasure = await services.erasures.erase(tenant.id, NewErasure(entry_id=entry.id))
 
     assert {(d["relation"], d["id"]) for d in erasure.derived} == {
         *(("child", child), ("superseded", older), ("derived", derived), ("same_content", copy)),
@@ -149,21 +150,21 @@ async def test_only_own_items_can_be_erased(services: Services, tenant: Tenant, 
         pass
     for unknown in (uuid4(), entry.id):
         with pytest.raises(EntryNotFound):
-            await services.erasures.erase(tenant.id, entry_id=unknown)
+            await services.erasures.erase(tenant.id, NewErasure(entry_id=unknown))
     for unknown in (uuid4(), asset.id):
         with pytest.raises(AssetNotFound):
-            await services.erasures.erase(tenant.id, asset_id=unknown)
+            await services.erasures.erase(tenant.id, NewErasure(asset_id=unknown))
     (chunk,) = (await services.entries.list_entries(other_tenant.id, asset_id=asset.id)).items
     with pytest.raises(PartOfAsset):
-        await services.erasures.erase(other_tenant.id, entry_id=chunk.id)
-    erasure = await services.erasures.erase(other_tenant.id, entry_id=entry.id)
+        await services.erasures.erase(other_tenant.id, NewErasure(entry_id=chunk.id))
+    erasure = await services.erasures.erase(other_tenant.id, NewErasure(entry_id=entry.id))
     with pytest.raises(ErasureNotFound):
         await services.erasures.get(tenant.id, erasure.id)
     assert (await services.erasures.list_erasures(tenant.id)).items == []
     assert [e.id for e in (await services.erasures.list_erasures(other_tenant.id)).items] == [erasure.id]
     for wrong in ({}, {"entry_id": entry.id, "subject": "ada"}, {"subject": " ada"}, {"subject": "a\nb"}):
         with pytest.raises(InvalidInput) as refusal:
-            await services.erasures.erase(tenant.id, **wrong)
+            await services.erasures.erase(tenant.id, NewErasure(**wrong))
         assert refusal.value.errors[0].field == ("subject" if set(wrong) == {"subject"} else "body")
 
 
@@ -183,7 +184,7 @@ async def test_an_item_that_was_only_deleted_can_be_erased(
         *("searches", "tag_statistics", "lexeme_statistics"),
     }
     for count in (1, 0):
-        erasure = await services.erasures.erase(tenant.id, entry_id=entry.id)
+        erasure = await services.erasures.erase(tenant.id, NewErasure(entry_id=entry.id))
         assert removed(erasure) == ({"searches": 1, "tag_statistics": 1} if count else {})
         await look_again(services, superuser_dsn, tenant.id, erasure)
         assert await find_marker(superuser_dsn, MARKER) == {}
@@ -203,9 +204,9 @@ async def test_an_erasure_removes_former_versions(
         await run_jobs()
     assert "former_entries" in await find_marker(superuser_dsn, MARKER)
     erased = [
-        await services.erasures.erase(tenant.id, entry_id=changed.id, actor="ada"),
-        await services.erasures.erase(tenant.id, entry_id=deleted.id, actor="ada"),
-        await services.erasures.erase(tenant.id, asset_id=asset.id, actor="ada"),
+        await services.erasures.erase(tenant.id, NewErasure(entry_id=changed.id), actor="ada"),
+        await services.erasures.erase(tenant.id, NewErasure(entry_id=deleted.id), actor="ada"),
+        await services.erasures.erase(tenant.id, NewErasure(asset_id=asset.id), actor="ada"),
     ]
     assert [removed(erasure)["former_entries"] for erasure in erased] == [1, 1, 1]
     assert all(removed(erasure)["former_embeddings"] for erasure in erased)

@@ -12,6 +12,7 @@ from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
+from app.contract.erasures import NewErasure
 from app.db.schema.rewriting import rewrite_files
 from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.cluster import TestDatabase, connected
@@ -79,7 +80,7 @@ async def test_rewritten_files_have_nothing_of_what_was_erased(
     assert set().union(*before.values()) == set(patterns)
 
     for target in ({"entry_id": entry.id}, {"asset_id": asset.id}, {"subject": MARKER}):
-        erasure = await services.erasures.erase(tenant.id, **target)
+        erasure = await services.erasures.erase(tenant.id, NewErasure(**target))
         assert erasure.state == "erased"
     async with connected(dsn) as superuser:
         await superuser.execute("update jobs set run_at = now() where kind = 'erase'")

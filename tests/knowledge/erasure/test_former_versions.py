@@ -9,8 +9,8 @@ import pytest
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
-from app.contract.erasures import Erasure
 from app.contract.settings import SettingsPatch
+from app.contract.erasures import Erasure, NewErasure
 from app.knowledge.ingestion.assets import Upload
 from tests.knowledge.conftest import RunJobs
 
@@ -51,7 +51,7 @@ async def test_former_versions_with_words_of_a_subject_are_named(services: Servi
     await services.entries.delete(keeper.id, gone)
     await change(services, keeper, await add(services, keeper, "By another"), "ada", content="As before")
 
-    erasure = await services.erasures.erase(keeper.id, subject=LEAVER, actor="ada")
+    erasure = await services.erasures.erase(keeper.id, NewErasure(subject=LEAVER), actor="ada")
 
     assert named(erasure) == sorted(
         [
@@ -75,7 +75,7 @@ async def test_former_versions_of_a_file_are_named_by_its_asset(
             keeper.id, Upload("a.txt", text, external_id="a"), actor=actor
         )
         await run_jobs()
-    erasure = await services.erasures.erase(keeper.id, subject=LEAVER, actor="ada")
+    erasure = await services.erasures.erase(keeper.id, NewErasure(subject=LEAVER), actor="ada")
     assert named(erasure) == [
         ("changed", "asset", str(asset.id)),
         ("changed", "asset_versions", str(asset.id)),
@@ -92,7 +92,7 @@ async def test_former_copies_of_an_erased_text_are_named(services: Services, kee
     await change(services, keeper, entry, "ada", content="The origin today")
     today = await add(services, keeper, "The origin", external_id="later")
 
-    erasure = await services.erasures.erase(keeper.id, entry_id=entry, actor="ada")
+    erasure = await services.erasures.erase(keeper.id, NewErasure(entry_id=entry), actor="ada")
 
     assert named(erasure) == sorted(
         [
@@ -112,7 +112,7 @@ async def test_former_versions_of_another_tenant_are_not_named(
     await change(services, other_tenant, theirs, "ada", content="Something else")
     entry = await add(services, keeper, "The origin")
     for erasure in (
-        await services.erasures.erase(keeper.id, entry_id=entry, actor="ada"),
-        await services.erasures.erase(keeper.id, subject=LEAVER, actor="ada"),
+        await services.erasures.erase(keeper.id, NewErasure(entry_id=entry), actor="ada"),
+        await services.erasures.erase(keeper.id, NewErasure(subject=LEAVER), actor="ada"),
     ):
         assert (named(erasure), erasure.derived_total) == ([], 0)

@@ -12,6 +12,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.erasures import NewErasure
 from app.db.queries.work import jobs
 from app.errors import AssetNotFound
 from app.knowledge.ingestion.assets import Upload
@@ -25,7 +26,7 @@ Removal = Callable[[Services, UUID, UUID], Awaitable[Any]]
 
 
 async def _erase(services: Services, tenant_id: UUID, asset_id: UUID) -> None:
-    await services.erasures.erase(tenant_id, asset_id=asset_id, actor="ada")
+    await services.erasures.erase(tenant_id, NewErasure(asset_id=asset_id), actor="ada")
 
 
 async def _delete(services: Services, tenant_id: UUID, asset_id: UUID) -> None:

@@ -11,6 +11,7 @@ from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
+from app.contract.erasures import NewErasure
 from app.db.queries.search import feedback
 from app.db.rows import new_id
 from app.db.statements import parse_statement
@@ -65,7 +66,7 @@ async def test_everything_of_a_subject_is_erased(
     before = await find_marker(superuser_dsn, LEAVER)
     assert set(before) == {"audit", "feedback", "saved_searches", "searches", "subscriptions"}
 
-    erasure = await services.erasures.erase(tenant.id, subject=LEAVER, actor="ada")
+    erasure = await services.erasures.erase(tenant.id, NewErasure(subject=LEAVER), actor="ada")
 
     counts = removed(erasure)
     assert {place: counts[place] for place in ("entries", "assets", "saved_searches", "subscriptions")} == {
@@ -107,7 +108,7 @@ async def test_imports_and_entries_older_than_the_trail_have_no_known_author(
         await superuser.execute(
             "update audit set action = 'entry.write' where tenant_id = $1 and actor = $2", tenant.id, LEAVER
         )
-    erasure = await services.erasures.erase(tenant.id, subject=LEAVER, actor="ada")
+    erasure = await services.erasures.erase(tenant.id, NewErasure(subject=LEAVER), actor="ada")
     assert [d["relation"] for d in erasure.derived] == ["changed"]
     assert (await services.entries.get(tenant.id, old.id)).content == "The old one"
 
@@ -127,7 +128,7 @@ async def test_an_erasure_that_stops_after_any_step_is_finished_by_the_job(
         with monkeypatch.context() as patch:
             patch.setattr(ErasureWork, "advance", stop)
             with pytest.raises(Stopped):
-                await services.erasures.erase(tenant.id, subject=LEAVER, actor="ada")
+                await services.erasures.erase(tenant.id, NewErasure(subject=LEAVER), actor="ada")
         (erasure, *_) = (await services.erasures.list_erasures(tenant.id)).items
         assert erasure.state == "running"
         assert {place.found for place in erasure.places} == {None}
@@ -144,9 +145,9 @@ async def test_the_service_cannot_change_the_trail_without_an_erasure_in_progres
 ) -> None:
     await services.entries.create(tenant.id, EntryDraft(content="One"), actor=LEAVER)
     await services.entries.create(other_tenant.id, EntryDraft(content="One"), actor=LEAVER)
-    ended = await services.erasures.erase(tenant.id, subject="other", actor="ada")
+    ended = await services.erasures.erase(tenant.id, NewErasure(subject="other"), actor="ada")
     await look_again(services, superuser_dsn, tenant.id, ended)
-    erasure = await services.erasures.erase(tenant.id, subject=LEAVER, actor="ada")
+    erasure = await services.erasures.erase(tenant.id, NewErasure(subject=LEAVER), actor="ada")
     async with connected(service_dsn) as service:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await service.fetchval("select tenancy.pseudonymise_actor($1, 100)", erasure.id)
@@ -167,7 +168,7 @@ async def test_what_comes_back_after_the_first_look_is_removed_by_the_second(
     await services.journal.flush()
     async with connected(superuser_dsn) as superuser:
         await superuser.execute("create temporary table late as select * from searches")
-        erasure = await services.erasures.erase(tenant.id, entry_id=entry.id, actor="ada")
+        erasure = await services.erasures.erase(tenant.id, NewErasure(entry_id=entry.id), actor="ada")
         assert removed(erasure)["searches"] == 1
         await superuser.execute("delete from searches")
         await superuser.execute("insert into searches select * from late")

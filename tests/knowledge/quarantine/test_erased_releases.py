@@ -6,6 +6,8 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.settings import SettingsPatch
+from app.contract.erasures import NewErasure
+from app.contract.quarantine import Release
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, TOKEN, choose
@@ -16,8 +18,8 @@ async def test_an_erased_entry_leaves_no_release(
 ) -> None:
     await choose(services, tenant, "quarantine")
     held, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER))
-    await services.entries.quarantine.release(tenant.id, entry_ids=[held.id])
-    erasure = await services.erasures.erase(tenant.id, entry_id=held.id, actor="ada")
+    await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id]))
+    erasure = await services.erasures.erase(tenant.id, NewErasure(entry_id=held.id), actor="ada")
     await run_jobs()
     receipt = await services.erasures.get(tenant.id, erasure.id)
     assert {place.place: place.removed for place in receipt.places}["released_texts"] == 1
@@ -35,9 +37,9 @@ async def test_an_erasure_removes_the_releases_of_all_fields_and_former_versions
     held, _ = await services.entries.create(
         tenant.id, EntryDraft(content=CLEAN, title=ORDER, tags=[TOKEN[13:]], metadata={"k": ORDER})
     )
-    await services.entries.quarantine.release(tenant.id, entry_ids=[held.id])
+    await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id]))
     await services.entries.change(tenant.id, held.id, EntryDraft(title=None, tags=[], metadata={}))
-    erasure = await services.erasures.erase(tenant.id, entry_id=held.id, actor="ada")
+    erasure = await services.erasures.erase(tenant.id, NewErasure(entry_id=held.id), actor="ada")
     await run_jobs()
     receipt = await services.erasures.get(tenant.id, erasure.id)
     assert {place.place: place.removed for place in receipt.places}["released_texts"] == 3

@@ -6,6 +6,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.quarantine import Release
 from app.knowledge.ingestion.assets import Upload
 from tests.documents.drawn_pdf import PROSE, write_drawn_pdf, write_lines, write_text
 from tests.knowledge.conftest import RunJobs
@@ -43,5 +44,5 @@ async def test_hidden_text_flags_and_quarantines_its_chunk_only(
     assert await found(services, tenant, "harbour") == {c.id for c in chunks if c not in held}
     stored = await services.assets.get(tenant.id, asset.id)
     assert (stored.flags, stored.quarantined_chunks) == ({"invisible_text": 1}, 1)
-    await services.entries.quarantine.release(tenant.id, asset_ids=[asset.id])
+    await services.entries.quarantine.release(tenant.id, Release(asset_ids=[asset.id]))
     assert await found(services, tenant, "harbour") == {chunk.id for chunk in chunks}

@@ -8,6 +8,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
+from app.contract.quarantine import Release
 from app.db.queries.tenants import statistics
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
@@ -75,7 +76,7 @@ async def test_tags_that_only_quarantined_entries_have_are_not_suggested(
         return set(result.metadata.suggestions)
 
     assert await suggested() == {"sea"}
-    await services.entries.quarantine.release(tenant.id, entry_ids=[held.id])
+    await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id]))
     assert await suggested() >= {"sea", "sesame"}
 
 
@@ -100,7 +101,7 @@ async def test_words_of_quarantined_entries_are_neither_corrections_nor_suggesti
         return {word.lower() for word in words}
 
     assert await shown() == set()
-    await services.entries.quarantine.release(tenant.id, entry_ids=ids)
+    await services.entries.quarantine.release(tenant.id, Release(entry_ids=ids))
     assert await shown() & {"sesam", "sesame"}
 
 
@@ -110,7 +111,9 @@ async def test_a_released_text_is_found_and_stays_released(services: Services, t
     page = await services.entries.quarantine.list_quarantined(tenant.id)
     assert [entry.id for entry in page.items] == [same.id, held.id]
     assert await found(services, tenant) == set()
-    released = await services.entries.quarantine.release(tenant.id, entry_ids=[held.id], actor="admin")
+    released = await services.entries.quarantine.release(
+        tenant.id, Release(entry_ids=[held.id]), actor="admin"
+    )
     assert set(released) == {held.id, same.id}, "the same text is released wherever it is"
     assert await found(services, tenant) == {held.id, same.id}
     assert (await services.entries.quarantine.list_quarantined(tenant.id)).items == []
@@ -122,7 +125,7 @@ async def test_a_released_text_is_found_and_stays_released(services: Services, t
         tenant.id, EntryDraft(content=ORDER, external_id="d", metadata={"k": TOKEN})
     )
     assert worse.quarantined, "the text was released for other flags"
-    assert await services.entries.quarantine.release(tenant.id, entry_ids=[again.id]) == []
+    assert await services.entries.quarantine.release(tenant.id, Release(entry_ids=[again.id])) == []
 
 
 async def test_chunks_are_released_with_their_asset_and_stay_so(
@@ -133,7 +136,7 @@ async def test_chunks_are_released_with_their_asset_and_stay_so(
     (chunk,) = await chunks_of(services, tenant, asset)
     assert chunk.quarantined
     assert (await services.assets.get(tenant.id, asset.id)).quarantined_chunks == 1
-    assert await services.entries.quarantine.release(tenant.id, asset_ids=[asset.id]) == [chunk.id]
+    assert await services.entries.quarantine.release(tenant.id, Release(asset_ids=[asset.id])) == [chunk.id]
     assert await found(services, tenant) == {chunk.id}
     await services.assets.upload(tenant.id, Upload("a.txt", (ORDER + "\n").encode(), external_id="a"))
     await run_jobs()
@@ -163,7 +166,7 @@ async def test_another_setting_holds_for_later_writes_only(services: Services, t
     assert (held.quarantined, later.quarantined) == (True, False)
     await choose(services, tenant, "quarantine")
     assert await found(services, tenant) == {later.id}
-    assert await services.entries.quarantine.release(tenant.id, entry_ids=[held.id]) == [held.id]
+    assert await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id])) == [held.id]
 
 
 async def test_a_list_is_paged_and_a_release_is_bounded(services: Services, tenant: Tenant) -> None:
@@ -173,7 +176,7 @@ async def test_a_list_is_paged_and_a_release_is_bounded(services: Services, tena
     rest = await services.entries.quarantine.list_quarantined(tenant.id, limit=2, cursor=first.next_cursor)
     assert (len(first.items), len(rest.items), rest.next_cursor) == (2, 1, None)
     with pytest.raises(InvalidInput):
-        await services.entries.quarantine.release(tenant.id)
+        Release()
 
 
 async def test_a_copy_of_a_quarantined_chunk_is_hidden_too(
@@ -184,5 +187,5 @@ async def test_a_copy_of_a_quarantined_chunk_is_hidden_too(
     await run_jobs()
     assert await found(services, tenant) == set()
     (held, *_) = (await services.entries.quarantine.list_quarantined(tenant.id)).items
-    assert len(await services.entries.quarantine.release(tenant.id, entry_ids=[held.id])) == 2
+    assert len(await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id]))) == 2
     assert len(await found(services, tenant)) == 1

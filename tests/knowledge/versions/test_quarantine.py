@@ -10,6 +10,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
+from app.contract.quarantine import Release
 from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
@@ -56,7 +57,7 @@ async def test_a_release_shows_the_versions_from_before_the_quarantine(
     before = now()
     await quarantine(services, keeper, held)
     quarantined = now()
-    await services.entries.quarantine.release(keeper.id, entry_ids=[held])
+    await services.entries.quarantine.release(keeper.id, Release(entry_ids=[held]))
     assert await found(services, keeper, before) == ["the harbour at noon"]
     assert await found(services, keeper, quarantined) == []
     assert await found(services, keeper, now()) == [ORDER]
@@ -114,7 +115,7 @@ async def test_a_release_shows_no_version_with_another_flagged_field(
     before = now()
     await choose(services, keeper, "quarantine")
     await services.entries.change(keeper.id, held, EntryDraft(content=ORDER, tags=["pond"]))
-    await services.entries.quarantine.release(keeper.id, entry_ids=[held])
+    await services.entries.quarantine.release(keeper.id, Release(entry_ids=[held]))
     assert await found(services, keeper, before) == []
     assert await texts(services, keeper, held) == []
 
@@ -133,5 +134,5 @@ async def test_a_chunk_that_is_quarantined_when_its_file_is_ingested_again_is_hi
     await run_jobs()
     assert await found(services, keeper, now()) == []
     assert await found(services, keeper, flagged) == []
-    await services.entries.quarantine.release(keeper.id, asset_ids=[asset.id])
+    await services.entries.quarantine.release(keeper.id, Release(asset_ids=[asset.id]))
     assert await found(services, keeper, flagged) == [ORDER]

@@ -7,7 +7,6 @@ from typing import Annotated, get_args
 
 from fastapi import Query, Request, Response
 
-from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
 from app.console.parts.entries import PAGE_SIZE, page_links
 from app.console.parts.forms import errors_at
@@ -17,6 +16,7 @@ from app.console.session import console_router
 from app.contract.administration import AuditAction, AuditFilter, AuditOutcome, AuditRecord
 from app.contract.paging import Page
 from app.contract.validation import validate
+from app.contract.principals import MAX_SUBJECT_CHARACTERS
 from app.errors import InvalidInput
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor

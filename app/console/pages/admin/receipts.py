@@ -7,7 +7,6 @@ from uuid import UUID
 
 from fastapi import Form, Query, Request, Response
 
-from app.auth.claims import MAX_SUBJECT_CHARACTERS
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.console.parts.entries import PAGE_SIZE, page_links
@@ -15,6 +14,7 @@ from app.console.parts.search.form import SearchForm
 from app.console.rendering import render
 from app.console.session import console_router
 from app.contract.receipts import Replay
+from app.contract.principals import MAX_SUBJECT_CHARACTERS
 from app.db.queries.search.receipts import KeptSearch
 from app.errors import InvalidInput
 from app.knowledge.search.answer.suggestions import describe_degradation
