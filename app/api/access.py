@@ -7,13 +7,13 @@ from uuid import UUID
 
 from fastapi import Query, Response
 
+from app.api.sources import SourceName
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.contract.access import ChangedAccess, ItemReaders, ListedKind, SubjectAccess
 from app.contract.principals import MAX_GROUP_CHARACTERS, MAX_GROUPS, MAX_SUBJECT_CHARACTERS
 from app.web.access import Caller, CurrentCaller, CurrentServices, secured_router
 from app.web.models.access import AccessPatch
-from app.web.models.sources import SourceName
 from app.web.problems import problems
 from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, json_response
 

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query, Response
+from fastapi import Path, Query, Response
+from pydantic import AfterValidator
 
 from app.auth.principal import Role
 from app.contract.paging import Page
-from app.contract.sources import Accepted, AssetsFate, ItemState, Source, SourceItem, SourceStatus
-from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.models.sources import (
-    ManifestBody,
-    SourceName,
+from app.contract.sources import (
+    SOURCE_NAME,
+    Accepted,
+    AssetsFate,
+    ItemState,
+    Manifest,
+    Source,
+    SourceItem,
+    SourceStatus,
+    check_name,
 )
+from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.problems import problems
 from app.web.rendering import LOCATION, PAGE_SIZE, PageCursor, PageSize, json_response, page_response
+
+SourceName = Annotated[
+    str,
+    AfterValidator(check_name),
+    Path(
+        json_schema_extra={"pattern": f"^{SOURCE_NAME.pattern}$"},
+        description="1 to 63 of a-z, 0-9, '.', '_' and '-'; the first is a letter or a digit.",
+        examples=["handbook"],
+    ),
+]
 
 readers = secured_router(Role.READER, "/knowledge/sources", "sources")
 writers = secured_router(Role.CREATOR, "/knowledge/sources", "sources")
@@ -32,7 +49,7 @@ writers = secured_router(Role.CREATOR, "/knowledge/sources", "sources")
     ),
 )
 async def put_source(
-    name: SourceName, body: ManifestBody, caller: CurrentCaller, services: CurrentServices
+    name: SourceName, manifest: Manifest, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """Make a source have what a manifest lists, a source being a folder, a repository or a store elsewhere.
 
@@ -45,9 +62,7 @@ async def put_source(
     A manifest that would delete more than a share of the source's assets (`KB_SOURCE_MAX_DELETIONS`, 0.2), or that is
     empty, changes nothing without a confirmation and gets 409. So does one whose `run` is not the source's.
     """
-    accepted, is_new = await services.sources.accept(
-        caller.tenant_id, name, body.manifest(), actor=caller.subject
-    )
+    accepted, is_new = await services.sources.accept(caller.tenant_id, name, manifest, actor=caller.subject)
     if not is_new:
         return json_response(accepted)
     return json_response(accepted, 201, {"Location": f"/knowledge/sources/{name}"})

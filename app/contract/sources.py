@@ -2,17 +2,267 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic.config import JsonDict
+
+from app.contract.entries import MAX_EXTERNAL_ID, Principals
+from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL_SCHEMA, RULE, is_principal_list
+from app.contract.text import MOMENT, STORABLE, Moment, is_moment, is_storable
+from app.contract.validation import UNSET, Items, Unset, request
+from app.errors import FieldError, InvalidInput
+
+MAX_ITEMS = 100_000
+MAX_DIGEST = 200
+MAX_NAME = 512
+MAX_ORIGIN = 2_000
+MAX_SIZE = 2**63 - 1
+MOST_ERRORS = 20
+ITEM_FIELDS = frozenset({"external_id", "digest", "name", "size", "readers"})
+SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+NAME_RULE = "must be 1 to 63 of a-z, 0-9, '.', '_' and '-', and start with a letter or a digit"
 
 ItemState = Literal["indexed", "pending", "failed", "refused", "missing"]
 AssetsFate = Literal["keep", "delete"]
 """What becomes of the assets of a deleted source."""
+
+
+def check_name(name: str) -> str:
+    """The name of a source. Raises ValueError."""
+    if not SOURCE_NAME.fullmatch(name):
+        raise ValueError(NAME_RULE)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestItem:
+    """A file of the origin. Equal digests mean equal bytes; `size` is in bytes, if it is known.
+
+    `readers` are those that the origin has for it; None: those of the source.
+    """
+
+    external_id: str
+    digest: str
+    name: str
+    size: int | None = None
+    readers: Sequence[str] | None = None
+
+
+ITEM: JsonDict = {
+    "type": "object",
+    "title": "ManifestItem",
+    "additionalProperties": False,
+    "required": ["external_id", "digest"],
+    "properties": {
+        "external_id": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_EXTERNAL_ID,
+            "description": "Identifies the file in this source, for example its path. It is a label: the service opens"
+            " nothing by this name.",
+        },
+        "digest": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_DIGEST,
+            "description": "Identifies the content: equal digests must mean equal bytes. With the form sha256:HEX the"
+            " service compares uploads with it.",
+        },
+        "name": {
+            "anyOf": [{"type": "string", "maxLength": MAX_NAME}, {"type": "null"}],
+            "description": "The file name, whose ending helps to recognise the format. Default: the last part of"
+            " external_id.",
+        },
+        "size": {
+            "anyOf": [{"type": "integer", "minimum": 0, "maximum": MAX_SIZE}, {"type": "null"}],
+            "description": "Bytes. A file above the limit of uploads is refused without being uploaded.",
+        },
+        "readers": {
+            "anyOf": [
+                {
+                    "type": "array",
+                    "items": PRINCIPAL_SCHEMA,
+                    "minItems": 1,
+                    "maxItems": MAX_PRINCIPALS,
+                },
+                {"type": "null"},
+            ],
+            "description": "Who may read the file: group:NAME and user:SUB. The source's writers, which it must then"
+            " have, are added. Default: the source's readers.",
+        },
+    },
+}
+EXAMPLE: dict[str, Any] = {
+    "origin": "git@example.com:handbook.git main",
+    "run": 0,
+    "items": [
+        {
+            "external_id": "guide/backup.md",
+            "digest": "git:9daeafb9864cf43055ae93beb0afd6c7d144bfa4",
+            "size": 812,
+        },
+        {"external_id": "guide/restore.md", "digest": "git:8ab686eafeb1f44702738c8b0f24f2567c36da6d"},
+    ],
+}
+
+
+def read_items(items: Sequence[Any]) -> list[ManifestItem]:
+    """Check the items of a manifest, which may be parsed JSON. Raises InvalidInput with the first errors.
+
+    A hundred thousand of them take a while: call it in a thread.
+    """
+    errors: list[FieldError] = []
+    found: dict[str, ManifestItem] = {}
+    for number, given in enumerate(items):
+        item = given if isinstance(given, ManifestItem) else _read_item(given)
+        wrong = item if isinstance(item, FieldError) else _find_error(item)
+        if wrong is None and not isinstance(item, FieldError):
+            if item.external_id in found:
+                wrong = FieldError("external_id", "is in the manifest twice")
+            found[item.external_id] = item
+        if wrong is not None:
+            errors.append(FieldError(f"items.{number}.{wrong.field}".rstrip("."), wrong.message))
+            if len(errors) == MOST_ERRORS:
+                break
+    if errors:
+        raise InvalidInput(errors)
+    return list(found.values())
+
+
+def _read_item(given: Any) -> ManifestItem | FieldError:
+    if not isinstance(given, Mapping):
+        return FieldError("", "must be an object")
+    if unknown := given.keys() - ITEM_FIELDS:
+        return FieldError(str(min(unknown)), "unknown field")
+    external_id, digest = given.get("external_id"), given.get("digest")
+    if not isinstance(external_id, str):
+        return FieldError("external_id", "must be a text")
+    if not isinstance(digest, str):
+        return FieldError("digest", "must be a text")
+    name, size = given.get("name"), given.get("size")
+    if name is not None and not isinstance(name, str):
+        return FieldError("name", "must be a text or null")
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
+        return FieldError("size", "must be a number of bytes or null")
+    return ManifestItem(external_id, digest, name or name_of(external_id), size, given.get("readers"))
+
+
+def name_of(external_id: str) -> str:
+    """The name of a file without its folders."""
+    return external_id.rstrip("/").rpartition("/")[2].strip() or external_id
+
+
+def _find_error(item: ManifestItem) -> FieldError | None:
+    for field, text, most in (
+        ("external_id", item.external_id, MAX_EXTERNAL_ID),
+        ("digest", item.digest, MAX_DIGEST),
+        ("name", item.name, MAX_NAME),
+    ):
+        if not 1 <= len(text) <= most or not is_storable(text):
+            return FieldError(field, f"must be 1 to {most} characters, {STORABLE}")
+    if item.readers is not None and not is_principal_list(item.readers):
+        return FieldError("readers", RULE)
+    if "/" in item.name or "\\" in item.name or item.name != item.name.strip():
+        return FieldError("name", "must not contain folders, or start or end with white space")
+    return None
+
+
+def _check_number(items: list[Any]) -> tuple[Any, ...]:
+    if len(items) > MAX_ITEMS:
+        raise ValueError(f"must be at most {MAX_ITEMS:,} items")
+    return tuple(items)
+
+
+def _check_origin(origin: str) -> str:
+    if not is_storable(origin):
+        raise ValueError(f"must be 1 to {MAX_ORIGIN:,} characters, {STORABLE}")
+    return origin
+
+
+def _check_moment(moment: datetime) -> datetime:
+    if not is_moment(moment):
+        raise ValueError(f"must be {MOMENT}")
+    return moment
+
+
+YesOrNo = Annotated[bool, Field(strict=True)]
+
+
+@request(schema={"examples": [EXAMPLE]})
+class Manifest:
+    """What the origin of a source has."""
+
+    items: Annotated[
+        Items[Any],
+        AfterValidator(_check_number),
+        WithJsonSchema({"type": "array", "maxItems": MAX_ITEMS, "items": ITEM}),
+        Field(description="All files of the origin."),
+    ]
+    origin: Annotated[
+        Annotated[str, Field(min_length=1, max_length=MAX_ORIGIN), AfterValidator(_check_origin)] | None,
+        Field(
+            description="Describes where the files come from. User and password are removed from URLs. Default: the"
+            " former description."
+        ),
+    ] = None
+    run: Annotated[
+        Annotated[int, Field(strict=True, ge=0, le=MAX_SIZE)] | None,
+        Field(
+            description="The run that the source had when the listing began, 0 for a new source. If another run has"
+            " begun since, the answer is 409. Default: no check."
+        ),
+    ] = None
+    listed_at: Annotated[
+        Annotated[Moment, AfterValidator(_check_moment)] | None,
+        Field(
+            description="When the listing began, with a time zone. Default, and latest: the arrival of the request."
+        ),
+    ] = None
+    confirm_deletions: Annotated[
+        YesOrNo,
+        Field(
+            description="Whether more assets may be deleted than the share KB_SOURCE_MAX_DELETIONS. Default: false."
+        ),
+    ] = False
+    allow_empty: Annotated[
+        YesOrNo,
+        Field(description="Whether an empty manifest may delete all assets of the source. Default: false."),
+    ] = False
+    retry: Annotated[
+        YesOrNo,
+        Field(
+            description="Whether unchanged files that were refused or failed become `missing`, to be uploaded again."
+            " Default: false."
+        ),
+    ] = False
+    readers: (
+        Annotated[
+            Principals | None,
+            Field(
+                description="Who may see the source and read those of its assets whose item has no readers. Its"
+                " writers are added. Null: all readers of the tenant. Default: as before; for a new source null.",
+                examples=[["group:finance"]],
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    writers: (
+        Annotated[
+            Principals | None,
+            Field(
+                description="Who may send manifests and files, and change the assets, with the role creator; they see"
+                " all items. Null: all creators that see the source. Default: as before; for a new source null.",
+                examples=[["user:crawler"]],
+            ),
+        ]
+        | Unset
+    ) = UNSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ _NAMES = {
     "Body_upload_asset": "NewAsset",
     "EntryDraft": "EntryPatch",
     "FormerVersion": "Version",
+    "Manifest": "ManifestBody",
     "Page_OwnedSubscription_": "SubscriptionList",
     "TagCount": "Tag",
     "SearchBatch": "SearchBatchRequest",

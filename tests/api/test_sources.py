@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
-from app.knowledge.sources.manifest import NAME_RULE
+from app.contract.sources import NAME_RULE
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_problem
 

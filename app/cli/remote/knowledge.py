@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any
 from urllib.parse import quote
@@ -28,15 +28,14 @@ from app.contract.search import SearchQuery, WhyNot, request_of
 from app.contract.settings import SettingsPatch, TenantSettings
 from app.contract.quarantine import Release, Released
 from app.contract.revocations import NewRevocation, RevokedToken
-from app.contract.sources import Accepted, ItemState, SourceItem, SourceStatus
 from app.contract.validation import UNSET, given_fields
+from app.contract.sources import Accepted, ItemState, Manifest, SourceItem, SourceStatus
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.errors import NotFound, SourceNotFound, TenantNotFound
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST
 from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS
-from app.knowledge.sources.service import Manifest
 
 ENTRIES = "/knowledge/entries"
 
@@ -243,22 +242,7 @@ class RemoteSources:
         self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = ""
     ) -> tuple[Accepted, bool]:
         """Send a manifest. Raises KnowledgeError."""
-        given = {
-            "items": list(manifest.items),
-            "origin": manifest.origin,
-            "run": manifest.run,
-            "listed_at": manifest.listed_at,
-            "confirm_deletions": manifest.confirm_deletions,
-            "allow_empty": manifest.allow_empty,
-            "retry": manifest.retry,
-            **{
-                name: value
-                for name in ("readers", "writers")
-                if (value := getattr(manifest, name)) is not UNSET
-            },
-        }
-        body = {key: value for key, value in given.items() if value is not None}
-        response = await self.exchange.send("PUT", _path_of(name), body=body)
+        response = await self.exchange.send("PUT", _path_of(name), body=body_of(manifest))
         return self.exchange.parse(Accepted, response.content), response.status_code == 201
 
     async def get(self, tenant_id: UUID, name: str) -> SourceStatus:

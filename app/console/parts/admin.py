@@ -16,10 +16,10 @@ from app.console.parts.words import LISTS, TYPES, read_principals
 from app.contract.access import ListedKind
 from app.contract.settings import LIMITS, TYPE_WEIGHTS, SettingsPatch, TenantSettings
 from app.contract.validation import validate
+from app.contract.sources import SOURCE_NAME
 from app.errors import FieldError, InvalidInput
 from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS
-from app.knowledge.sources.manifest import SOURCE_NAME
 
 CHANGES: Mapping[str, str] = {"grant": "add to", "revoke": "remove from", "set": "replace"}
 """What a change does with a list."""

@@ -15,7 +15,15 @@ from uuid import UUID
 
 from app.contract.assets import Asset
 from app.contract.paging import Page
-from app.contract.sources import Accepted, ItemState, SourceItem, SourceStatus
+from app.contract.sources import (
+    Accepted,
+    ItemState,
+    Manifest,
+    ManifestItem,
+    SourceItem,
+    SourceStatus,
+    name_of,
+)
 from app.contract.validation import UNSET, Unset
 from app.errors import (
     InvalidInput,
@@ -28,8 +36,7 @@ from app.errors import (
 )
 from app.knowledge.ingestion.assets import Upload, check_upload
 from app.knowledge.paging import MAX_PAGE
-from app.knowledge.sources.manifest import Given, ManifestItem, name_of
-from app.knowledge.sources.service import Manifest
+from app.knowledge.sources.manifest import Given
 from app.origins.origin import OpenOrigin, Origin, OriginFile, OriginUnavailable
 
 KEPT = "Its asset stays as it was, since the run would delete too many: `knowledge sync --confirm-deletions`"

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Any, get_args
+from typing import get_args
 from uuid import UUID
 
 import asyncpg
 
 from app.contract.paging import Page
-from app.contract.sources import Accepted, AssetsFate, ItemState, Source, SourceItem, SourceStatus
-from app.contract.text import MOMENT, is_moment
-from app.contract.validation import UNSET
+from app.contract.sources import (
+    Accepted,
+    AssetsFate,
+    ItemState,
+    Manifest,
+    Source,
+    SourceItem,
+    SourceStatus,
+    read_items,
+)
 from app.db.database import Database
 from app.db.queries.knowledge import source_items as items
 from app.db.queries.knowledge import sources as db
@@ -36,44 +42,14 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.principals import require_one_server
 from app.knowledge.sources.manifest import (
     Access,
-    Given,
     Plan,
     check_source_name,
     plan_manifest,
-    read_manifest,
-    read_origin,
     read_place,
     write_place,
 )
 from app.knowledge.tenants.directory import TenantDirectory
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What the origin of a source has, and what its caller confirms.
-
-    Attributes:
-        items: parsed JSON, or ManifestItem.
-        origin: describes where the files come from; None keeps the former text.
-        run: the run that the caller saw before it listed the origin; None: any.
-        listed_at: when the listing began; None: now.
-        confirm_deletions: whether more assets may be deleted than `max_deletions`.
-        allow_empty: whether a manifest without items may delete all assets.
-        retry: whether files that were refused or could not be ingested are needed again.
-        readers: who may see the source and read its assets, unless an item has readers; unset: as before.
-        writers: who may send manifests and files, and sees all items; unset: as before.
-    """
-
-    items: Sequence[Any]
-    origin: str | None = None
-    run: int | None = None
-    listed_at: datetime | None = None
-    confirm_deletions: bool = False
-    allow_empty: bool = False
-    retry: bool = False
-    readers: Given = UNSET
-    writers: Given = UNSET
-
+from app.origins.origin import hide_login
 
 MAX_SOURCES = 100
 HELD = timedelta(days=30)
@@ -118,10 +94,8 @@ class SourceService:
         """
         check_source_name(name)
         require_one_server(self._database, readers=manifest.readers, writers=manifest.writers)
-        origin = read_origin(manifest.origin)
-        if manifest.listed_at is not None and not is_moment(manifest.listed_at):
-            raise InvalidInput.of("listed_at", f"must be {MOMENT}")
-        wanted = await asyncio.to_thread(read_manifest, manifest.items)
+        origin = None if manifest.origin is None else hide_login(manifest.origin)
+        wanted = await asyncio.to_thread(read_items, manifest.items)
         now = datetime.now(UTC)
         listed_at = min(now, manifest.listed_at or now)
         async with (

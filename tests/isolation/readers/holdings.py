@@ -13,11 +13,11 @@ from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
+from app.contract.sources import Manifest
 from app.db.principals import EVERYONE, SERVICE, acting_as, principals_of
 from app.db.rows import new_id
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.changes import AssetDraft
-from app.knowledge.sources.service import Manifest
 from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.providers.failing import FailingProvider
 

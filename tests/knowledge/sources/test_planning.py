@@ -9,17 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.contract.sources import MAX_ITEMS, Manifest, ManifestItem, name_of, read_items
 from app.db.queries.knowledge.source_items import StoredItem
 from app.db.rows import new_id
 from app.errors import InvalidInput
-from app.knowledge.sources.manifest import (
-    MAX_ITEMS,
-    ManifestItem,
-    Plan,
-    name_of,
-    plan_manifest,
-    read_manifest,
-)
+from app.knowledge.sources.manifest import Plan, plan_manifest
 
 LIMIT = 1_000
 
@@ -165,7 +159,7 @@ def test_moves_of_many_equal_files_take_time_in_proportion() -> None:
 )
 def test_invalid_manifest_is_refused(items: list[object], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        read_manifest(items)
+        read_items(Manifest(items).items)
     assert refused.value.errors[0].field == field
 
 

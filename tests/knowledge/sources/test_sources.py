@@ -8,6 +8,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.sources import Manifest
 from app.errors import (
     Conflict,
     InvalidInput,
@@ -17,7 +18,7 @@ from app.errors import (
 )
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.sources.run import RunOptions
-from app.knowledge.sources.service import MAX_SOURCES, Manifest
+from app.knowledge.sources.service import MAX_SOURCES
 from app.origins.origin import OriginUnavailable
 from tests.knowledge.sources.origins import FIVE, Shelf, assets_of, digest, find, run_source
 
