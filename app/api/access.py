@@ -10,10 +10,9 @@ from fastapi import Query, Response
 from app.api.sources import SourceName
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.contract.access import ChangedAccess, ItemReaders, ListedKind, SubjectAccess
+from app.contract.access import AccessPatch, ChangedAccess, ItemReaders, ListedKind, SubjectAccess
 from app.contract.principals import MAX_GROUP_CHARACTERS, MAX_GROUPS, MAX_SUBJECT_CHARACTERS
 from app.web.access import Caller, CurrentCaller, CurrentServices, secured_router
-from app.web.models.access import AccessPatch
 from app.web.problems import problems
 from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, json_response
 
@@ -22,7 +21,7 @@ tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin/access", "permissions"
 
 
 @writers.patch("", response_model=ChangedAccess, responses=problems(413, 415))
-async def change_access(body: AccessPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def change_access(patch: AccessPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Change who may read and change many entries and assets.
 
     A request looks at the next 200 items that the caller sees and that pass `where`; send it again with `next_cursor`
@@ -31,16 +30,7 @@ async def change_access(body: AccessPatch, caller: CurrentCaller, services: Curr
     entries, also of a later page, the one whose change would break the link is changed last. Sending the same requests
     again changes nothing more.
     """
-    return json_response(
-        await services.access.change(
-            caller.tenant_id,
-            body.where.selection(),
-            body.change(),
-            dry_run=body.dry_run,
-            cursor=body.cursor,
-            actor=caller.subject,
-        )
-    )
+    return json_response(await services.access.change(caller.tenant_id, patch, actor=caller.subject))
 
 
 @tenant_admins.get("/entries/{entry_id}", response_model=ItemReaders, responses=problems(404))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
@@ -27,8 +27,14 @@ from app.errors import AssetNotFound, EntryNotFound
 
 if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
-    from app.contract.access import ChangedAccess, ItemReaders, SubjectAccess
-    from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
+    from app.contract.access import (
+        AccessPatch,
+        AccessSelection,
+        ChangedAccess,
+        ItemReaders,
+        ListChange,
+        SubjectAccess,
+    )
 
 Principals = Annotated[
     list[str], typer.Argument(metavar="PRINCIPAL...", help="group:NAME or user:SUB, as tokens have them.")
@@ -158,30 +164,34 @@ def _changing(description: str, make: Callable[[list[str]], ListChange]) -> Call
         dry_run: DryRun = False,
         as_json: AsJson = False,
     ) -> None:
+        from app.contract.access import AccessPatch
+
         change = make(principals)
         where = _selection(ids, tags, all_tags, entry_types, condition, principal)
-        _change(tenant, where, _side(change, write), dry_run, as_json)
+        readers, writers = (None, change) if write else (change, None)
+        patch = AccessPatch(where=where, readers=readers, writers=writers, dry_run=dry_run)
+        _change(tenant, patch, as_json)
 
     command.__doc__ = description
     return command
 
 
 def _add(principals: list[str]) -> ListChange:
-    from app.knowledge.permissions.changes import ListChange
+    from app.contract.access import ListChange
 
     _require_principals(principals)
     return ListChange(add=principals)
 
 
 def _remove(principals: list[str]) -> ListChange:
-    from app.knowledge.permissions.changes import ListChange
+    from app.contract.access import ListChange
 
     _require_principals(principals)
     return ListChange(remove=principals)
 
 
 def _set(principals: list[str]) -> ListChange:
-    from app.knowledge.permissions.changes import ListChange
+    from app.contract.access import ListChange
 
     given = None if principals == ["all"] else principals
     _require_principals(given or (), more=" (or all, and no other)")
@@ -204,7 +214,7 @@ def _selection(
     condition: str | None,
     principal: str | None,
 ) -> AccessSelection:
-    from app.knowledge.permissions.changes import AccessSelection
+    from app.contract.access import AccessSelection
 
     if not (ids or tags or entry_types or condition is not None or principal is not None):
         raise typer.BadParameter(
@@ -214,30 +224,20 @@ def _selection(
         ids=ids or None,
         tags=tags or None,
         tags_match="all" if all_tags else "any",
-        entry_type=entry_types or None,  # type: ignore[arg-type]  # checked by `read`
+        entry_type=entry_types or None,  # type: ignore[arg-type]  # checked by AccessSelection
         filter=query.read_condition(condition),
         principal=principal,
     )
 
 
-def _side(change: ListChange, write: bool) -> AccessChange:
-    from app.knowledge.permissions.changes import AccessChange
-
-    return AccessChange(writers=change) if write else AccessChange(readers=change)
-
-
-def _change(tenant: str, where: AccessSelection, change: AccessChange, dry_run: bool, as_json: bool) -> None:
-    change.check()
-    where.read()
-    pages = run_async(
-        _change_pages(choose_target(tenant), where, change, dry_run), doing="changing permissions"
-    )
+def _change(tenant: str, patch: AccessPatch, as_json: bool) -> None:
+    pages = run_async(_change_pages(choose_target(tenant), patch), doing="changing permissions")
     matched, changed = sum(p.matched for p in pages), sum(p.changed for p in pages)
     refused = [each for page in pages for each in page.refused]
     if as_json:
         print_json({"matched": matched, "changed": changed, "refused": [asdict(each) for each in refused]})
     else:
-        verb = "would be changed" if dry_run else "changed"
+        verb = "would be changed" if patch.dry_run else "changed"
         typer.echo(f"{matched} found, {changed} {verb}, {len(refused)} refused")
         for each in refused[:MOST_SHOWN]:
             remark(f"refused: {each.kind} {each.id}: {flatten(each.reason)}")
@@ -247,18 +247,12 @@ def _change(tenant: str, where: AccessSelection, change: AccessChange, dry_run: 
         raise typer.Exit(1)
 
 
-async def _change_pages(
-    target: Target, where: AccessSelection, change: AccessChange, dry_run: bool
-) -> list[ChangedAccess]:
+async def _change_pages(target: Target, patch: AccessPatch) -> list[ChangedAccess]:
     pages: list[ChangedAccess] = []
     async with open_knowledge(target) as (knowledge, tenant_id):
         while not pages or pages[-1].next_cursor is not None:
-            cursor = pages[-1].next_cursor if pages else None
-            pages.append(
-                await knowledge.access.change(
-                    tenant_id, where, change, dry_run=dry_run, cursor=cursor, actor=ACTOR
-                )
-            )
+            following = replace(patch, cursor=pages[-1].next_cursor) if pages else patch
+            pages.append(await knowledge.access.change(tenant_id, following, actor=ACTOR))
     return pages
 
 

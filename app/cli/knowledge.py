@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from app.contract.access import ChangedAccess, ItemReaders, ListedKind, SubjectAccess
 from app.contract.administration import Stats
+from app.contract.access import AccessPatch, ChangedAccess, ItemReaders, ListedKind, SubjectAccess
 from app.contract.assets import Asset
 from app.contract.entries import BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.erasures import Erasure, NewErasure
@@ -20,7 +20,6 @@ from app.contract.search import SearchQuery, WhyNot
 from app.contract.sources import SourceStatus
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.permissions.changes import AccessChange, AccessSelection
 from app.knowledge.sources.run import Sources as RunSources
 from app.knowledge.sources.run import Uploads
 
@@ -160,16 +159,7 @@ class AccessChanges(Protocol):
     @property
     def overview(self) -> AccessOverviews: ...
 
-    async def change(
-        self,
-        tenant_id: UUID,
-        selection: AccessSelection,
-        change: AccessChange,
-        *,
-        dry_run: bool = ...,
-        cursor: str | None = ...,
-        actor: str = ...,
-    ) -> ChangedAccess: ...
+    async def change(self, tenant_id: UUID, patch: AccessPatch, *, actor: str = ...) -> ChangedAccess: ...
 
 
 class AccessOverviews(Protocol):

@@ -8,11 +8,132 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from app.contract.entries import MAX_TAG, MAX_TAGS, Principals
+from app.contract.filters import FILTER_DESCRIPTION, FilterObject
+from app.contract.principals import MAX_PRINCIPALS, Principal
+from app.contract.text import STORABLE, is_storable
+from app.contract.validation import UNSET, Items, Unset, request
+from app.contract.vocabulary import EntryType, TagsMatch
+from app.errors import InvalidInput
+
+MOST_IDS = 1_000
 
 ItemKind = Literal["entry", "asset"]
 ListedKind = Literal["entry", "asset", "source"]
 """What has readers and writers."""
+
+
+@request
+class ListChange:
+    """A change of a list: either `set`, or `add` and `remove`."""
+
+    set: Annotated[Principals | None, Field(description="The new list; null: all.")] | Unset = UNSET
+    add: Annotated[
+        Principals | None, Field(description="Principals to add. A list that is null stays null.")
+    ] = None
+    remove: Annotated[
+        Principals | None,
+        Field(
+            description="Principals to remove. An item without a list, or with no other principal, is refused."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.set is UNSET and not self.add and not self.remove:
+            raise ValueError("must have set, add or remove")
+        if self.set is not UNSET and (self.add or self.remove):
+            raise ValueError("must have either set, or add and remove")
+
+    def apply(self, stored: Sequence[str] | None, field: str) -> Sequence[str] | None:
+        """The list after the change. Raises InvalidInput where it leaves no principal, or cannot be taken from all."""
+        if not isinstance(self.set, Unset):
+            return None if self.set is None else list(self.set)  # as rows have it
+        if stored is None:
+            if self.remove:
+                raise InvalidInput.of(field, "is null, which means all: set a list first")
+            return None  # they may already
+        left = sorted({*stored, *(self.add or ())}.difference(self.remove or ()))
+        if not left:
+            raise InvalidInput.of(field, "would be empty")
+        if len(left) > MAX_PRINCIPALS:
+            raise InvalidInput.of(field, f"would have more than {MAX_PRINCIPALS} principals")
+        return left
+
+
+def _check_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    if not all(map(is_storable, tags)):
+        raise ValueError(f"must be at most {MAX_TAGS} tags of 1 to {MAX_TAG} characters, {STORABLE}")
+    return tuple(tags)
+
+
+_CONDITIONS = ("ids", "tags", "entry_type", "filter", "principal")
+
+
+@request
+class AccessSelection:
+    """Which items are changed: those that pass all conditions. At least one is required."""
+
+    ids: Annotated[
+        Annotated[Items[UUID], Field(min_length=1, max_length=MOST_IDS), AfterValidator(tuple)] | None,
+        Field(description="Ids of entries and assets."),
+    ] = None
+    tags: Annotated[
+        Annotated[
+            Items[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]],
+            Field(min_length=1, max_length=MAX_TAGS),
+            AfterValidator(_check_tags),
+        ]
+        | None,
+        Field(description="Tags, as in a search."),
+    ] = None
+    tags_match: Annotated[
+        TagsMatch, Field(description="Whether one tag or all are needed. Default: any.")
+    ] = "any"
+    entry_type: Annotated[
+        EntryType | Annotated[Items[EntryType], Field(min_length=1), AfterValidator(tuple)] | None,
+        Field(description="Types, as in a search; the type of an asset is `chunk`."),
+    ] = None
+    filter: Annotated[
+        FilterObject | None,
+        Field(description=f"{FILTER_DESCRIPTION} An asset passes if one of its chunks does."),
+    ] = None
+    principal: Annotated[
+        Principal | None,
+        Field(description="Items whose readers or writers name this principal.", examples=["group:finance"]),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if all(getattr(self, name) is None for name in _CONDITIONS):
+            raise ValueError(f"must have at least one of {', '.join(_CONDITIONS)}")
+
+
+def _check_lists(readers: ListChange | None, info: ValidationInfo) -> ListChange | None:
+    if readers is None and info.data.get("writers", UNSET) is None:
+        raise ValueError("and writers must not both be absent")
+    return readers
+
+
+@request(
+    schema={"examples": [{"where": {"tags": ["payroll"]}, "readers": {"set": ["group:finance", "group:hr"]}}]}
+)
+class AccessPatch:
+    """A change of who may read and change entries and assets."""
+
+    where: AccessSelection
+    writers: Annotated[ListChange | None, Field(description="Who may change them. Default: unchanged.")] = (
+        None
+    )
+    readers: Annotated[
+        ListChange | None,
+        AfterValidator(_check_lists),
+        Field(description="Who may read them. Default: unchanged.", validate_default=True),
+    ] = None
+    dry_run: Annotated[
+        bool, Field(strict=True, description="Whether to change nothing, and only count. Default: false.")
+    ] = False
+    cursor: Annotated[str | None, Field(description="`next_cursor` of the former answer.")] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,14 @@ _DETAILS = {
 _HEADERS: dict[int, Headers] = {401: WWW_AUTHENTICATE, 429: RETRY_AFTER, 503: RETRY_AFTER}
 
 _NAMES = {
+    "AccessSelection": "Where",
     "TenantSettings": "Settings",
     "CallerUse": "Caller",
     "Page_AuditRecord_": "AuditList",
     "Body_upload_asset": "NewAsset",
     "EntryDraft": "EntryPatch",
     "FormerVersion": "Version",
+    "ListChange": "ListChangeBody",
     "Manifest": "ManifestBody",
     "Page_OwnedSubscription_": "SubscriptionList",
     "TagCount": "Tag",

@@ -16,8 +16,8 @@ import httpx
 
 from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
-from app.contract.access import ChangedAccess, ItemKind, ItemReaders, ListedKind, SubjectAccess
 from app.contract.administration import NewTenant, Stats, Tenant
+from app.contract.access import AccessPatch, ChangedAccess, ItemKind, ItemReaders, ListedKind, SubjectAccess
 from app.contract.assets import Asset
 from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.models import ModelChange, NewModelChange
@@ -34,7 +34,6 @@ from app.contract.vocabulary import AssetSort, EntrySort
 from app.errors import NotFound, SourceNotFound, TenantNotFound
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST
-from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS
 
 ENTRIES = "/knowledge/entries"
@@ -299,38 +298,11 @@ class RemoteAccess:
     exchange: Exchange
     overview: RemoteAccessOverview
 
-    async def change(
-        self,
-        tenant_id: UUID,
-        selection: AccessSelection,
-        change: AccessChange,
-        *,
-        dry_run: bool = False,
-        cursor: str | None = None,
-        actor: str = "",
-    ) -> ChangedAccess:
+    async def change(self, tenant_id: UUID, patch: AccessPatch, *, actor: str = "") -> ChangedAccess:
         """Change the next page of items. Raises KnowledgeError."""
-        where = {
-            "ids": selection.ids,
-            "tags": selection.tags,
-            "entry_type": selection.entry_type,
-            "filter": selection.filter,
-            "principal": selection.principal,
-        }
-        body: dict[str, Any] = {"where": {name: value for name, value in where.items() if value is not None}}
-        body["where"]["tags_match"] = selection.tags_match
-        for name, given in (("readers", change.readers), ("writers", change.writers)):
-            if given is not None:
-                body[name] = _describe(given)
-        body |= {"dry_run": dry_run, "cursor": cursor}
+        body = body_of(patch)
+        body |= {name: body_of(body[name]) for name in ("where", "readers", "writers") if name in body}
         return await self.exchange.read(ChangedAccess, "PATCH", "/knowledge/access", body=body)
-
-
-def _describe(change: ListChange) -> dict[str, Any]:
-    if change.set is not UNSET:
-        return {"set": change.set}
-    lists = {"add": list(change.add), "remove": list(change.remove)}
-    return {name: given for name, given in lists.items() if given}
 
 
 @dataclass(frozen=True, slots=True)

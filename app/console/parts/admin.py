@@ -13,12 +13,11 @@ from starlette.datastructures import FormData
 from app.console.parts.forms import read_fields
 from app.console.parts.search.form import CHOSEN, read_number
 from app.console.parts.words import LISTS, TYPES, read_principals
-from app.contract.access import ListedKind
 from app.contract.settings import LIMITS, TYPE_WEIGHTS, SettingsPatch, TenantSettings
 from app.contract.validation import validate
+from app.contract.access import AccessPatch, AccessSelection, ListChange, ListedKind
 from app.contract.sources import SOURCE_NAME
 from app.errors import FieldError, InvalidInput
-from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
 from app.knowledge.permissions.overview import PLURALS
 
 CHANGES: Mapping[str, str] = {"grant": "add to", "revoke": "remove from", "set": "replace"}
@@ -66,26 +65,25 @@ class ChangeForm:
         """The submitted form."""
         return cls.of({name: text.strip() for name, text in read_fields(form, TEXTS).items()})
 
-    def selection(self) -> AccessSelection:
-        """The items to change. Raises InvalidInput."""
+    def patch(self, *, dry_run: bool, cursor: str | None) -> AccessPatch:
+        """The change of the next page of items. Raises InvalidInput."""
         tag, named = self.texts["tag"], read_principals(self.texts["principal"], "principal")
         if named is not None and len(named) > 1:
             raise InvalidInput.of("principal", "must be one group or user")
         if not tag and named is None:
             raise InvalidInput.of("tag", "is needed, or a group or user in the lists")
-        return AccessSelection(tags=[tag] if tag else None, principal=named[0] if named else None)
+        where = AccessSelection(tags=[tag] if tag else None, principal=named[0] if named else None)
+        return AccessPatch(where=where, dry_run=dry_run, cursor=cursor, **self._change())
 
-    def change(self) -> AccessChange:
+    def _change(self) -> dict[str, ListChange]:
         """What to do with the list. Raises InvalidInput."""
         name, action = self._choice("list", LISTS), self._choice("action", CHANGES)
         given = read_principals(self.texts["principals"], "principals")
         if action == "set":
-            change = ListChange(set=given)
-        elif given is None:
+            return {name: ListChange(set=given)}
+        if given is None:
             raise InvalidInput.of("principals", "must name groups or users")
-        else:
-            change = ListChange(add=given) if action == "grant" else ListChange(remove=given)
-        return AccessChange(**{name: change})
+        return {name: ListChange(add=given) if action == "grant" else ListChange(remove=given)}
 
     def _choice(self, name: Literal["list", "action"], allowed: Mapping[str, str]) -> str:
         if self.texts[name] not in allowed:

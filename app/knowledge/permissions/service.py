@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from app.contract.access import ChangedAccess, ItemKind, Refused
+from app.contract.access import AccessPatch, ChangedAccess, ItemKind, Refused
 from app.contract.entries import EntryDraft
 from app.contract.validation import UNSET
 from app.db.database import Database
@@ -19,13 +19,13 @@ from app.knowledge.entries.writing import contains
 from app.knowledge.ingestion.assets import AssetService
 from app.knowledge.ingestion.changes import draft_of
 from app.knowledge.permissions.changes import (
-    AccessChange,
-    AccessSelection,
     ListName,
     Principals,
+    change_lists,
     check_asset,
     check_entry,
     read_place,
+    read_selection,
     write_place,
 )
 from app.knowledge.permissions.overview import AccessOverview
@@ -48,7 +48,6 @@ class ItemChanges:
     refused because of it is changed after the other.
 
     Attributes:
-        dry_run: whether items are not changed, and only counted.
         changed: how many items were changed.
         failures: why items could not be changed, by id.
     """
@@ -59,9 +58,8 @@ class ItemChanges:
     tenant_id: UUID
     kind: ItemKind
     selection: Selection
-    change: AccessChange
+    change: AccessPatch
     actor: str
-    dry_run: bool = False
     changed: int = 0
     failures: dict[UUID, KnowledgeError] = field(default_factory=dict)
     _seen: set[UUID] = field(default_factory=set)
@@ -72,8 +70,8 @@ class ItemChanges:
             return
         self._seen.add(item.id)
         try:
-            lists = self.change.apply(item)
-            if self.dry_run:
+            lists = change_lists(self.change, item)
+            if self.change.dry_run:
                 if lists:
                     await self._rehearse(item, lists)
                     self.changed += 1
@@ -103,7 +101,7 @@ class ItemChanges:
     async def _replace(self, item: Lists) -> bool:
         stored: Lists | None = item
         for _ in range(ATTEMPTS):
-            if stored is None or not (lists := self.change.apply(stored)):
+            if stored is None or not (lists := change_lists(self.change, stored)):
                 return False
             try:
                 await self._write(stored, lists)
@@ -133,7 +131,7 @@ class ItemChanges:
     def _readers_after(self, item: Lists) -> Principals:
         """The readers after the change; those of now if it is refused."""
         try:
-            return self.change.apply(item).get("readers", item.readers)
+            return change_lists(self.change, item).get("readers", item.readers)
         except KnowledgeError:
             return item.readers
 
@@ -166,30 +164,20 @@ class AccessService:
         self._entries = entries
         self._assets = assets
 
-    async def change(
-        self,
-        tenant_id: UUID,
-        selection: AccessSelection,
-        change: AccessChange,
-        *,
-        dry_run: bool = False,
-        cursor: str | None = None,
-        actor: str = "service",
-    ) -> ChangedAccess:
+    async def change(self, tenant_id: UUID, patch: AccessPatch, *, actor: str = "service") -> ChangedAccess:
         """Change the lists of the next PAGE selected items that the caller sees: entries first, then assets.
 
         Chunks have the lists of their assets. Each item is changed by itself, and items that cannot be changed are
         `refused`. With `dry_run` nothing is changed, and of two items that the change would make the same
         none is refused. Raises InvalidInput.
         """
-        change.check()
-        wanted = selection.read()
-        kind, after = read_place(cursor)
+        wanted = read_selection(patch.where)
+        kind, after = read_place(patch.cursor)
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.select_items(session, kind, wanted, after, PAGE + 1)
         page = found[:PAGE]
         items = ItemChanges(
-            self._database, self._entries, self._assets, tenant_id, kind, wanted, change, actor, dry_run
+            self._database, self._entries, self._assets, tenant_id, kind, wanted, patch, actor
         )
         for item in page:
             await items.apply(item)

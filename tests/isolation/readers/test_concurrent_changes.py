@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
-from app.contract.access import ItemKind
+from app.contract.access import AccessPatch, AccessSelection, ItemKind, ListChange
 from app.db.principals import Rights, acting_as, principals_of
 from app.db.queries.knowledge import access, assets, entries
 from app.db.session import TenantSession
-from app.knowledge.permissions.changes import AccessChange, AccessSelection, ListChange
+from app.knowledge.permissions.changes import read_selection
 from app.knowledge.permissions.service import ItemChanges
 from tests.fixtures.http.callers import Caller
 from tests.isolation.readers.conftest import Join
@@ -30,14 +30,15 @@ async def test_a_grant_does_not_bring_a_removed_reader_back(
     asset = (await ann.upload("a.md", b"The payroll of May", "text/markdown", readers=BOTH)).json()
     tenant_id = admin.tenant_id
     assert tenant_id is not None
-    grant = AccessChange(readers=ListChange(add=["user:zoe"]))
+    zoe = ListChange(add=["user:zoe"])
     kinds: list[tuple[ItemKind, str, str]] = [
         ("entry", "entries", entry["id"]),
         ("asset", "assets", asset["id"]),
     ]
     for kind, path, item_id in kinds:
-        wanted = AccessSelection(ids=[UUID(item_id)]).read()
-        hr = AccessSelection(ids=[UUID(item_id)], principal="group:hr").read()
+        one = AccessSelection(ids=[UUID(item_id)])
+        wanted = read_selection(one)
+        hr = read_selection(AccessSelection(ids=[UUID(item_id)], principal="group:hr"))
         with acting_as(ANN, Rights.WRITE):
             async with api_services.database.tenant_session(tenant_id) as session:
                 (before,) = await access.select_items(session, kind, wanted, None, 1)
@@ -51,7 +52,7 @@ async def test_a_grant_does_not_bring_a_removed_reader_back(
                 tenant_id=tenant_id,
                 kind=kind,
                 selection=selection,
-                change=grant,
+                change=AccessPatch(where=one, readers=zoe),
                 actor="ann",
             )
             with acting_as(ANN, Rights.WRITE):

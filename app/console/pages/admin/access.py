@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
 
@@ -167,10 +168,10 @@ async def change_many(request: Request, caller: CurrentCaller, services: Current
     matched, changed = 0, 0
     refused: list[Refused] = []
     try:
-        selection, change = form.selection(), form.change()
+        patch = form.patch(dry_run=not apply, cursor=place)
         while True:
             page = await services.access.change(
-                caller.tenant_id, selection, change, dry_run=not apply, cursor=place, actor=caller.subject
+                caller.tenant_id, replace(patch, cursor=place), actor=caller.subject
             )
             matched, changed = matched + page.matched, changed + page.changed
             refused += page.refused
