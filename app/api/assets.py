@@ -12,18 +12,16 @@ from pydantic import BeforeValidator, WithJsonSchema
 from starlette.datastructures import UploadFile as FormFile
 
 from app.auth.principal import Role
-from app.contract.assets import Asset, AssetStatus
+from app.contract.assets import Asset, AssetPatch, AssetStatus, Upload
 from app.contract.entries import FormerVersion
 from app.contract.fields import WHITE
 from app.contract.paging import Page
 from app.contract.validation import UNSET
 from app.contract.vocabulary import AssetSort
 from app.errors import FieldError, InvalidInput
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import NEWEST_FIRST
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.bodies import read_metadata
-from app.web.models.assets import AssetPatch
 from app.web.problems import problems
 from app.web.rendering import (
     ETAG,
@@ -145,16 +143,19 @@ async def upload_asset(
         raise InvalidInput([FieldError(name, "unknown field") for name in unknown])
     services.assets.check_size(file.size or 0)
     async with services.admission.storing(caller.tenant, file.size or 0):
+        fields: dict[str, Any] = {
+            "tags": _listed("tags", tags) or UNSET,
+            "roles": _listed("roles", roles) or UNSET,
+            "metadata": read_metadata(metadata) if metadata else UNSET,
+            "readers": [reader for reader in readers or () if reader] or UNSET,
+            "writers": [writer for writer in writers or () if writer] or UNSET,
+        }
         upload = Upload(
             name=file.filename or "",
             data=await file.read(),
             declared_type=file.content_type,
             external_id=external_id or None,
-            tags=_listed("tags", tags) or UNSET,
-            roles=_listed("roles", roles) or UNSET,
-            metadata=read_metadata(metadata) if metadata else UNSET,
-            readers=[reader for reader in readers or () if reader] or UNSET,
-            writers=[writer for writer in writers or () if writer] or UNSET,
+            **fields,
         )
         if source or run:
             asset, work = await services.source_uploads.upload(
@@ -205,7 +206,7 @@ async def change_asset(
     changed = await services.assets.change(
         caller.tenant_id,
         asset_id,
-        patch.draft(),
+        patch,
         if_version=read_versions(if_match),
         actor=caller.subject,
     )

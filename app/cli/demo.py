@@ -136,7 +136,7 @@ async def _has(services: Services, tenant_id: UUID, external_id: str) -> bool:
 
 
 async def _upload_documents(services: Services, tenant_id: UUID) -> dict[UUID, str]:
-    from app.knowledge.ingestion.assets import Upload
+    from app.contract.assets import Upload
 
     assets: dict[UUID, str] = {}
     for document in load_documents():

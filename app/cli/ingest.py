@@ -265,7 +265,7 @@ async def _upload(
     outcome: Taken,
 ) -> UUID | None:
     """Upload one file; returns the asset to wait for, if any."""
-    from app.knowledge.ingestion.assets import Upload
+    from app.contract.assets import Upload
 
     if file.refusal is not None:
         outcome.skipped.append((file.external_id, file.refusal))

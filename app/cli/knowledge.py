@@ -9,9 +9,9 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from app.contract.administration import Stats
 from app.contract.access import AccessPatch, ChangedAccess, ItemReaders, ListedKind, SubjectAccess
-from app.contract.assets import Asset
+from app.contract.administration import Stats
+from app.contract.assets import Asset, Upload
 from app.contract.entries import BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.erasures import Erasure, NewErasure
 from app.contract.paging import Page
@@ -19,7 +19,6 @@ from app.contract.results import SearchResult
 from app.contract.search import SearchQuery, WhyNot
 from app.contract.sources import SourceStatus
 from app.contract.vocabulary import AssetSort, EntrySort
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.sources.run import Sources as RunSources
 from app.knowledge.sources.run import Uploads
 

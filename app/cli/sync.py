@@ -139,7 +139,7 @@ def sync(
                 allow_empty=allow_empty,
                 retry=retry,
                 tags=tags or UNSET,
-                roles=roles or UNSET,
+                roles=roles or UNSET,  # type: ignore[arg-type]  # checked by Upload
                 readers=read_principals(readers),
                 writers=read_principals(writers),
                 readers_of=[read_pattern(each) for each in readers_of or ()],

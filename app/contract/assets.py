@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import Field
 
+from app.contract.entries import ExternalId, Metadata, Principals, Roles, Tags, Title
+from app.contract.validation import UNSET, Unset, given_fields, request
 from app.contract.vocabulary import Audience
+
+MAX_NAME = 512
+"""Characters of the name of a file."""
 
 AssetStatus = Literal["pending", "processing", "indexed", "failed"]
 
@@ -70,3 +75,86 @@ class Asset:
     version: Annotated[int, Field(description="Counts all changes by callers; the ETag.")]
     created_at: datetime
     updated_at: datetime
+
+
+@request
+class AssetFields:
+    """What callers set of an asset, and its chunks get."""
+
+    # An unset field of a new asset gets its default, and keeps its value in an existing one.
+
+    _: KW_ONLY
+    tags: Annotated[Tags, Field(description="Replaces the tags of the asset and its chunks.")] | Unset = UNSET
+    roles: (
+        Annotated[Roles, Field(description="The audience of the asset and its chunks; not a permission.")]
+        | Unset
+    ) = UNSET
+    metadata: (
+        Annotated[
+            Metadata,
+            Field(
+                description="Replaces the metadata of the asset and its chunks; a chunk keeps its position."
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    readers: (
+        Annotated[
+            Principals | None,
+            Field(
+                description="Who may read the asset and its chunks, from the answer on; you are one of them. Null: all"
+                " readers of the tenant. An asset of a source has those of the source.",
+            ),
+        ]
+        | Unset
+    ) = UNSET
+    writers: (
+        Annotated[
+            Principals | None,
+            Field(
+                description="Who of its readers with the role creator may change the asset; you are one of them. Null:"
+                " all of them. An asset of a source has those of the source.",
+            ),
+        ]
+        | Unset
+    ) = UNSET
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are set, with lists as rows have them."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in given_fields(self).items()
+            if name in CHANGEABLE
+        }
+
+    @property
+    def restricts(self) -> bool:
+        """Whether it changes who may read or change the asset."""
+        return self.readers is not UNSET or self.writers is not UNSET
+
+
+@request(schema={"examples": [{"tags": ["handbook"]}]})
+class AssetPatch(AssetFields):
+    """Changes to an asset. Omitted fields are unchanged."""
+
+    title: (
+        Annotated[
+            Title | None,
+            Field(description="The title of the asset and its chunks; null restores the title of the file."),
+        ]
+        | Unset
+    ) = UNSET
+
+
+CHANGEABLE = ("title", "tags", "roles", "metadata", "readers", "writers")
+"""What a patch can change."""
+
+
+@request
+class Upload(AssetFields):
+    """A file as a caller sends it."""
+
+    name: str
+    data: bytes
+    declared_type: str | None = None
+    external_id: ExternalId | None = None

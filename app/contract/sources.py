@@ -12,6 +12,7 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic.config import JsonDict
 
+from app.contract.assets import MAX_NAME
 from app.contract.entries import MAX_EXTERNAL_ID, Principals
 from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL_SCHEMA, RULE, is_principal_list
 from app.contract.text import MOMENT, STORABLE, Moment, is_moment, is_storable
@@ -20,7 +21,6 @@ from app.errors import FieldError, InvalidInput
 
 MAX_ITEMS = 100_000
 MAX_DIGEST = 200
-MAX_NAME = 512
 MAX_ORIGIN = 2_000
 MAX_SIZE = 2**63 - 1
 MOST_ERRORS = 20

@@ -97,7 +97,7 @@ def _make(cls: type[T], schema: dict[str, Any] | None) -> type[T]:
     setattr(cls, "__get_pydantic_json_schema__", classmethod(_without_defaults))  # noqa: B010
     config = ConfigDict(extra="forbid", json_schema_extra=schema)
     made: Any = pydantic.dataclasses.dataclass(frozen=True, slots=True, config=config)(cls)
-    names = tuple(f.name for f in dataclasses.fields(made) if f.init)
+    names = tuple(f.name for f in dataclasses.fields(made) if f.init and not f.kw_only)
     make = made.__init__
 
     def checked(self: Any, *args: Any, **values: Any) -> None:

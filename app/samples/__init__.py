@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from app.contract.vocabulary import Audience
+
 __all__ = ["QUERIES", "SampleDocument", "SampleEntry", "SampleQuery", "load_documents", "load_entries"]
 
 
@@ -21,7 +23,7 @@ class SampleEntry:
     title: str | None
     content: str
     tags: tuple[str, ...]
-    roles: tuple[str, ...]
+    roles: tuple[Audience, ...]
     confidence: float
     scope: str
     parent: str | None
@@ -39,7 +41,7 @@ class SampleDocument:
     name: str
     media_type: str
     tags: tuple[str, ...]
-    roles: tuple[str, ...]
+    roles: tuple[Audience, ...]
 
     def read(self) -> bytes:
         """The file's bytes."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.composition.services import Services
+from app.contract.assets import Upload
 from app.contract.search import SearchQuery
 from app.evaluation.evaluation import ShowProgress, finish_upkeep, open_tenant
-from app.knowledge.ingestion.assets import Upload
 from benchmarks.documents.packages import Missing, fetch_file
 from benchmarks.documents.questions import DocumentFile
 from benchmarks.documents.scoring import DEPTH, Found, score_hits

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from app.composition.services import Services, build_services, open_services
 from app.contract.administration import NewTenant
+from app.contract.assets import Upload
 from app.db.statements import parse_statement
 from app.errors import KnowledgeError
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import ChunkSize
 from app.knowledge.search.plan import SearchDefaults
 from app.settings import DatabaseSettings, EmbeddingSettings, Settings

@@ -7,12 +7,12 @@ import asyncio
 from app.composition.database import SERVICE, check_database, prepare
 from app.composition.services import build_services
 from app.contract.administration import NewTenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.rows import new_id
 from app.db.schema.isolation import find_faults
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.citus import CitusDatabase
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.providers.failing import FailingProvider

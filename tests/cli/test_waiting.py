@@ -10,8 +10,8 @@ from app.cli.execution import working
 from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
 from app.composition.services import Services
 from app.contract.administration import NewTenant, Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.providers.failing import FailingProvider
 
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from itertools import count
 
-from app.knowledge.ingestion.assets import Upload
+from app.contract.assets import Upload
 from tests.fixtures.documents import write_pdf
 
 PLACES = ("harbour", "lighthouse", "pier", "shipyard", "customs house", "breakwater", "chandlery")

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.composition.services import Services
 from app.contract.administration import NewTenant, Tenant
-from app.knowledge.ingestion.assets import Upload
+from app.contract.assets import Upload
 from tests.fixtures.database.cluster import Connection
 
 CHUNKS = """

@@ -13,10 +13,10 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant, Tenant
+from app.contract.assets import Upload
 from app.db.database import Database
 from app.embeddings.providers.mock import MockProvider
 from app.errors import DatabaseUnavailable
-from app.knowledge.ingestion.assets import Upload
 from tests.durability.files import FileSource
 from tests.durability.stock import assert_nothing_left_over, index_undisturbed, read_stock, wait_until_settled
 from tests.durability.worker_process import WorkerProcess

@@ -15,7 +15,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import NewTenant, Tenant
-from app.knowledge.ingestion.assets import Upload
+from app.contract.assets import Upload
 from app.settings import IngestionSettings
 from tests.durability.files import FileSource
 from tests.durability.stock import assert_nothing_left_over, index_undisturbed, read_stock, wait_until_settled

@@ -9,12 +9,12 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant, Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.settings import SettingsPatch
 from app.db.database import Database
 from app.db.rows import new_id
 from app.embedded import EmbeddedAddress
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions.webhooks import WebhookSender
 from app.knowledge.transfer.export import PART_BYTES
 from tests.fixtures.database.cluster import MODEL, connected, new_database

@@ -6,12 +6,12 @@ import asyncio
 
 from app.composition.services import build_services
 from app.contract.administration import NewTenant
+from app.contract.assets import Upload
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.embeddings.providers.local import LocalProvider, load_minilm
 from app.evaluation.evaluation import finish_upkeep
-from app.knowledge.ingestion.assets import Upload
 from app.samples import load_documents
 
 SECTIONS = {

@@ -16,23 +16,22 @@ import httpx
 
 from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
-from app.contract.administration import NewTenant, Stats, Tenant
 from app.contract.access import AccessPatch, ChangedAccess, ItemKind, ItemReaders, ListedKind, SubjectAccess
-from app.contract.assets import Asset
+from app.contract.administration import NewTenant, Stats, Tenant
+from app.contract.assets import Asset, Upload
 from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
-from app.contract.models import ModelChange, NewModelChange
 from app.contract.erasures import Erasure, NewErasure
+from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
+from app.contract.quarantine import Release, Released
 from app.contract.results import SearchResult
+from app.contract.revocations import NewRevocation, RevokedToken
 from app.contract.search import SearchQuery, WhyNot, request_of
 from app.contract.settings import SettingsPatch, TenantSettings
-from app.contract.quarantine import Release, Released
-from app.contract.revocations import NewRevocation, RevokedToken
-from app.contract.validation import UNSET, given_fields
 from app.contract.sources import Accepted, ItemState, Manifest, SourceItem, SourceStatus
+from app.contract.validation import UNSET, given_fields
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.errors import NotFound, SourceNotFound, TenantNotFound
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST
 from app.knowledge.permissions.overview import PLURALS
 

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any, get_args
 
 from fastapi import Request, Response
-from pydantic import ValidationError
 from starlette.datastructures import FormData
 
 from app.console.parts.search.form import read_number
@@ -24,16 +23,14 @@ from app.console.parts.words import (
     write_principals,
 )
 from app.console.rendering import pretty_json, render
-from app.contract.assets import Asset
+from app.contract.assets import Asset, AssetPatch
 from app.contract.entries import DEFAULTS, Entry, EntryDraft, NewEntry
-from app.contract.validation import invalid_input, validate
+from app.contract.validation import validate
 from app.contract.vocabulary import Audience
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.entry import PLACE
-from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.languages import detect
 from app.web.bodies import read_metadata
-from app.web.models.assets import AssetPatch
 
 ENTRY_TEXTS = (
     *("content", "title", "entry_type", "tags", "confidence", "scope", "parent_id", "source_ids"),
@@ -235,7 +232,7 @@ class AssetForm:
         version = read_version(form.get("version"), "the page of the document")
         return cls(read_fields(form, ASSET_TEXTS) | keep_lists(form, stored), read_roles(form), version)
 
-    def changes(self, stored: Asset) -> AssetDraft:
+    def changes(self, stored: Asset) -> AssetPatch:
         """The fields that differ from the form as it was shown; an empty title restores the file's. Raises
         InvalidInput."""
         shown = AssetForm.of_asset(stored)
@@ -248,10 +245,7 @@ class AssetForm:
         given = {name: value for name, value in values.items() if self.texts[name] != shown.texts[name]}
         if set(self.roles) != set(shown.roles):
             given["roles"] = list(self.roles)
-        try:
-            return AssetPatch.model_validate(given).draft()
-        except ValidationError as error:
-            raise invalid_input(error) from None
+        return validate(AssetPatch, given)
 
 
 def render_asset_form(

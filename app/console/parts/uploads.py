@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.datastructures import FormData, UploadFile
 
 from app.console.parts.forms import read_fields, read_roles, read_tags
 from app.console.parts.words import LISTS, name_reason, read_lists
-from app.contract.assets import Asset
+from app.contract.assets import Asset, Upload
 from app.contract.validation import UNSET
 from app.errors import InvalidInput, KnowledgeError
-from app.knowledge.ingestion.assets import AssetService, Upload
+from app.knowledge.ingestion.assets import AssetService
 from app.web.access import Caller
 from app.web.bodies import read_metadata
 
@@ -77,15 +78,18 @@ def _read_files(form: FormData) -> Sequence[UploadFile]:
 async def _read_upload(file: UploadFile, form: FormData, lists: Mapping[str, Sequence[str] | None]) -> Upload:
     texts = read_fields(form, TEXTS)
     roles = read_roles(form)
+    fields: dict[str, Any] = {
+        "tags": read_tags(texts["tags"]) or UNSET,
+        # The form as shown has the default audience: it keeps the one of an existing document.
+        "roles": UNSET if roles in ([], list(DEFAULT_ROLES)) else roles,
+        "metadata": read_metadata(texts["metadata"].strip()) or UNSET,
+        # Empty lists keep those of an existing document.
+        **{name: given for name, given in lists.items() if given is not None},
+    }
     return Upload(
         name=file.filename or "",
         data=await file.read(),
         declared_type=file.content_type,
         external_id=texts["external_id"].strip() or None,
-        tags=read_tags(texts["tags"]) or UNSET,
-        # The form as shown has the default audience: it keeps the one of an existing document.
-        roles=UNSET if roles in ([], list(DEFAULT_ROLES)) else roles,
-        metadata=read_metadata(texts["metadata"].strip()) or UNSET,
-        # Empty lists keep those of an existing document.
-        **{name: given for name, given in lists.items() if given is not None},
+        **fields,
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import EntryDraft
 from app.contract.validation import UNSET, Unset, amend
 from app.errors import InvalidInput
@@ -39,7 +40,10 @@ def embedding_text(title: str | None, content: str) -> str:
     return f"{title}\n\n{content}" if title else content
 
 
-def own_draft(draft: EntryDraft) -> EntryDraft:
+Draft = TypeVar("Draft", EntryDraft, AssetPatch, Upload)
+
+
+def own_draft(draft: Draft) -> Draft:
     """The draft with its readers and writers in the order of the database, and without flags, which only the service
     sets. Raises InvalidInput for a list that does not have the caller.
     """

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, get_args
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import replace
+from typing import get_args
 from uuid import UUID
 
-from app.contract.assets import Asset
-from app.contract.entries import EntryDraft
+from app.contract.assets import MAX_NAME, Asset, AssetFields, AssetPatch, Upload
 from app.contract.paging import Page
 from app.contract.text import STORABLE, is_storable
 from app.contract.validation import UNSET, Unset
@@ -36,9 +35,8 @@ from app.errors import (
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.entry import own_draft
 from app.knowledge.ingestion.changes import (
-    AssetDraft,
-    draft_of,
     find_missing,
+    merge,
     refuse_reader,
     require_version,
     write_change,
@@ -51,32 +49,13 @@ from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room, refuse_entries
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A file as a caller sends it. An unset field of an existing asset keeps its value."""
-
-    name: str
-    data: bytes
-    declared_type: str | None = None
-    external_id: str | None = None
-    tags: Sequence[str] | Unset = UNSET
-    roles: Sequence[str] | Unset = UNSET
-    metadata: Mapping[str, Any] | Unset = UNSET
-    readers: Sequence[str] | Unset | None = UNSET
-    writers: Sequence[str] | Unset | None = UNSET
-
-
-def check_upload(upload: Upload) -> tuple[NewAsset, AssetDraft]:
+def check_upload(upload: Upload) -> tuple[NewAsset, AssetFields]:
     """Check a file, and recognise its format. Raises InvalidInput and UnsupportedMediaType."""
     # Some clients send a path: only its last part is the name.
     name = upload.name.replace("\\", "/").rpartition("/")[2].strip()
-    if not 1 <= len(name) <= 512 or not is_storable(name):
-        raise InvalidInput([FieldError("file", f"needs a name of 1 to 512 characters, {STORABLE}")])
-    shared: dict[str, Any] = {
-        name: getattr(upload, name)
-        for name in ("tags", "roles", "metadata", "external_id", "readers", "writers")
-    }
-    valid = own_draft(EntryDraft(**shared))
+    if not 1 <= len(name) <= MAX_NAME or not is_storable(name):
+        raise InvalidInput([FieldError("file", f"needs a name of 1 to {MAX_NAME} characters, {STORABLE}")])
+    valid = own_draft(upload)
     kind = detect_format(upload.data, name, upload.declared_type)
     new = NewAsset(
         external_id=upload.external_id,
@@ -91,7 +70,7 @@ def check_upload(upload: Upload) -> tuple[NewAsset, AssetDraft]:
         writers=None if isinstance(valid.writers, Unset) else valid.writers,
         readers_given=not isinstance(valid.readers, Unset),
     )
-    return new, draft_of(valid)
+    return new, valid
 
 
 def inherit(new: NewAsset, merged: LockedAsset) -> NewAsset:
@@ -141,8 +120,8 @@ class AssetService:
         new version. The same bytes under another `external_id` are an asset of their own, with `duplicate_of`.
         Raises InvalidInput, TooLarge, UnsupportedMediaType, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
-        new, draft = self.check(upload)
-        require_one_server(self._database, readers=draft.readers, writers=draft.writers)
+        new, fields = self.check(upload)
+        require_one_server(self._database, readers=fields.readers, writers=fields.writers)
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
@@ -154,14 +133,14 @@ class AssetService:
                         await refuse_reader(session, same_id)
                     if await db.find_same_id(session, new) != same_id:
                         continue  # another request has just changed or deleted it
-                asset_id, work = await self.store(session, new, draft, same, room, actor)
+                asset_id, work = await self.store(session, new, fields, same, room, actor)
                 if asset_id is not None:
                     break
             else:
                 raise ConcurrentWrites("other requests are writing the same file; try again")
             # Read here: once the transaction has ended, another caller can delete the asset.
             stored = (await db.fetch_assets(session, [asset_id]))[asset_id]
-        if draft.restricts:
+        if fields.restricts:
             self._tenants.forget(tenant_id)  # it may use permissions from now on
         self._jobs.wake()
         return stored, work
@@ -170,7 +149,7 @@ class AssetService:
         self,
         session: TenantSession,
         new: NewAsset,
-        draft: AssetDraft,
+        fields: AssetFields,
         same: LockedAsset | None,
         room: Room | None,
         actor: str,
@@ -185,13 +164,13 @@ class AssetService:
         if same is not None and same.sha256 == new.sha256 and not again:
             # Without an external_id the bytes identify the asset, which keeps its name.
             named = same if new.external_id is None else replace(same, name=new.name)
-            if changed := await write_change(session, self._jobs, same, draft.merge(named), room):
+            if changed := await write_change(session, self._jobs, same, merge(fields, named), room):
                 await _note_change(session, actor, same.id, changed)
             return same.id, False
         asset_id = new_id() if same is None else same.id
         if same is not None:
             _require_room(room, len(new.original) - same.byte_size)
-            await db.replace_asset(session, asset_id, inherit(new, draft.merge(same)))
+            await db.replace_asset(session, asset_id, inherit(new, merge(fields, same)))
         else:
             _require_room(room, len(new.original), new=True)
             if not await db.insert_asset(session, asset_id, new):
@@ -204,7 +183,7 @@ class AssetService:
         self,
         tenant_id: UUID,
         asset_id: UUID,
-        draft: AssetDraft,
+        patch: AssetPatch,
         *,
         if_version: Collection[int] | None = None,
         actor: str = "service",
@@ -214,23 +193,23 @@ class AssetService:
         Raises AssetNotFound, InvalidInput, RateLimited, PreconditionFailed when the asset's version is not in
         `if_version`, NotAWriter, and AssetExists when another one has the same identity among those with its readers.
         """
-        draft = draft.checked()
-        require_one_server(self._database, readers=draft.readers, writers=draft.writers)
+        patch = own_draft(patch)
+        require_one_server(self._database, readers=patch.readers, writers=patch.writers)
         tenant = await self._tenants.context(tenant_id)
         async with (
             self._trail.attempt(tenant_id, actor, "asset.update", [asset_id]),
             self._database.tenant_session(tenant_id) as session,
         ):
-            room = await find_room(session, tenant) if draft.title is not UNSET else None
+            room = await find_room(session, tenant) if patch.title is not UNSET else None
             stored = await db.lock_asset(session, asset_id)
             if stored is None:
                 raise await find_missing(session, asset_id)
             require_version(stored, if_version)
-            changed = await write_change(session, self._jobs, stored, draft.merge(stored), room)
+            changed = await write_change(session, self._jobs, stored, merge(patch, stored), room)
             if changed:
                 await _note_change(session, actor, asset_id, changed)
             now = (await db.fetch_assets(session, [asset_id]))[asset_id]
-        if draft.restricts:
+        if patch.restricts:
             self._tenants.forget(tenant_id)
         self._jobs.wake()
         return now
@@ -342,7 +321,7 @@ class AssetService:
                 raise await find_missing(session, asset_id)
             await audit.write_audit(session, actor, "asset.delete", [asset_id], {})
 
-    def check(self, upload: Upload) -> tuple[NewAsset, AssetDraft]:
+    def check(self, upload: Upload) -> tuple[NewAsset, AssetFields]:
         """Check a file, and recognise its format. Raises InvalidInput, TooLarge and UnsupportedMediaType."""
         self.check_size(len(upload.data))
         return check_upload(upload)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Collection
+from dataclasses import replace
 from uuid import UUID
 
 import asyncpg
 
-from app.contract.entries import EntryDraft
-from app.contract.validation import UNSET, Unset, given_fields, validate
+from app.contract.assets import CHANGEABLE, AssetFields
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge.assets import LockedAsset
@@ -24,68 +22,24 @@ from app.errors import (
     NotAWriter,
     PreconditionFailed,
 )
-from app.knowledge.entries.entry import PLACE, inheritable, own_draft
+from app.knowledge.entries.entry import PLACE, inheritable
 from app.knowledge.quarantine.flagging import flag_chunks, screen_fields
 from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.quotas import Room
 
-CHANGEABLE = ("name", "title", "tags", "roles", "metadata", "readers", "writers")
 
+def merge(fields: AssetFields, stored: LockedAsset) -> LockedAsset:
+    """Overwrite the stored fields with those that are set.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssetDraft:
-    """The fields of an asset that callers can change. An unset field keeps its value; without a given title the asset
-    has the title of its file.
+    Raises InvalidInput for other readers and writers of an asset of a source, which determines them.
     """
-
-    title: str | Unset | None = UNSET
-    tags: Sequence[str] | Unset = UNSET
-    roles: Sequence[str] | Unset = UNSET
-    metadata: Mapping[str, Any] | Unset = UNSET
-    readers: Sequence[str] | Unset | None = UNSET
-    writers: Sequence[str] | Unset | None = UNSET
-
-    @property
-    def restricts(self) -> bool:
-        """Whether it changes who may read or change the asset."""
-        return self.readers is not UNSET or self.writers is not UNSET
-
-    def checked(self) -> AssetDraft:
-        """Validate and normalise the fields that are set. Raises InvalidInput with all bad fields."""
-        return draft_of(own_draft(validate(EntryDraft, given_fields(self))))
-
-    def merge(self, stored: LockedAsset) -> LockedAsset:
-        """Overwrite the stored fields with those that are set.
-
-        Raises InvalidInput for other readers and writers of an asset of a source, which determines them.
-        """
-        for name in ("readers", "writers"):
-            given = getattr(self, name)
-            if stored.source is not None and given is not UNSET and given != getattr(stored, name):
-                raise InvalidInput.of(
-                    name, f"are those of the asset's source, {stored.source}: change them there"
-                )
-        return replace(
-            stored,
-            title=stored.title if isinstance(self.title, Unset) else self.title,
-            tags=stored.tags if isinstance(self.tags, Unset) else self.tags,
-            roles=stored.roles if isinstance(self.roles, Unset) else self.roles,
-            metadata=stored.metadata if isinstance(self.metadata, Unset) else self.metadata,
-            readers=stored.readers if isinstance(self.readers, Unset) else self.readers,
-            writers=stored.writers if isinstance(self.writers, Unset) else self.writers,
-        )
-
-
-def draft_of(valid: EntryDraft) -> AssetDraft:
-    """The draft of an asset with the checked fields that it shares with an entry."""
-    return AssetDraft(
-        title=valid.title,
-        tags=valid.tags,
-        roles=valid.roles,
-        metadata=valid.metadata,
-        readers=valid.readers,
-        writers=valid.writers,
-    )
+    given = fields.given()
+    for name in ("readers", "writers"):
+        if stored.source is not None and name in given and given[name] != getattr(stored, name):
+            raise InvalidInput.of(
+                name, f"are those of the asset's source, {stored.source}: change them there"
+            )
+    return replace(stored, **given)
 
 
 def require_version(stored: LockedAsset, versions: Collection[int] | None) -> None:
@@ -121,7 +75,7 @@ async def write_change(
     flag stays until the asset is ingested again. Raises AssetExists, and RateLimited when longer titles
     exceed the tenant's room.
     """
-    changed = [n for n in CHANGEABLE if getattr(stored, n) != getattr(wanted, n)]
+    changed = [n for n in ("name", *CHANGEABLE) if getattr(stored, n) != getattr(wanted, n)]
     if not changed:
         return []
     if "readers" in changed:

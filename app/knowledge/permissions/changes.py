@@ -7,6 +7,7 @@ from typing import Literal
 from uuid import UUID
 
 from app.contract.access import AccessPatch, AccessSelection, ItemKind
+from app.contract.assets import AssetPatch
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.queries.knowledge import assets, entries
@@ -15,7 +16,8 @@ from app.db.session import TenantSession
 from app.errors import EntryExists, InvalidInput
 from app.knowledge.entries.entry import own_draft
 from app.knowledge.entries.writing import find_outside, lock_entry, merge
-from app.knowledge.ingestion.changes import AssetDraft, find_missing, refuse_twin
+from app.knowledge.ingestion.changes import find_missing, refuse_twin
+from app.knowledge.ingestion.changes import merge as merge_asset
 from app.knowledge.paging import read_cursor, unknown_cursor, write_cursor
 from app.knowledge.search.query import filter_of
 
@@ -78,12 +80,12 @@ async def check_entry(
             raise InvalidInput([outside[entry_id]])
 
 
-async def check_asset(session: TenantSession, asset_id: UUID, draft: AssetDraft) -> None:
+async def check_asset(session: TenantSession, asset_id: UUID, patch: AssetPatch) -> None:
     """Raise what the change of an asset's lists would."""
-    valid = draft.checked()
+    valid = own_draft(patch)
     stored = await assets.lock_asset(session, asset_id)
     if stored is None:
         raise await find_missing(session, asset_id)
-    wanted = valid.merge(stored)
+    wanted = merge_asset(valid, stored)
     if wanted.readers != stored.readers:
         await refuse_twin(session, wanted)

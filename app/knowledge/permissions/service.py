@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import UUID
 
 from app.contract.access import AccessPatch, ChangedAccess, ItemKind, Refused
+from app.contract.assets import AssetPatch
 from app.contract.entries import EntryDraft
-from app.contract.validation import UNSET
 from app.db.database import Database
 from app.db.queries.knowledge import access as db
 from app.db.queries.knowledge.access import LinkedLists, Lists, Selection
@@ -17,7 +18,6 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.service import EntryService
 from app.knowledge.entries.writing import contains
 from app.knowledge.ingestion.assets import AssetService
-from app.knowledge.ingestion.changes import draft_of
 from app.knowledge.permissions.changes import (
     ListName,
     Principals,
@@ -119,14 +119,13 @@ class ItemChanges:
         return found[0] if found else None
 
     async def _rehearse(self, item: Lists, lists: Mapping[ListName, Principals]) -> None:
-        draft = _draft(lists)
         async with self.database.tenant_session(self.tenant_id) as session:
             if self.kind == "asset":
-                await check_asset(session, item.id, draft_of(draft))
+                await check_asset(session, item.id, AssetPatch(**_given(lists)))
                 return
             linked = await db.select_linked(session, item.id, self.selection, MOST_LINKED)
             changing = {other.id: self._readers_after(other) for other in linked}
-            await check_entry(session, item.id, draft, changing)
+            await check_entry(session, item.id, EntryDraft(**_given(lists)), changing)
 
     def _readers_after(self, item: Lists) -> Principals:
         """The readers after the change; those of now if it is refused."""
@@ -136,17 +135,19 @@ class ItemChanges:
             return item.readers
 
     async def _write(self, stored: Lists, lists: Mapping[ListName, Principals]) -> None:
-        draft, version = _draft(lists), stored.version
+        given, version = _given(lists), stored.version
         if self.kind == "entry":
+            draft = EntryDraft(**given)
             await self.entries.change(self.tenant_id, stored.id, draft, if_version=version, actor=self.actor)
         else:
+            patch = AssetPatch(**given)
             await self.assets.change(
-                self.tenant_id, stored.id, draft_of(draft), if_version=(version,), actor=self.actor
+                self.tenant_id, stored.id, patch, if_version=(version,), actor=self.actor
             )
 
 
-def _draft(lists: Mapping[ListName, Principals]) -> EntryDraft:
-    return EntryDraft(readers=lists.get("readers", UNSET), writers=lists.get("writers", UNSET))
+def _given(lists: Mapping[ListName, Principals]) -> dict[str, Any]:
+    return dict(lists.items())
 
 
 PAGE = 200

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 from uuid import UUID
 
-from app.contract.assets import Asset
+from app.contract.assets import Asset, Upload
 from app.contract.paging import Page
 from app.contract.sources import (
     Accepted,
@@ -25,6 +25,7 @@ from app.contract.sources import (
     name_of,
 )
 from app.contract.validation import UNSET, Unset
+from app.contract.vocabulary import Audience
 from app.errors import (
     InvalidInput,
     ItemChanged,
@@ -34,7 +35,7 @@ from app.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from app.knowledge.ingestion.assets import Upload, check_upload
+from app.knowledge.ingestion.assets import check_upload
 from app.knowledge.paging import MAX_PAGE
 from app.knowledge.sources.manifest import Given
 from app.origins.origin import OpenOrigin, Origin, OriginFile, OriginUnavailable
@@ -54,7 +55,7 @@ class RunOptions:
     allow_empty: bool = False
     retry: bool = False
     tags: Sequence[str] | Unset = UNSET
-    roles: Sequence[str] | Unset = UNSET
+    roles: Sequence[Audience] | Unset = UNSET
     readers: Given = UNSET
     writers: Given = UNSET
     readers_of: Sequence[tuple[str, Sequence[str]]] = ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from app.contract.assets import Asset
-from app.contract.validation import UNSET
+from app.contract.assets import Asset, Upload
+from app.contract.validation import UNSET, amend
 from app.db.database import Database
 from app.db.queries.knowledge import assets, source_items, sources
 from app.db.queries.knowledge.assets import LockedAsset
@@ -23,7 +23,7 @@ from app.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from app.knowledge.ingestion.assets import AssetService, Upload
+from app.knowledge.ingestion.assets import AssetService
 from app.knowledge.queue import JobQueue
 from app.knowledge.sources.manifest import CHECKED
 from app.knowledge.tenants.directory import TenantDirectory
@@ -63,7 +63,7 @@ class SourceUploads:
             room = await find_room(session, tenant)
             item = await _find_item(session, source, run, external_id)
             try:
-                new, draft = self._files.check(replace(upload, name=item.name))
+                new, fields = self._files.check(amend(upload, name=item.name))
             except (TooLarge, UnsupportedMediaType, InvalidInput) as error:
                 if isinstance(error, InvalidInput) and {e.field for e in error.errors} != {"file"}:
                     raise
@@ -77,7 +77,7 @@ class SourceUploads:
                 same = None if item.asset_id is None else await _lock_asset(session, item.asset_id)
                 again = item.stored_digest is None
                 new = replace(new, source=source, readers=item.readers, writers=item.writers)
-                asset_id, work = await self._files.store(session, new, draft, same, room, actor, again=again)
+                asset_id, work = await self._files.store(session, new, fields, same, room, actor, again=again)
                 assert asset_id is not None  # only the index of assets without a source refuses one
                 await source_items.store_item(session, source, external_id, asset_id)
                 stored = (await assets.fetch_assets(session, [asset_id]))[asset_id]

@@ -10,14 +10,13 @@ from uuid import UUID
 
 from app.composition.services import Services
 from app.contract.administration import NewTenant
+from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
 from app.contract.sources import Manifest
 from app.db.principals import EVERYONE, SERVICE, acting_as, principals_of
 from app.db.rows import new_id
-from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.changes import AssetDraft
 from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -84,7 +83,7 @@ async def fill_restricted(services: Services, provider: FailingProvider, superus
         chunks = await services.entries.list_entries(tenant.id, asset_id=asset.id)
         then = datetime.now(UTC)
         await services.entries.change(tenant.id, entry.id, EntryDraft(title="Quokka"))
-        await services.assets.change(tenant.id, asset.id, AssetDraft(tags=[*TAGS, "later"]))
+        await services.assets.change(tenant.id, asset.id, AssetPatch(tags=[*TAGS, "later"]))
         provider.down = True
         waiting, _ = await services.entries.create(
             tenant.id, EntryDraft(content="A quokka without a vector", tags=TAGS, readers=[GROUP])

@@ -11,6 +11,7 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant
+from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
@@ -18,8 +19,6 @@ from app.db.database import Database
 from app.db.principals import Rights, acting_as, principals_of
 from app.embedded import EmbeddedAddress
 from app.errors import EntryNotFound, NotAWriter
-from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.changes import AssetDraft
 from tests.fixtures.database.cluster import MODEL, new_database
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -146,7 +145,7 @@ class Player:
         elif action == "text":
             await entries.change(self.tenant, entry_id, EntryDraft(confidence=self.chance.random()))
         elif item.asset is not None:
-            await assets.change(self.tenant, item.asset, AssetDraft(**{action: principals}))  # type: ignore[arg-type]
+            await assets.change(self.tenant, item.asset, AssetPatch(**{action: principals}))  # type: ignore[arg-type]
         else:
             await entries.change(self.tenant, entry_id, EntryDraft(**{action: principals}))  # type: ignore[arg-type]
 

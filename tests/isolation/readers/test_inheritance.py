@@ -9,12 +9,12 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.db.principals import SERVICE, acting_as
 from app.db.rows import new_id
 from app.db.schema.isolation import find_faults
 from app.db.statements import parse_statement
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.cluster import Connection, connected
 from tests.isolation.readers.holdings import GROUP, INSIDER, Held, as_service_role
 

@@ -9,12 +9,12 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.queries.knowledge.embeddings import list_pending
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import make_passages
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

@@ -10,9 +10,9 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 

@@ -8,14 +8,14 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
+from app.contract.erasures import NewErasure
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
-from app.contract.erasures import NewErasure
 from app.db.queries.search import feedback
 from app.errors import AssetNotFound, EntryNotFound, ErasureNotFound, InvalidInput, PartOfAsset
 from app.knowledge.erasure.removal import EXEMPT, OF_ITEMS, OF_SUBJECTS
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.erasure.erasing import find_marker, found, look_again, removed, tables_of_tenants

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
+from app.contract.erasures import NewErasure
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
-from app.contract.erasures import NewErasure
 from app.db.schema.rewriting import rewrite_files
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.cluster import TestDatabase, connected
 
 MARKER = "zqxvquokka7"

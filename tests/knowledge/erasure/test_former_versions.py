@@ -8,10 +8,10 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
-from app.contract.settings import SettingsPatch
 from app.contract.erasures import Erasure, NewErasure
-from app.knowledge.ingestion.assets import Upload
+from app.contract.settings import SettingsPatch
 from tests.knowledge.conftest import RunJobs
 
 pytestmark = pytest.mark.own_tenants

@@ -12,10 +12,10 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.erasures import NewErasure
 from app.db.queries.work import jobs
 from app.errors import AssetNotFound
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.cluster import connected
 
 WAITING = """

@@ -7,16 +7,16 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
+from app.contract.erasures import NewErasure
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
-from app.contract.erasures import NewErasure
 from app.db.queries.search import feedback
 from app.db.rows import new_id
 from app.db.statements import parse_statement
 from app.knowledge.erasure.work import ErasureWork
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.erasure.erasing import find_marker, found, look_again, removed
 

@@ -9,10 +9,11 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.errors import AssetNotFound, Conflict, InvalidInput, TooLarge, UnsupportedMediaType
-from app.knowledge.ingestion.assets import AssetService, Upload
+from app.knowledge.ingestion.assets import AssetService
 from app.knowledge.ingestion.pipeline import chunk_title
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.providers.failing import FailingProvider

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.errors import AssetNotFound, InvalidInput, PartOfAsset, PreconditionFailed
 from app.knowledge.entries.entry import PLACE
-from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.changes import AssetDraft
 from app.mcp.answers.passages import cite
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.providers.failing import FailingProvider
@@ -37,7 +37,7 @@ async def test_chunks_inherit_every_changed_field(
     asset, _ = await services.assets.upload(tenant.id, upload)
     await run_jobs()
     before = await chunks_of(services, tenant, asset)
-    draft = AssetDraft(tags=["new", "new", "x"], roles=["dev"], metadata={"team": "blue"})
+    draft = AssetPatch(tags=["new", "new", "x"], roles=["dev"], metadata={"team": "blue"})
     changed = await services.assets.change(tenant.id, asset.id, draft)
     assert (changed.tags, changed.roles, changed.metadata) == (["new", "x"], ["dev"], {"team": "blue"})
     assert changed.version == asset.version + 1
@@ -58,9 +58,9 @@ async def test_omitted_fields_keep_their_value(services: Services, tenant: Tenan
     upload = Upload("a.md", SECTIONS, tags=["a"], roles=["qa"], metadata={"k": 1})
     asset, _ = await services.assets.upload(tenant.id, upload)
     await run_jobs()
-    changed = await services.assets.change(tenant.id, asset.id, AssetDraft(title="Manual"))
+    changed = await services.assets.change(tenant.id, asset.id, AssetPatch(title="Manual"))
     assert (changed.tags, changed.roles, changed.metadata) == (["a"], ["qa"], {"k": 1})
-    same = await services.assets.change(tenant.id, asset.id, AssetDraft(title="Manual"))
+    same = await services.assets.change(tenant.id, asset.id, AssetPatch(title="Manual"))
     assert same == changed, "a change without effect is not one"
 
 
@@ -70,7 +70,7 @@ async def test_title_replaces_that_of_the_file_and_is_embedded_again(
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", SECTIONS, external_id="a"))
     await run_jobs()
     titles = [chunk.title for chunk in await chunks_of(services, tenant, asset)]
-    changed = await services.assets.change(tenant.id, asset.id, AssetDraft(title="Manual"))
+    changed = await services.assets.change(tenant.id, asset.id, AssetPatch(title="Manual"))
     assert changed.title == "Manual"
     chunks = await chunks_of(services, tenant, asset)
     assert [c.title for c in chunks] == [t and t.replace("Handbook", "Manual", 1) for t in titles]
@@ -85,7 +85,7 @@ async def test_title_replaces_that_of_the_file_and_is_embedded_again(
     chunks = await chunks_of(services, tenant, asset)
     assert chunks
     assert all((c.title or "").startswith("Manual") for c in chunks)
-    restored = await services.assets.change(tenant.id, asset.id, AssetDraft(title=None))
+    restored = await services.assets.change(tenant.id, asset.id, AssetPatch(title=None))
     assert restored.title == "Handbook"
     assert all((c.title or "").startswith("Handbook") for c in await chunks_of(services, tenant, asset))
 
@@ -96,7 +96,7 @@ async def test_title_of_a_file_without_one_precedes_the_headings(
     asset, _ = await services.assets.upload(tenant.id, Upload("a.txt", b"The harbour is deep."))
     await run_jobs()
     for given, title in (("One", "One"), ("Two > parts", "Two > parts"), (None, None)):
-        changed = await services.assets.change(tenant.id, asset.id, AssetDraft(title=given))
+        changed = await services.assets.change(tenant.id, asset.id, AssetPatch(title=given))
         assert changed.title == title
         assert [c.title for c in await chunks_of(services, tenant, asset)] == [title]
 
@@ -106,7 +106,7 @@ async def test_pages_of_chunks_are_kept(services: Services, tenant: Tenant, run_
     asset, _ = await services.assets.upload(tenant.id, Upload("a.pdf", data, metadata={"page": "x"}))
     await run_jobs()
     pages = [chunk.metadata["page"] for chunk in await chunks_of(services, tenant, asset)]
-    await services.assets.change(tenant.id, asset.id, AssetDraft(metadata={"a": 1}))
+    await services.assets.change(tenant.id, asset.id, AssetPatch(metadata={"a": 1}))
     chunks = await chunks_of(services, tenant, asset)
     assert [c.metadata["page"] for c in chunks] == pages
     assert {c.metadata["a"] for c in chunks} == {1}
@@ -119,7 +119,7 @@ async def test_a_page_in_the_metadata_of_a_file_without_pages_is_not_one_of_its_
         tenant.id, Upload("a.md", SECTIONS, metadata={"page": 7, "total_pages": 9, "k": 1})
     )
     await run_jobs()
-    await services.assets.change(tenant.id, asset.id, AssetDraft(metadata={"page": 8, "k": 2}))
+    await services.assets.change(tenant.id, asset.id, AssetPatch(metadata={"page": 8, "k": 2}))
     stored = await services.assets.get(tenant.id, asset.id)
     assert stored.metadata == {"page": 8, "k": 2}
     result = await services.search.search(tenant.id, SearchQuery(query="pilots tugs", mode="keyword"))
@@ -140,7 +140,7 @@ async def test_change_while_the_file_is_read_is_inherited(
     go_on = failing_provider.hold_next_call()
     working = asyncio.create_task(services.worker.run_once())
     await failing_provider.entered.wait()
-    draft = AssetDraft(title="Manual", tags=["new"], roles=["pm"], metadata={"k": 2})
+    draft = AssetPatch(title="Manual", tags=["new"], roles=["pm"], metadata={"k": 2})
     await services.assets.change(tenant.id, asset.id, draft)
     go_on.set()
     await working
@@ -179,16 +179,12 @@ async def test_stale_and_bad_changes_are_refused(
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", SECTIONS))
     with pytest.raises(PreconditionFailed):
         await services.assets.change(
-            tenant.id, asset.id, AssetDraft(tags=["a"]), if_version=[asset.version + 1]
+            tenant.id, asset.id, AssetPatch(tags=["a"]), if_version=[asset.version + 1]
         )
-    for draft, field in (
-        (AssetDraft(tags=[""]), "tags"),
-        (AssetDraft(roles=[]), "roles"),
-        (AssetDraft(title=""), "title"),
-        (AssetDraft(metadata={"a": float("nan")}), "metadata"),
-    ):
+    bad: Mapping[str, Any] = {"tags": [""], "roles": [], "title": "", "metadata": {"a": float("nan")}}
+    for field, value in bad.items():
         with pytest.raises(InvalidInput, match=field):
-            await services.assets.change(tenant.id, asset.id, draft)
+            AssetPatch(**{field: value})
     with pytest.raises(AssetNotFound):
-        await services.assets.change(other_tenant.id, asset.id, AssetDraft(tags=["a"]))
+        await services.assets.change(other_tenant.id, asset.id, AssetPatch(tags=["a"]))
     assert await services.assets.get(tenant.id, asset.id) == asset

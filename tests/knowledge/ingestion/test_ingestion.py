@@ -9,11 +9,11 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import Entry
 from app.db.statements import parse_statement
 from app.embeddings.models import resolve_model
 from app.knowledge.entries.entry import embedding_text
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import STORED_AT_ONCE, TITLE_ROOM, ChunkSize, Ingestion, chunk_tokens
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider

@@ -11,10 +11,9 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import AssetPatch, Upload
 from app.contract.search import SearchQuery
 from app.knowledge.entries.entry import embedding_text
-from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.changes import AssetDraft
 from tests.fixtures.database.cluster import MODEL
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
@@ -100,11 +99,11 @@ async def test_another_title_makes_another_text(
 ) -> None:
     first, second = [await upload(services, tenant, name) for name in "ab"]
     await run_jobs()
-    await services.assets.change(tenant.id, second, AssetDraft(title="Mole"))
+    await services.assets.change(tenant.id, second, AssetPatch(title="Mole"))
     await run_jobs()
     assert set(await find(services, tenant)) == {first, second}
     assert await find(services, tenant, query="mole", mode="keyword") == [second]
-    await services.assets.change(tenant.id, second, AssetDraft(title=None))
+    await services.assets.change(tenant.id, second, AssetPatch(title=None))
     await run_jobs()
     assert len(await find(services, tenant)) == 1
 
@@ -147,7 +146,7 @@ async def test_searches_find_each_text_once_under_any_filter(
                     "tags": [dice.choice("xyz")],
                     "roles": [dice.choice(["dev", "qa"])],
                 }
-                await services.assets.change(tenant.id, model[name]["id"], AssetDraft(**changed))
+                await services.assets.change(tenant.id, model[name]["id"], AssetPatch(**changed))
                 model[name] |= changed
             case "delete" if name in model:
                 await services.assets.delete(tenant.id, model.pop(name)["id"])

@@ -8,10 +8,10 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.errors import AssetNotFound, Conflict
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

@@ -9,10 +9,9 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
-from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.quarantine import flagging
 from app.knowledge.transfer.entry_import import EntryImport
 from tests.knowledge.conftest import RunJobs
@@ -119,10 +118,10 @@ async def test_chunks_are_flagged_by_their_own_text(
 
 @pytest.mark.parametrize(
     "draft",
-    [AssetDraft(title=ORDER), AssetDraft(tags=[ORDER[:90]]), AssetDraft(metadata={"a": ORDER})],
+    [AssetPatch(title=ORDER), AssetPatch(tags=[ORDER[:90]]), AssetPatch(metadata={"a": ORDER})],
 )
 async def test_fields_that_chunks_inherit_flag_them(
-    services: Services, tenant: Tenant, run_jobs: RunJobs, draft: AssetDraft
+    services: Services, tenant: Tenant, run_jobs: RunJobs, draft: AssetPatch
 ) -> None:
     asset, _ = await services.assets.upload(tenant.id, Upload("a.txt", TOKEN.encode(), external_id="a"))
     await run_jobs()
@@ -150,7 +149,7 @@ async def test_callers_cannot_change_the_flags_of_chunks(
     asset, _ = await services.assets.upload(tenant.id, Upload("a.txt", ORDER.encode(), metadata={"k": 1}))
     await run_jobs()
     (chunk,) = await chunks_of(services, tenant, asset)
-    await services.assets.change(tenant.id, asset.id, AssetDraft(metadata={"k": 2, "flags": []}))
+    await services.assets.change(tenant.id, asset.id, AssetPatch(metadata={"k": 2, "flags": []}))
     place = {name: value for name, value in chunk.metadata.items() if name != "flags"}
     changed = await services.entries.change(tenant.id, chunk.id, EntryDraft(metadata={**place, "k": 3}))
     assert changed.metadata == {**chunk.metadata, "k": 3}

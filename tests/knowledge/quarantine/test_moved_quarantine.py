@@ -8,9 +8,9 @@ import orjson
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import Entry, EntryDraft
 from app.contract.quarantine import Release
-from app.knowledge.ingestion.assets import Upload
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, TOKEN, choose, found
 from tests.knowledge.transfer.packing import export, restore

@@ -6,13 +6,12 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import EntryDraft
-from app.contract.search import SearchQuery
 from app.contract.quarantine import Release
+from app.contract.search import SearchQuery
 from app.db.queries.tenants import statistics
 from app.errors import InvalidInput
-from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.changes import AssetDraft
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import keyword_leg_of
 from tests.knowledge.conftest import RunJobs
@@ -143,7 +142,7 @@ async def test_chunks_are_released_with_their_asset_and_stay_so(
     (again,) = await chunks_of(services, tenant, asset)
     assert again.id != chunk.id
     assert not again.quarantined
-    await services.assets.change(tenant.id, asset.id, AssetDraft(metadata={"k": TOKEN}))
+    await services.assets.change(tenant.id, asset.id, AssetPatch(metadata={"k": TOKEN}))
     (again,) = await chunks_of(services, tenant, asset)
     assert again.quarantined
 

@@ -8,10 +8,9 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import Entry, EntryDraft
 from app.contract.quarantine import Release
-from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.quarantine import releases
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of
@@ -106,9 +105,9 @@ async def test_new_fields_of_an_asset_hold_its_released_chunks_back(
     asset, _ = await services.assets.upload(tenant.id, Upload("a.txt", ORDER.encode()))
     await run_jobs()
     await services.entries.quarantine.release(tenant.id, Release(asset_ids=[asset.id]))
-    await services.assets.change(tenant.id, asset.id, AssetDraft(tags=["sea"]))
+    await services.assets.change(tenant.id, asset.id, AssetPatch(tags=["sea"]))
     assert [chunk.quarantined for chunk in await chunks_of(services, tenant, asset)] == [False]
-    await services.assets.change(tenant.id, asset.id, AssetDraft(tags=["sea", OTHER]))
+    await services.assets.change(tenant.id, asset.id, AssetPatch(tags=["sea", OTHER]))
     assert [chunk.quarantined for chunk in await chunks_of(services, tenant, asset)] == [True]
 
 

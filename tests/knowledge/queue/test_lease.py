@@ -9,8 +9,8 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.documents.parsed import ParseLimits
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue import ClaimLost, Lease
 from tests.fixtures.database.cluster import connected

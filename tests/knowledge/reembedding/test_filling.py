@@ -8,13 +8,13 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.errors import Conflict
 from app.knowledge.entries.writing import new_entry
-from app.knowledge.ingestion.assets import Upload
 from tests.knowledge.reembedding.moving import NEW, OLD, Move
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import Entry, EntryDraft
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Audience, WritableType
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.plan import SearchDefaults
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

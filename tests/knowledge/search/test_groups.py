@@ -9,12 +9,12 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Boost, Fusion, Mode
 from app.errors import InvalidInput
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.ranking import FURTHER
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

@@ -12,10 +12,10 @@ from uuid import UUID
 
 from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant, Tenant
+from app.contract.assets import Upload
 from app.contract.results import Hit
 from app.db.database import Database
 from app.db.session import TenantSession
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.sources.run import RunOptions
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
 from tests.fixtures.providers.failing import FailingProvider

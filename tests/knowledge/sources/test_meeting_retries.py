@@ -11,10 +11,10 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.sources import Manifest
 from app.db.queries.knowledge import assets, sources
 from app.errors import AssetNotFound, InvalidInput
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.sources.run import RunOptions
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.sources.origins import Shelf, assets_of, run_source

@@ -8,6 +8,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.sources import Manifest
 from app.errors import (
     Conflict,
@@ -16,7 +17,6 @@ from app.errors import (
     RunSuperseded,
     SourceNotFound,
 )
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.sources.run import RunOptions
 from app.knowledge.sources.service import MAX_SOURCES
 from app.origins.origin import OriginUnavailable

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from app.contract.administration import NewTenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.settings import AllowedLimits
 from app.db.queries.tenants import usage
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions.saved_searches import read_request
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk

@@ -11,6 +11,7 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant, Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.contract.settings import AllowedLimits, Limits, OwnLimits, TenantPatch
@@ -19,7 +20,6 @@ from app.db.database import Database
 from app.db.queries.tenants import usage
 from app.embeddings.tokens import approximate_tokens
 from app.errors import LONGEST_QUOTA_WAIT, EmbeddingQuotaUsed, InvalidInput, RateLimited
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.admission import PARSED_AT_ONCE, Admission
 from app.knowledge.tenants.directory import TenantContext
 from app.knowledge.tenants.settings import require_lower

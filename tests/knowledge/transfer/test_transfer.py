@@ -9,10 +9,10 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.settings import SettingsPatch
 from app.errors import InvalidInput
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.records import TextLine
 from app.knowledge.transfer.restoration import read_header

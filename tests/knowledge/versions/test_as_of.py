@@ -11,10 +11,10 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.errors import InvalidInput
-from app.knowledge.ingestion.assets import Upload
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.versions.keeping import found, now
 from tests.knowledge.writing import write

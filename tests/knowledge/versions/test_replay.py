@@ -8,6 +8,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.receipts import Replay
 from app.contract.results import SearchResult
@@ -16,7 +17,6 @@ from app.contract.settings import SettingsPatch
 from app.contract.vocabulary import Fusion, Mode
 from app.db.queries.search.receipts import ranks_of
 from app.errors import InvalidInput, SearchNotFound
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.writing import ids, write

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.embeddings.provider import InputRefused, Vector
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import BATCH, Ingestion
 from app.knowledge.worker import MAX_POSTPONED
 from tests.fixtures.database.cluster import MODEL, connected

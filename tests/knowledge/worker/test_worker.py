@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.documents.parsed import ParseLimits
 from app.embeddings.provider import InputRefused
 from app.errors import DatabaseUnavailable
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue import Lease
 from app.knowledge.worker import MAX_LOST

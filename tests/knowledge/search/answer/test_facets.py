@@ -14,12 +14,12 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.results import Facet
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Audience
 from app.errors import InvalidInput
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.answer import facets as counting
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

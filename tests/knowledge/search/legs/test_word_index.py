@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
-from app.knowledge.ingestion.assets import Upload
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 

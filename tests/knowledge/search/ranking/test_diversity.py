@@ -11,9 +11,9 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.diversity import reorder
 from app.knowledge.search.ranking import Candidate
 from tests.fixtures.providers.failing import FailingProvider

@@ -6,12 +6,12 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
 from app.errors import InvalidInput
-from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.service import KnowledgeSearchService
 from app.reranking.reranker import ResilientReranker
 from tests.fixtures.providers.failing import FailingProvider
