@@ -20,9 +20,9 @@ from app.contract.administration import (
 )
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
-from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
 from app.contract.principals import MAX_SUBJECT_CHARACTERS
 from app.contract.revocations import NewRevocation, RevokedToken
+from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
 from app.contract.text import Moment
 from app.knowledge.tenants.settings import version_of
 from app.web.access import (

@@ -10,8 +10,8 @@ from fastapi import Query, Response
 
 from app.auth.principal import Role
 from app.contract.paging import Page
-from app.contract.receipts import Replay, ReplayRequest, SearchLine, SearchReceipt
 from app.contract.principals import MAX_SUBJECT_CHARACTERS
+from app.contract.receipts import Replay, ReplayRequest, SearchLine, SearchReceipt
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.problems import problems
 from app.web.rendering import (

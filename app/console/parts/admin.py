@@ -13,10 +13,10 @@ from starlette.datastructures import FormData
 from app.console.parts.forms import read_fields
 from app.console.parts.search.form import CHOSEN, read_number
 from app.console.parts.words import LISTS, TYPES, read_principals
-from app.contract.settings import LIMITS, TYPE_WEIGHTS, SettingsPatch, TenantSettings
-from app.contract.validation import validate
 from app.contract.access import AccessPatch, AccessSelection, ListChange, ListedKind
+from app.contract.settings import LIMITS, TYPE_WEIGHTS, SettingsPatch, TenantSettings
 from app.contract.sources import SOURCE_NAME
+from app.contract.validation import validate
 from app.errors import FieldError, InvalidInput
 from app.knowledge.permissions.overview import PLURALS
 

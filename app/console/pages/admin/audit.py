@@ -15,8 +15,8 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.contract.administration import AuditAction, AuditFilter, AuditOutcome, AuditRecord
 from app.contract.paging import Page
-from app.contract.validation import validate
 from app.contract.principals import MAX_SUBJECT_CHARACTERS
+from app.contract.validation import validate
 from app.errors import InvalidInput
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
