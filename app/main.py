@@ -10,22 +10,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from app.api import (
-    access,
-    administration,
-    assets,
-    entries,
-    erasures,
-    feedback,
-    operations,
-    problem_pages,
-    quarantine,
-    receipts,
-    saved_searches,
-    search,
-    sources,
-    tags,
-)
+from app.api import access, administration, assets, entries, operations, saved_searches, search, sources
 from app.auth.tokens import TokenVerifier
 from app.composition.identity import open_resource_verifier, open_sign_in, open_verifier
 from app.composition.services import Services, open_services
@@ -130,21 +115,21 @@ def create_app(
         assets.writers,
         sources.readers,
         sources.writers,
-        tags.router,
+        entries.tags_router,
         saved_searches.router,
-        feedback.router,
+        search.feedback_router,
         saved_searches.admin_router,
-        feedback.admin_router,
+        search.feedback_report_router,
         administration.tenant_admins,
         access.writers,
         access.tenant_admins,
-        receipts.router,
-        erasures.router,
-        quarantine.router,
+        search.receipts_router,
+        administration.erasures_router,
+        administration.quarantine_router,
         administration.platform_admins,
         administration.platform_revocations,
         operations.router,
-        problem_pages.router,
+        operations.problem_router,
     ):
         app.include_router(router)
     install_endpoint(app)

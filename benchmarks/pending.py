@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from app.cli.execution import run_async
 from app.cli.output.progress import show_progress
 from app.composition.services import Services, open_services
-from app.db.queries.knowledge import embeddings
+from app.db.queries import embeddings
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection
 from app.evaluation.evaluation import fill_tenant, open_tenant, search_all

@@ -1,4 +1,6 @@
-"""Administration: a tenant's statistics, settings and records, and the platform's tenants."""
+"""Administration: a tenant's statistics, settings and records, erasures and the quarantine, and the platform's
+tenants.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,17 @@ from app.contract.administration import (
     Stats,
     Tenant,
 )
+from app.contract.entries import Entry
+from app.contract.erasures import Erasure, NewErasure
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.paging import Page
 from app.contract.principals import MAX_SUBJECT_CHARACTERS
+from app.contract.quarantine import Release, Released
 from app.contract.revocations import NewRevocation, RevokedToken
 from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
 from app.contract.text import Moment
 from app.knowledge.tenants.settings import version_of
-from app.web.access import (
-    CurrentCaller,
-    CurrentPrincipal,
-    CurrentServices,
-    secured_router,
-)
+from app.web.access import CurrentCaller, CurrentPrincipal, CurrentServices, secured_router
 from app.web.problems import problems
 from app.web.rendering import (
     ETAG,
@@ -250,3 +250,76 @@ async def delete_tenant(tenant_id: UUID, principal: CurrentPrincipal, services: 
     """Delete a tenant and all its data."""
     await services.tenants.delete(tenant_id, actor=principal.subject)
     return Response(status_code=204)
+
+
+erasures_router = secured_router(Role.TENANT_ADMIN, "/admin/erasures", "administration")
+
+
+@erasures_router.post(
+    "",
+    status_code=201,
+    response_model=Erasure,
+    responses=problems(404, 409, 413, 415, others={201: {"headers": LOCATION}}),
+)
+async def erase(wanted: NewErasure, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Erase an asset, an entry, or everything of a subject, in every place where the service keeps it, and look again.
+
+    The answer is a receipt. A long erasure continues in the background: its `state` is `running`. Items that depend on
+    erased ones are named in `derived` and stay. Erasing again is possible, also what was only deleted. 409 for a chunk:
+    erase its asset.
+    """
+    erasure = await services.erasures.erase(caller.tenant_id, wanted, actor=caller.subject)
+    return json_response(erasure, 201, {"Location": f"/admin/erasures/{erasure.id}"})
+
+
+@erasures_router.get("", response_model=Page[Erasure])
+async def list_erasures(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
+) -> Response:
+    """List the receipts of the tenant's erasures, newest first."""
+    return page_response(
+        await services.erasures.list_erasures(
+            caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
+        )
+    )
+
+
+@erasures_router.get("/{erasure_id}", response_model=Erasure, responses=problems(404))
+async def get_erasure(erasure_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Get the receipt of an erasure, with what the last look found."""
+    return json_response(await services.erasures.get(caller.tenant_id, erasure_id, reader=caller.subject))
+
+
+quarantine_router = secured_router(Role.TENANT_ADMIN, "/admin/quarantine", "administration")
+
+
+@quarantine_router.get("", response_model=Page[Entry])
+async def list_quarantined(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
+    asset_id: UUID | None = None,
+) -> Response:
+    """List the quarantined entries and chunks, newest first, optionally of one asset. `metadata.flags` names what was
+    found in each."""
+    return page_response(
+        await services.entries.quarantine.list_quarantined(
+            caller.tenant_id, limit=limit, cursor=cursor, asset_id=asset_id, reader=caller.subject
+        )
+    )
+
+
+@quarantine_router.post("/release", response_model=Released, responses=problems(413, 415))
+async def release(body: Release, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Release entries, or all chunks of assets, from quarantine. Searches find them at once, with their flags.
+
+    A release holds for each flagged field as it is now: the same text, title, tag or metadata is not quarantined again
+    for the same flags, wherever it is written or ingested; new text that is flagged is. Other entries with the same
+    content and nothing else that is flagged are released too. Ids that are not in quarantine are skipped.
+    """
+    released = await services.entries.quarantine.release(caller.tenant_id, body, actor=caller.subject)
+    return json_response(Released(released))

@@ -19,9 +19,10 @@ from app.contract.entries import (
     FormerVersion,
     NewEntry,
     RelatedResponse,
+    TagCount,
 )
 from app.contract.paging import Page
-from app.contract.vocabulary import EntrySort, EntryType
+from app.contract.vocabulary import EntrySort, EntryType, TagSort
 from app.errors import InvalidInput
 from app.knowledge.paging import NEWEST_FIRST
 from app.web.access import CurrentCaller, CurrentServices, secured_router
@@ -206,3 +207,32 @@ def _entry_response(entry: Entry, status: int = 200) -> Response:
     if status == 201:
         headers["Location"] = f"/knowledge/entries/{entry.id}"
     return json_response(entry, status, headers)
+
+
+tags_router = secured_router(Role.READER, "/knowledge/tags", "entries")
+
+
+@tags_router.get("", response_model=Page[TagCount])
+async def list_tags(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
+    prefix: Annotated[
+        str,
+        Query(max_length=MAX_TAG, description="Only tags that start with these characters, in this case."),
+    ] = "",
+    sort: Annotated[
+        TagSort,
+        Query(
+            description="`-count` lists the most used tags first, tags with equal counts by their characters. A tag"
+            " whose count changes between two pages can move."
+        ),
+    ] = "tag",
+) -> Response:
+    """List the tags with the number of entries of each, by default in the order of their characters. Only visible
+    entries count, and tags without one are omitted: the count is the number of entries that a search with this tag
+    can find."""
+    return page_response(
+        await services.tags.list_tags(caller.tenant_id, prefix=prefix, limit=limit, cursor=cursor, sort=sort)
+    )

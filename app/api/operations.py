@@ -1,19 +1,21 @@
-"""Health and metrics."""
+"""Health, metrics, and the pages that the `type` of a problem refers to."""
 
 from __future__ import annotations
 
 import asyncio
+from html import escape
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from app.contract.problems import TYPES
+from app.contract.problems import PATH, TYPES, ProblemType
 from app.db.schema.readiness import check_readiness
 from app.errors import DatabaseUnavailable
 from app.hosts import is_loopback
 from app.web.access import NamedRoute, Parts
 from app.web.monitoring import Observation
-from app.web.problems import problem_response, problems, respond_to
+from app.web.problems import problem_response, problems, respond_to, title_of
 from app.web.rendering import json_response
 
 router = APIRouter(tags=["operations"], route_class=NamedRoute)
@@ -72,3 +74,46 @@ def _is_local(request: Request) -> bool:
     if any(name.startswith(FORWARDED) for name in request.headers) or request.scope["http_version"] == "1.0":
         return False
     return request.client is None or is_loopback(request.client.host)
+
+
+problem_router = APIRouter(prefix=PATH, include_in_schema=False)
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>{title}</title></head>
+<body>
+<h1>{title}</h1>
+{body}
+</body>
+</html>
+"""
+
+
+@problem_router.get("")
+async def list_problem_types() -> Response:
+    """List every type of problem."""
+    items = "\n".join(
+        f'<li><a href="{kind.uri}">{kind.name}</a> ({kind.status}): {escape(kind.meaning)}</li>'
+        for kind in TYPES.values()
+    )
+    return _page("Types of problems", f"<ul>\n{items}\n</ul>")
+
+
+@problem_router.get("/{name}")
+async def show_problem_type(name: str) -> Response:
+    """Show the meaning and the remedy of one type."""
+    kind = TYPES.get(name)
+    if kind is None:
+        return problem_response(404, "there is nothing at this path")
+    return _page(kind.name, _describe(kind))
+
+
+def _describe(kind: ProblemType) -> str:
+    return (
+        f"<p>Status {kind.status}, {title_of(kind.status)}.</p>\n<p>{escape(kind.meaning)}</p>\n"
+        f'<p>{escape(kind.remedy)}</p>\n<p><a href="{PATH}">All types</a></p>'
+    )
+
+
+def _page(title: str, body: str) -> Response:
+    return HTMLResponse(PAGE.format(title=escape(title), body=body))

@@ -1,20 +1,26 @@
-"""POST /knowledge/search and what belongs to it."""
+"""Searches, their receipts, and feedback on hits."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields
+from typing import Annotated, Any
+from uuid import UUID
 
 import orjson
-from fastapi import Response
+from fastapi import Query, Response
 
 from app.auth.principal import Role
+from app.contract.feedback import Feedback, FeedbackReport, NewFeedback
+from app.contract.paging import Page
+from app.contract.principals import MAX_SUBJECT_CHARACTERS
+from app.contract.receipts import Replay, ReplayRequest, SearchLine, SearchReceipt
 from app.contract.results import SearchBatchResponse, SearchResult
 from app.contract.search import SearchBatch, SearchQuery, WhyNot, WhyNotQuery, read_entry_key
 from app.contract.validation import validate
 from app.errors import KnowledgeError
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.problems import problem_of, problems
-from app.web.rendering import json_response
+from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, json_response, page_response
 
 router = secured_router(Role.READER, "/knowledge", "search")
 
@@ -76,3 +82,82 @@ def _show(index: int, outcome: bytes | KnowledgeError) -> dict[str, Any]:
         return {"index": index, "status": 200, "result": orjson.Fragment(outcome), "error": None}
     problem = problem_of(outcome)
     return {"index": index, "status": problem["status"], "result": None, "error": problem}
+
+
+receipts_router = secured_router(Role.TENANT_ADMIN, "/admin/searches", "administration")
+
+
+@receipts_router.get("", response_model=Page[SearchLine])
+async def list_searches(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
+    subject: Annotated[
+        str | None, Query(max_length=MAX_SUBJECT_CHARACTERS, description="Only of this `sub`.")
+    ] = None,
+    without_results: Annotated[
+        bool, Query(description="Whether to list only searches that found nothing.")
+    ] = False,
+) -> Response:
+    """List the searches of the last 24 hours, newest first. Send the same filters with a cursor."""
+    return page_response(
+        await services.administration.searches(
+            caller.tenant_id,
+            subject=subject,
+            without_results=without_results,
+            limit=limit,
+            cursor=cursor,
+            reader=caller.subject,
+        )
+    )
+
+
+@receipts_router.get("/{search_id}", response_model=SearchReceipt, responses=problems(404))
+async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Get the receipt of a search of the last 24 hours: its settings, its model, and the ranks of every candidate."""
+    kept = await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)
+    shown = kept.show()
+    given = {f.name: getattr(shown, f.name) for f in fields(shown)}
+    if shown.query is None:
+        del given["query"]  # absent where the tenant does not keep it
+    return json_response(given)
+
+
+@receipts_router.post("/{search_id}/replay", response_model=Replay, responses=problems(404, 413, 415))
+async def replay_search(
+    search_id: UUID, wanted: ReplayRequest, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Run a search of the last 24 hours again, as of its time and with its settings, and compare both rankings. With
+    nothing changed since, they are the same. What the search has found since its time is only known if the tenant keeps
+    versions (`keep_versions_days`); otherwise the replay runs on what is valid now."""
+    replay = await services.replays.replay(
+        caller.tenant_id,
+        search_id,
+        query=wanted.query,
+        query_embedding=wanted.query_embedding,
+        reader=caller.subject,
+    )
+    return json_response(replay)
+
+
+feedback_router = secured_router(Role.READER, "/knowledge/feedback", "search")
+feedback_report_router = secured_router(Role.TENANT_ADMIN, "/admin/feedback", "administration")
+
+
+@feedback_router.post("", response_model=Feedback, responses=problems(404, 413, 415))
+async def give_feedback(body: NewFeedback, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Rate a hit of one of the caller's searches of the last 24 hours. New feedback on the same hit replaces the old.
+
+    404 if the search is not the caller's, 422 if the search did not find the entry.
+    """
+    given = await services.feedback.give(
+        caller.tenant_id, caller.subject, body.search_id, body.entry_id, body.relevant
+    )
+    return json_response(given)
+
+
+@feedback_report_router.get("", response_model=FeedbackReport)
+async def report_feedback(caller: CurrentCaller, services: CurrentServices) -> Response:
+    """List searches without results and disliked hits of the last 30 days."""
+    return json_response(await services.feedback.report(caller.tenant_id, reader=caller.subject))

@@ -9,13 +9,12 @@ from pydantic import SecretStr
 
 from app.concurrency.processes.part import Part
 from app.db.database import Database
-from app.db.queries.tenants.tenants import list_models, list_models_of_tenants
+from app.db.queries.tenants import list_models, list_models_of_tenants
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.embeddings.models import resolve_model
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.errors import ConfigurationError
-from app.reranking.factory import RerankerConfig, build_reranker
-from app.reranking.reranker import ResilientReranker
+from app.reranking import RerankerConfig, ResilientReranker, build_reranker
 from app.settings import Settings
 
 _WAITING = 16

@@ -65,7 +65,7 @@ from app.knowledge.upkeep.growth import Upkeep
 from app.knowledge.upkeep.sweep import MOST_AUDIT, RecordTrimmer, Sweep
 from app.knowledge.versions import VersionService
 from app.knowledge.worker import Worker
-from app.reranking.reranker import Reranker
+from app.reranking import Reranker
 from app.settings import Settings
 
 

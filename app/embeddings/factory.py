@@ -12,7 +12,7 @@ from app.embeddings.resilience.lanes import QueryQueue
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
 from app.embeddings.tokens import BatchLimits
 from app.errors import ConfigurationError
-from app.resilience.calls import CallBudget
+from app.resilience import CallBudget
 
 # The time limit applies to a batch, and E5 takes 0.3 s for a chunk on an idle machine.
 _LOCAL_BATCH = BatchLimits(texts=16)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app.contract.models import ModelInfo
 from app.errors import EmbeddingUnavailable
-from app.resilience.statuses import read_status
+from app.resilience import read_status
 
 Vector = NDArray[np.float32]
 """One embedding: float32, shape (dimensions,), L2-normalised."""

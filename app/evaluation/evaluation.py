@@ -24,8 +24,7 @@ from app.composition.services import Services
 from app.contract.administration import NewTenant
 from app.contract.entries import MAX_TITLE
 from app.contract.search import SearchQuery
-from app.db.queries.knowledge import embeddings
-from app.db.queries.work import jobs
+from app.db.queries import embeddings, jobs
 from app.embeddings.provider import EmbeddingProvider, Vector
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, Document

@@ -1,6 +1,6 @@
 """The audit trail of refusals and of administrative reads.
 
-A change is recorded in its own transaction, with `write_audit` of `app.db.queries.tenants.audit`. The transaction of a
+A change is recorded in its own transaction, with `write_audit` of `app.db.queries.audit`. The transaction of a
 refused operation is rolled back, so refusals are recorded here in a transaction of their own. Refusals and reads are
 bounded, so that no token can fill the trail.
 """
@@ -17,8 +17,8 @@ from uuid import UUID
 
 from app.contract.administration import AuditAction, PlatformAction
 from app.db.database import Database
-from app.db.queries.tenants import audit
-from app.db.queries.tenants import tenants as platform
+from app.db.queries import audit
+from app.db.queries import tenants as platform
 from app.db.session import TenantSession
 from app.errors import (
     Conflict,

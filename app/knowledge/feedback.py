@@ -21,9 +21,9 @@ from app.contract.fields import MAX_QUERY_LENGTH
 from app.contract.search import SearchQuery, Weights
 from app.contract.settings import TunedWeights
 from app.db.database import Database
-from app.db.queries.search import feedback as db
-from app.db.queries.search.feedback import Judgement
-from app.db.queries.tenants import audit
+from app.db.queries import audit
+from app.db.queries import feedback as db
+from app.db.queries.feedback import Judgement
 from app.errors import EmbeddingUnavailable, EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.accesses import AccessCounter

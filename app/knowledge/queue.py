@@ -12,10 +12,10 @@ from datetime import timedelta
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.knowledge import assets
-from app.db.queries.work import jobs as db
-from app.db.queries.work import jobs as queue
-from app.db.queries.work.jobs import Job, JobKind
+from app.db.queries import assets
+from app.db.queries import jobs as db
+from app.db.queries import jobs as queue
+from app.db.queries.jobs import Job, JobKind
 from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable, EmbeddingUnavailable
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from app.contract.entries import FormerVersion
 from app.contract.paging import Page
 from app.db.database import Database
-from app.db.queries.knowledge import versions as db
+from app.db.queries import versions as db
 from app.db.rows import Position
 from app.errors import AssetNotFound, EntryNotFound, InvalidInput
 from app.knowledge.paging import PAGE_BYTES, PageRequest

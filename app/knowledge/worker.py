@@ -14,8 +14,8 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.principals import acting_for_service
-from app.db.queries.work import jobs as queue
-from app.db.queries.work.jobs import Job, JobKind
+from app.db.queries import jobs as queue
+from app.db.queries.jobs import Job, JobKind
 from app.db.server.server import Server
 from app.documents.process.parsing import ParserDied
 from app.embeddings.provider import InputRefused

@@ -29,14 +29,14 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 
 from app.composition.services import Services
 from app.concurrency.processes.part import Part
-from app.db.queries.work.jobs import QueueFigures, count_jobs
+from app.db.queries.jobs import QueueFigures, count_jobs
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.lanes import QueryQueue
 from app.embeddings.resilience.resilient import ResilientProvider
 from app.errors import DatabaseUnavailable
 from app.knowledge.search.receipts import service_version
 from app.knowledge.worker import KINDS, OUTWARD_KINDS
-from app.reranking.reranker import PROVIDER, ResilientReranker
+from app.reranking import PROVIDER, ResilientReranker
 from app.telemetry.metrics import collect_processes, count_processes, publish_process, service_figures
 
 # `app.telemetry.metrics` has the metrics of the services.

@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.staticfiles import StaticFiles
 
 from app.contract.paging import Page
-from app.db.queries.knowledge.contents import AssetContent
+from app.db.queries.assets import AssetContent
 from app.documents.formats import FORMATS
 from app.errors import PreconditionFailed
 from app.knowledge.paging import MAX_PAGE

@@ -12,8 +12,8 @@ import asyncpg
 from pgvector.asyncpg import register_vector
 
 from app.contract.search import SearchQuery
-from app.db.queries.search import hits, vectors
-from app.db.queries.search.search import SQL
+from app.db.queries import hits, vectors
+from app.db.queries.search import SQL
 from app.db.statements import Statement
 from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.legs.semantic import session_setup

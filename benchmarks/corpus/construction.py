@@ -12,10 +12,10 @@ import asyncpg
 
 from app.composition.services import Services
 from app.contract.entries import EntryDraft, WrittenEntry
-from app.db.queries.knowledge import embeddings, vector_indexes
-from app.db.queries.knowledge.embeddings import PassageVector
-from app.db.queries.knowledge.entries import insert_entries
-from app.db.queries.tenants.tenants import create_tenant
+from app.db.queries import embeddings
+from app.db.queries.embeddings import PassageVector
+from app.db.queries.entries import insert_entries
+from app.db.queries.tenants import create_tenant
 from app.db.schema.registration import register_model
 from app.db.session import TenantSession
 from app.evaluation.evaluation import ShowProgress
@@ -93,11 +93,11 @@ async def build_index(services: Services, admin_dsn: str, tenant: Population) ->
         return services.database.tenant_session(tenant.tenant_id, setup=UNSYNCED, background=LOADING)
 
     async with open_session() as session:
-        await vector_indexes.give_up_index(session, model_id)
-        await vector_indexes.drop_index(session, model_id)
-        await vector_indexes.clear_batch(session, model_id, tenant.size)
+        await embeddings.give_up_index(session, model_id)
+        await embeddings.drop_index(session, model_id)
+        await embeddings.clear_batch(session, model_id, tenant.size)
     async with open_session() as session:
-        await vector_indexes.create_index(session, model_id)
+        await embeddings.create_index(session, model_id)
     name = f"embeddings_hnsw_{model_id}_{tenant.tenant_id.hex}"
     connection = await asyncpg.connect(admin_dsn)
     try:
@@ -105,13 +105,13 @@ async def build_index(services: Services, admin_dsn: str, tenant: Population) ->
         definition = await connection.fetchval("select pg_get_indexdef($1::text::regclass)", name)
         await connection.execute(f"drop index {name}")
         async with open_session() as session:
-            await vector_indexes.start_index(session, model_id)
-            await vector_indexes.move_batch(session, model_id, tenant.size)
+            await embeddings.start_index(session, model_id)
+            await embeddings.move_batch(session, model_id, tenant.size)
         await connection.execute(definition)
     finally:
         await connection.close()
     async with open_session() as session:
-        await vector_indexes.finish_index(session, model_id)
+        await embeddings.finish_index(session, model_id)
     services.tenants.forget(tenant.tenant_id)
 
 

@@ -8,10 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.db.queries.knowledge import assets
-from app.db.queries.knowledge.assets import NewAsset
-from app.db.queries.knowledge.chunks import ChunkRow, insert_chunks, insert_vectors
-from app.db.queries.knowledge.embeddings import PassageVector
+from app.db.queries import assets
+from app.db.queries.assets import ChunkRow, NewAsset, insert_chunks, insert_vectors
+from app.db.queries.embeddings import PassageVector
 from app.db.rows import new_id
 from app.documents.chunking import split
 from app.documents.formats import find_format

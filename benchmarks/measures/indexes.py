@@ -11,8 +11,8 @@ import numpy as np
 
 from app.composition.services import Services
 from app.contract.search import SearchQuery
-from app.db.queries.knowledge import embeddings, vector_indexes
-from app.db.queries.knowledge.entries import insert_entries
+from app.db.queries import embeddings
+from app.db.queries.entries import insert_entries
 from app.db.statements import parse_statement
 from app.evaluation.evaluation import ShowProgress
 from app.knowledge.search.legs.semantic import search_vectors, session_setup
@@ -115,7 +115,7 @@ async def _time_writes(
 async def _rebuild(services: Services, tenant: Population, exact_limit: int) -> float:
     context = await services.tenants.context(tenant.tenant_id)
     async with services.database.tenant_session(tenant.tenant_id) as session:
-        await vector_indexes.give_up_index(session, context.space.model_id)
+        await embeddings.give_up_index(session, context.space.model_id)
     services.tenants.forget(tenant.tenant_id)
     upkeep = Upkeep(services.database, services.tenants, services.jobs, exact_limit=exact_limit)
     started = time.perf_counter()

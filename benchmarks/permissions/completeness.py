@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app.composition.services import Services
 from app.contract.search import SearchQuery
-from app.db.queries.search.search import KeywordQuery, match_words
+from app.db.queries.search import KeywordQuery, match_words
 from app.knowledge.search.plan import make_plan
 from benchmarks.contender import Question
 from benchmarks.corpus.population import entry_number

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from app.composition.database import DatabaseAddresses, open_database
 from app.composition.services import Services, open_services
 from app.db.principals import acting_for_service, name_group
-from app.db.queries.knowledge import embeddings
-from app.db.queries.knowledge.entries import insert_entries
-from app.db.queries.tenants.tenants import create_tenant
+from app.db.queries import embeddings
+from app.db.queries.entries import insert_entries
+from app.db.queries.tenants import create_tenant
 from app.db.schema.registration import register_model
 from app.db.schema.scripts import latest_revision
 from app.evaluation.evaluation import ShowProgress

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import orjson
 
-from app.db.queries.work import handshakes
+from app.db.queries import deliveries
 from app.db.rows import new_id
 from app.db.schema.registration import register_model
 from app.embeddings.models import resolve_model
@@ -112,8 +112,8 @@ async def _subscribe_a_refusing_endpoint(scene: Scene) -> None:
     await _subscribe(scene)
     database = scene.stage.services.database
     async with database.tenant_session(scene.tenant_id) as session:
-        for handshake in await handshakes.claim_handshakes(session, limit=1, lease=timedelta(0)):
-            await handshakes.note_handshake(session, handshake, "refused", "no", timedelta(0))
+        for handshake in await deliveries.claim_handshakes(session, limit=1, lease=timedelta(0)):
+            await deliveries.note_handshake(session, handshake, "refused", "no", timedelta(0))
 
 
 FEW_ENTRIES = {"limits": {"entries": 5}}

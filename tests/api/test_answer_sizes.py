@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
-from app.db.queries.tenants.audit import write_audit
+from app.db.queries.audit import write_audit
 from app.knowledge.paging import PAGE_BYTES, count_within
 from app.knowledge.search.service import BATCH_BYTES
 from app.knowledge.tenants.admission import ANSWER_BYTES

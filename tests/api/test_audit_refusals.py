@@ -17,7 +17,7 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.contract.administration import AuditFilter
 from app.db.database import Database
-from app.db.queries.tenants.audit import fetch_audit, list_audit
+from app.db.queries.audit import fetch_audit, list_audit
 from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable, EntryNotFound, Forbidden
 from app.knowledge.audit import READ_SECONDS, REFUSAL_SECONDS, AuditTrail

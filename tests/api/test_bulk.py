@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from app.composition.services import Services
-from app.db.queries.knowledge.entries import SQL
+from app.db.queries.entries import SQL
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields, is_id
 from tests.fixtures.http.limits import allow

@@ -17,8 +17,7 @@ from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.db.rows import new_id
 from app.main import create_app
-from app.reranking.reranker import ResilientReranker
-from app.reranking.server import RerankServer
+from app.reranking import RerankServer, ResilientReranker
 from app.settings import Settings
 from app.web.monitoring import Observation
 from tests.fixtures.database.cluster import TestDatabase

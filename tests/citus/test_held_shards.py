@@ -17,7 +17,7 @@ from app.contract.entries import EntryDraft
 from app.db.citus import nodes
 from app.db.citus.places import FoundPlace, Node, Place, find_place
 from app.db.database import Database
-from app.db.queries.work.jobs import JobKind, claim_job, count_jobs, enqueue_job
+from app.db.queries.jobs import JobKind, claim_job, count_jobs, enqueue_job
 from app.db.server.server import Server
 from app.errors import DatabaseUnavailable
 from tests.fixtures.database.citus import CitusDatabase

@@ -11,7 +11,7 @@ from app.cli.doctor.database import check_connections
 from app.cli.doctor.machine import check_connection
 from app.cli.doctor.work import describe_failures, describe_plan, describe_queue
 from app.db.database import Database
-from app.db.queries.tenants.diagnosis import Backlog, measure_backlog
+from app.db.queries.diagnosis import Backlog, measure_backlog
 from app.settings import load_settings
 from tests.fixtures.database.cluster import TestDatabase
 

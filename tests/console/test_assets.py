@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 from app.composition.services import Services
 from app.console.pages.assets import PART
 from app.console.parts.document_text import mark_chunks
-from app.db.queries.knowledge.inspection import ChunkSpan
+from app.db.queries.entries import ChunkSpan
 from app.knowledge.entries.reading import TextPart
 from app.web.bodies import UPLOAD_ROOM
 from tests.console.asset_pages import LIST, PART_OF_PAGE, Work, upload

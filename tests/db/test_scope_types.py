@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.db.database import Database
-from app.db.queries.knowledge.entries import fetch_entries
+from app.db.queries.entries import fetch_entries
 from tests.fixtures.database.seeded import Seeded
 
 

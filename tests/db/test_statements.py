@@ -109,4 +109,4 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
 
 def test_unknown_statement_is_a_key_error() -> None:
     with pytest.raises(KeyError):
-        load_statements("app.db.queries.knowledge.entries")["nothing"]
+        load_statements("app.db.queries.entries")["nothing"]

@@ -22,7 +22,7 @@ import psutil
 
 from app.composition.services import build_services
 from app.db.database import Database
-from app.db.queries.work.jobs import Job
+from app.db.queries.jobs import Job
 from app.db.session import TenantSession
 from app.documents.parsed import ParsedDocument
 from app.embeddings.provider import Vector

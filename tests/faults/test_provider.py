@@ -19,8 +19,7 @@ from app.db.database import Database
 from app.embeddings.providers.openai import OpenAIProvider
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
-from app.resilience.calls import CallBudget
-from app.resilience.circuit import Circuit, CircuitState
+from app.resilience import CallBudget, Circuit, CircuitState
 from tests.faults.conftest import OPENAI_MODEL
 from tests.faults.proxy import Fault, FaultProxy
 from tests.fixtures.database.cluster import TestDatabase

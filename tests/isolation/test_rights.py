@@ -13,7 +13,7 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.contract.search import SearchQuery
 from app.db.principals import Rights, acting_as, principals_of
-from app.db.queries.knowledge import entries as db
+from app.db.queries import entries as db
 from app.db.schema.isolation import find_faults
 from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.database.seeded import Seeded

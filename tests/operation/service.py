@@ -20,7 +20,7 @@ from app.embedded import EmbeddedAddress
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
 from app.main import create_app
-from app.resilience.calls import CallBudget
+from app.resilience import CallBudget
 from app.settings import IngestionSettings, Settings
 from tests.fixtures.database.cluster import MODEL, TestDatabase, new_database
 from tests.fixtures.http.callers import SECRET, Caller, make_token, open_client

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from app.errors import ConfigurationError, RerankerUnavailable
-from app.reranking.factory import RerankerConfig, build_reranker
-from app.reranking.reranker import ResilientReranker
-from app.reranking.server import Form, RerankServer
-from app.resilience.calls import CallPolicy
+from app.reranking import Form, RerankerConfig, RerankServer, ResilientReranker, build_reranker
+from app.resilience import CallPolicy
 from tests.fixtures.providers.rerank_wire import RerankWire, encode_scores
 from tests.fixtures.providers.scripted import FakeClock
 from tests.fixtures.providers.wire import Reply, WireRequest

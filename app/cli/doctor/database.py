@@ -15,7 +15,7 @@ from app.cli.doctor.finding import Finding, Status, count, from_error, size
 from app.errors import ConfigurationError, DatabaseUnavailable, KnowledgeError
 
 if TYPE_CHECKING:
-    from app.db.queries.tenants.diagnosis import Connection
+    from app.db.queries.diagnosis import Connection
     from app.db.schema.pooler import Pooler
     from app.settings import Settings
 
@@ -37,7 +37,7 @@ async def reach(settings: Settings) -> AsyncIterator[str]:
 
 async def check_server(connection: Connection, settings: Settings, seconds: float) -> AsyncIterator[Finding]:
     """Version, size, clock and connections."""
-    from app.db.queries.tenants import diagnosis
+    from app.db.queries import diagnosis
 
     asked = time.time()
     server = await diagnosis.read_server(connection)
@@ -88,7 +88,7 @@ def check_connections(pool: int, most: int, used: int, role_limit: int) -> Findi
 
 async def check_extension(connection: Connection) -> Finding:
     """Check the version of pgvector, and whether the server has a newer one."""
-    from app.db.queries.tenants import diagnosis
+    from app.db.queries import diagnosis
     from app.db.schema import catalog
 
     try:

@@ -11,7 +11,7 @@ from app.errors import ConfigurationError, EmbeddingUnavailable, RerankerUnavail
 
 if TYPE_CHECKING:
     from app.db.database import Database
-    from app.db.queries.tenants.diagnosis import Backlog, Connection
+    from app.db.queries.diagnosis import Backlog, Connection
     from app.settings import Settings
 
 COUNTING_SECONDS = 3.0
@@ -43,7 +43,7 @@ async def check_models(settings: Settings, database: Database) -> AsyncIterator[
 
 async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
     """Check that the word index is complete and all indexes are valid; show how often those of both legs were read."""
-    from app.db.queries.tenants import diagnosis
+    from app.db.queries import diagnosis
 
     broken = await diagnosis.list_broken_indexes(connection)
     word, vector = (
@@ -80,7 +80,7 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
 
 async def check_work(settings: Settings, database: Database) -> AsyncIterator[Finding]:
     """Check the backlog, failures, and whether a search of the largest indexed tenant uses its index."""
-    from app.db.queries.tenants.diagnosis import measure_backlog
+    from app.db.queries.diagnosis import measure_backlog
 
     backlog = await measure_backlog(database, COUNTING_SECONDS)
     yield await _check_plan(settings, database, backlog)
@@ -90,9 +90,9 @@ async def check_work(settings: Settings, database: Database) -> AsyncIterator[Fi
 
 
 async def _check_plan(settings: Settings, database: Database, backlog: Backlog) -> Finding:
-    from app.db.queries.search.search import VectorSpace
-    from app.db.queries.search.vectors import explain_indexed
-    from app.db.queries.tenants.tenants import list_models
+    from app.db.queries.search import VectorSpace
+    from app.db.queries.tenants import list_models
+    from app.db.queries.vectors import explain_indexed
     from app.knowledge.search.legs.semantic import session_setup
 
     limit = settings.search.exact_limit

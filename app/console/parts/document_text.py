@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from app.db.queries.knowledge.inspection import ChunkSpan
+from app.db.queries.entries import ChunkSpan
 from app.knowledge.entries.reading import DocumentPart, TextPart
 
 # The pieces are text, which the template escapes: nothing of a document becomes HTML.

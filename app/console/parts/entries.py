@@ -11,7 +11,7 @@ from uuid import UUID
 from app.contract.entries import Entry, RelatedEntry
 from app.contract.paging import Page
 from app.contract.vocabulary import Relationship
-from app.db.queries.knowledge.inspection import Connection
+from app.db.queries.entries import Connection
 from app.knowledge.search.answer.snippet import SnippetMaker
 
 LOOKED_AT = 2_000

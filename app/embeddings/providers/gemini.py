@@ -11,7 +11,7 @@ from google.genai import Client, errors, types
 from app.embeddings.provider import EmbeddingModel, Vector, check_vectors, describe_status
 from app.embeddings.tokens import BatchLimits, estimate_tokens, split_batches
 from app.errors import EmbeddingUnavailable
-from app.resilience.statuses import parse_retry_after
+from app.resilience import parse_retry_after
 
 DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com/"
 # The API accepts at most 100 texts in a batch.

@@ -12,8 +12,7 @@ from typing import Final, Literal
 from app.embeddings.provider import EmbeddingProvider, Vector
 from app.embeddings.tokens import BatchLimits, approximate_tokens, split_batches
 from app.errors import EmbeddingUnavailable
-from app.resilience.calls import CHECK_TEXT, CallBudget, CallPolicy, Calls
-from app.resilience.circuit import Circuit
+from app.resilience import CHECK_TEXT, CallBudget, CallPolicy, Calls, Circuit
 
 SECONDS_PER_QUERY = 0.1
 """Seconds that each further query of a call adds to its time limit."""

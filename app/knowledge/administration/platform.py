@@ -15,8 +15,8 @@ from app.contract.paging import Page
 from app.contract.settings import LIMITS, Limits
 from app.db.database import Database
 from app.db.principals import acting_for_service
-from app.db.queries.tenants import records, statistics, usage
-from app.db.queries.tenants import tenants as db
+from app.db.queries import statistics, tenants
+from app.db.queries import tenants as db
 from app.db.rows import Position
 from app.db.session import TenantSession
 from app.errors import InvalidInput, RateLimited
@@ -107,9 +107,9 @@ class PlatformService:
                 async with self._database.platform_session() as session:
                     await db.note_action(session, reader, "tenant.health", tenant_id)
             async with self._counting(tenant_id) as session:
-                stored = await usage.fetch_stored(session)
-                tokens = await usage.fetch_tokens(session)
-                kept = {record.name: record.rows for record in await records.count_records(session)}
+                stored = await tenants.fetch_stored(session)
+                tokens = await tenants.fetch_tokens(session)
+                kept = {record.name: record.rows for record in await statistics.count_records(session)}
         used = {
             "entries": stored.entries,
             "bytes": stored.bytes,

@@ -16,9 +16,8 @@ from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch, TenantSettings
 from app.db.database import Database
 from app.db.principals import Rights, acting_as
-from app.db.queries.search import replays as db
-from app.db.queries.search.receipts import KeptSearch, RecentRequest, recent_requests
-from app.db.queries.search.replays import Trace
+from app.db.queries import receipts as db
+from app.db.queries.receipts import KeptSearch, RecentRequest, Trace, recent_requests
 from app.errors import InvalidInput
 from app.knowledge.administration.service import AdministrationService
 from app.knowledge.audit import AuditTrail

@@ -18,9 +18,8 @@ from app.contract.paging import Page
 from app.contract.receipts import SearchLine
 from app.contract.text import STORABLE, is_storable
 from app.db.database import Database
-from app.db.queries.search import receipts
-from app.db.queries.search.receipts import KeptSearch
-from app.db.queries.tenants import audit, records, statistics, usage
+from app.db.queries import audit, receipts, statistics, tenants
+from app.db.queries.receipts import KeptSearch
 from app.db.rows import Position
 from app.errors import InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
@@ -63,9 +62,9 @@ class AdministrationService:
             estimates = await statistics.fetch_estimates(session)
             models = await statistics.models_in_use(session)
             work = await statistics.backlog(session)
-            stored = await usage.fetch_stored(session)
-            kept = await records.count_records(session)
-            tokens = await usage.fetch_tokens(session) + self._journal.meter.unwritten(tenant_id)
+            stored = await tenants.fetch_stored(session)
+            kept = await statistics.count_records(session)
+            tokens = await tenants.fetch_tokens(session) + self._journal.meter.unwritten(tenant_id)
             await self._trail.note_read(session, reader, "stats.read")
         searches = sum(hour.searches for hour in hours)
         used = {
@@ -103,7 +102,7 @@ class AdministrationService:
         """The callers of the last 24 hours with their searches and changes, the most active first, at most 100."""
         await self._journal.flush()
         async with self._database.tenant_session(tenant_id) as session:
-            found = await usage.list_callers(session, MAX_CALLERS)
+            found = await tenants.list_callers(session, MAX_CALLERS)
             await self._trail.note_read(session, reader, "stats.read")
         return found
 

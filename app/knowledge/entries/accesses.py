@@ -11,7 +11,7 @@ from uuid import UUID
 from app.concurrency.background import start_background
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as
-from app.db.queries.search import hits as db
+from app.db.queries import hits as db
 from app.errors import DatabaseUnavailable, TenantNotFound
 
 log = logging.getLogger("app.knowledge.entries")

@@ -11,10 +11,10 @@ from datetime import timedelta
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.knowledge import embeddings as db
-from app.db.queries.knowledge.embeddings import PassageVector, PendingText
-from app.db.queries.tenants import usage
-from app.db.queries.work import jobs as queue
+from app.db.queries import embeddings as db
+from app.db.queries import jobs as queue
+from app.db.queries import tenants
+from app.db.queries.embeddings import PassageVector, PendingText
 from app.documents.chunking import split_text
 from app.embeddings.provider import EmbeddingProvider, InputRefused
 from app.embeddings.tokens import approximate_tokens
@@ -101,7 +101,7 @@ class EntryEmbedder:
         vectors, tokens = await self.make_vectors(tenant, texts)
         async with self._database.tenant_session(tenant.tenant_id) as session:
             await db.store_vectors(session, tenant.space.model_id, vectors)
-            await usage.add_tokens(session, tokens)
+            await tenants.add_tokens(session, tokens)
 
     async def _store_one_by_one(
         self, tenant: TenantContext, texts: Sequence[PendingText], failing: set[UUID] | None

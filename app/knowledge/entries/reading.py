@@ -11,8 +11,8 @@ from uuid import UUID
 from app.contract.reading import ReadPart, Section
 from app.contract.text import STORABLE, is_storable
 from app.db.database import Database
-from app.db.queries.knowledge import inspection as db
-from app.db.queries.knowledge.inspection import ChunkSpan, Connection, EntryName, EntryVectors, SectionSpan
+from app.db.queries import entries as db
+from app.db.queries.entries import ChunkSpan, Connection, EntryName, EntryVectors, SectionSpan
 from app.db.session import TenantSession
 from app.errors import AssetNotFound, InvalidInput, TextNotReady
 from app.knowledge.quarantine.service import require_released

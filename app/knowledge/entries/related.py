@@ -16,7 +16,7 @@ from app.contract.entries import (
 )
 from app.contract.vocabulary import Relationship
 from app.db.database import Database
-from app.db.queries.knowledge import entries as db
+from app.db.queries import entries as db
 from app.errors import InvalidInput, Quarantined
 from app.knowledge.quarantine.service import HELD_ENTRY
 

@@ -15,8 +15,8 @@ from app.contract.paging import Page
 from app.contract.validation import OBJECT, UNSET, validate
 from app.contract.vocabulary import EntrySort, Source, SuspiciousContent
 from app.db.database import Database
-from app.db.queries.knowledge import entries as db
-from app.db.queries.tenants import audit
+from app.db.queries import audit
+from app.db.queries import entries as db
 from app.db.session import TenantSession
 from app.errors import (
     ConcurrentWrites,

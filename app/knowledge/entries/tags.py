@@ -11,7 +11,7 @@ from app.contract.paging import Page
 from app.contract.text import STORABLE, is_storable
 from app.contract.vocabulary import TagSort
 from app.db.database import Database
-from app.db.queries.knowledge import tags as db
+from app.db.queries import entries as db
 from app.errors import InvalidInput
 from app.knowledge.paging import check_page, order_of, read_cursor, read_text, unknown_cursor, write_cursor
 

@@ -11,10 +11,10 @@ from uuid import UUID
 from app.contract.entries import DEFAULTS, BulkResult, Entry, EntryDraft, WrittenEntry
 from app.contract.validation import UNSET, Unset, amend
 from app.contract.vocabulary import SuspiciousContent
-from app.db.queries.knowledge import embeddings as vectors
-from app.db.queries.knowledge import entries as db
-from app.db.queries.knowledge.entries import EntryKey, LockedEntry
-from app.db.queries.tenants import audit
+from app.db.queries import audit
+from app.db.queries import embeddings as vectors
+from app.db.queries import entries as db
+from app.db.queries.entries import EntryKey, LockedEntry
 from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.errors import (

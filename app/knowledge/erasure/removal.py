@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from app.contract.erasures import Dependent, ErasureKind, Remainder
-from app.db.queries.knowledge import assets
-from app.db.queries.knowledge.versions import erase_versions
-from app.db.queries.tenants import erasures as db
-from app.db.queries.tenants import removal as rows
-from app.db.queries.tenants.erasures import FoundDependent, HeldErasure
-from app.db.queries.tenants.removal import VisitedReceipts, Words
-from app.db.queries.work import jobs as queue
+from app.db.queries import assets
+from app.db.queries import erasures as db
+from app.db.queries import jobs as queue
+from app.db.queries import removal as rows
+from app.db.queries.erasures import FoundDependent, HeldErasure
+from app.db.queries.removal import VisitedReceipts, Words
+from app.db.queries.versions import erase_versions
 from app.db.session import TenantSession
 from app.knowledge.quarantine.releases import forget_releases
 from app.knowledge.search.receipts import FILTERS

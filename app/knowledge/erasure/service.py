@@ -9,9 +9,9 @@ from app.contract.erasures import Erasure, NewErasure, Place
 from app.contract.paging import Page
 from app.db.database import Database
 from app.db.principals import acting_for_service
-from app.db.queries.tenants import audit
-from app.db.queries.tenants import erasures as db
-from app.db.queries.tenants.erasures import StoredErasure
+from app.db.queries import audit
+from app.db.queries import erasures as db
+from app.db.queries.erasures import StoredErasure
 from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.errors import (

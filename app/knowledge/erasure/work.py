@@ -13,10 +13,10 @@ from datetime import timedelta
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.tenants import erasures as db
-from app.db.queries.tenants import removal as rows
-from app.db.queries.tenants.erasures import HeldErasure
-from app.db.queries.tenants.removal import Words
+from app.db.queries import erasures as db
+from app.db.queries import removal as rows
+from app.db.queries.erasures import HeldErasure
+from app.db.queries.removal import Words
 from app.db.session import TenantSession
 from app.knowledge.erasure import removal
 from app.knowledge.queue import JobQueue

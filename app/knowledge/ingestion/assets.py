@@ -14,12 +14,10 @@ from app.contract.text import STORABLE, is_storable
 from app.contract.validation import UNSET, Unset
 from app.contract.vocabulary import AssetSort
 from app.db.database import Database
-from app.db.queries.knowledge import assets as db
-from app.db.queries.knowledge import contents
-from app.db.queries.knowledge.assets import LockedAsset, NewAsset
-from app.db.queries.knowledge.contents import AssetContent
-from app.db.queries.tenants import audit
-from app.db.queries.work import jobs as queue
+from app.db.queries import assets, audit
+from app.db.queries import assets as db
+from app.db.queries import jobs as queue
+from app.db.queries.assets import AssetContent, LockedAsset, NewAsset
 from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.documents.formats import detect_format
@@ -256,7 +254,7 @@ class AssetService:
         without `include_quarantined`.
         """
         async with self._database.tenant_session(tenant_id) as session:
-            extracted = await contents.fetch_text(session, asset_id)
+            extracted = await assets.fetch_text(session, asset_id)
             if not include_quarantined:
                 await require_released(session, asset_id)
         if extracted is None:
@@ -273,7 +271,7 @@ class AssetService:
         Raises AssetNotFound, and Quarantined if a part of the text is in quarantine, without `include_quarantined`.
         """
         async with self._database.tenant_session(tenant_id) as session:
-            content = await contents.fetch_content(session, asset_id)
+            content = await assets.fetch_content(session, asset_id)
             if not include_quarantined:
                 await require_released(session, asset_id)
         if content is None:
@@ -287,7 +285,7 @@ class AssetService:
         """
         for start in range(0, content.byte_size, PART_BYTES):
             async with self._database.tenant_session(tenant_id) as session:
-                part = await contents.fetch_content_part(session, content, start, PART_BYTES)
+                part = await assets.fetch_content_part(session, content, start, PART_BYTES)
             if part is None:
                 raise AssetNotFound("the asset was deleted or replaced while it was read")
             yield part

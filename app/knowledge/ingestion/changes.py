@@ -9,10 +9,9 @@ from uuid import UUID
 import asyncpg
 
 from app.contract.assets import CHANGEABLE, AssetFields
-from app.db.queries.knowledge import assets as db
-from app.db.queries.knowledge import embeddings as vectors
-from app.db.queries.knowledge.assets import LockedAsset
-from app.db.queries.knowledge.chunks import ChunkChange, change_chunks
+from app.db.queries import assets as db
+from app.db.queries import embeddings as vectors
+from app.db.queries.assets import ChunkChange, LockedAsset, change_chunks
 from app.db.session import TenantSession
 from app.errors import (
     AssetExists,

@@ -14,24 +14,23 @@ from uuid import UUID
 from app.concurrency.background import MemoryRelease
 from app.contract.vocabulary import Flag
 from app.db.database import Database
-from app.db.queries.knowledge import assets as db
-from app.db.queries.knowledge import contents, source_items, sources
-from app.db.queries.knowledge import embeddings as vectors
-from app.db.queries.knowledge.assets import Extract
-from app.db.queries.knowledge.chunks import (
+from app.db.queries import assets, sources, tenants
+from app.db.queries import assets as db
+from app.db.queries import embeddings as vectors
+from app.db.queries import jobs as queue
+from app.db.queries.assets import (
     ChunkChange,
     ChunkRow,
+    Extract,
+    Original,
     change_chunks,
     delete_chunks,
     insert_chunks,
     insert_vectors,
     known_vectors,
 )
-from app.db.queries.knowledge.contents import Original
-from app.db.queries.knowledge.embeddings import PassageVector
-from app.db.queries.tenants import usage
-from app.db.queries.work import jobs as queue
-from app.db.queries.work.jobs import Job
+from app.db.queries.embeddings import PassageVector
+from app.db.queries.jobs import Job
 from app.db.rows import new_id
 from app.documents.chunking import Chunk, split
 from app.documents.parsed import ParsedDocument, ParseLimits
@@ -177,7 +176,7 @@ class Ingestion:
         tenant = await self._tenants.context(job.tenant_id)
         provider = find_provider(self._providers, tenant)
         async with self._database.tenant_session(job.tenant_id) as session:
-            asset = await contents.fetch_original(session, asset_id)
+            asset = await assets.fetch_original(session, asset_id)
             if asset is None or not await db.set_progress(session, job, asset_id, asset.generation, BEGUN):
                 raise ClaimLost
         lease.follow(asset_id, asset.generation)
@@ -240,10 +239,10 @@ class Ingestion:
                     await vectors.mark_pending(session, waiting)
                     await queue.enqueue_job(session, "embed_entries", "entries", timedelta(0))
                 if inherited.source is not None:
-                    await source_items.settle_item(session, asset_id)
+                    await sources.settle_item(session, asset_id)
                 if room is not None:
                     await require_within(session, tenant)
-                await usage.add_tokens(session, tokens)
+                await tenants.add_tokens(session, tokens)
         if inherited.source is not None:
             await self._agree(job.tenant_id, inherited.source)
         log.info(
@@ -269,7 +268,7 @@ class Ingestion:
             if source is not None:
                 # The origin no longer has the text of the version before.
                 await delete_chunks(session, asset_id)
-                await source_items.settle_item(session, asset_id)
+                await sources.settle_item(session, asset_id)
         if source is not None:
             await self._agree(job.tenant_id, source)
 

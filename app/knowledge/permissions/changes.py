@@ -10,8 +10,8 @@ from app.contract.access import AccessPatch, AccessSelection, ItemKind
 from app.contract.assets import AssetPatch
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
-from app.db.queries.knowledge import assets, entries
-from app.db.queries.knowledge.access import Lists, Selection
+from app.db.queries import assets, entries
+from app.db.queries.access import Lists, Selection
 from app.db.session import TenantSession
 from app.errors import EntryExists, InvalidInput
 from app.knowledge.entries.entry import own_draft

@@ -18,10 +18,9 @@ from app.contract.access import (
 from app.contract.principals import NAME_RULE, is_principal
 from app.db.database import Database
 from app.db.principals import name_group, name_user, principals_of
-from app.db.queries.knowledge import access as db
-from app.db.queries.knowledge import sources
-from app.db.queries.tenants import callers
-from app.db.queries.tenants.callers import KnownCaller
+from app.db.queries import access as db
+from app.db.queries import sources, tenants
+from app.db.queries.tenants import KnownCaller
 from app.db.session import TenantSession
 from app.errors import AssetNotFound, EntryNotFound, InvalidInput, SourceNotFound
 from app.knowledge.audit import AuditTrail
@@ -55,7 +54,7 @@ class AccessOverview:
         """
         async with self._database.tenant_session(tenant_id) as session:
             found = await _find(session, kind, key)
-            known = await callers.list_callers(session, found.readers, MOST_CALLERS)
+            known = await tenants.list_known_callers(session, found.readers, MOST_CALLERS)
             subject = key if isinstance(key, UUID) else None
             await self._trail.note_read(session, reader, "access.read", subject)
         return replace(found, callers=[_describe(caller, found.writers) for caller in known])
@@ -85,7 +84,7 @@ class AccessOverview:
         origin: Literal["request", "token", "none"] = "request"
         async with self._database.tenant_session(tenant_id) as session:
             if groups is None:
-                known = await callers.find_caller(session, subject)
+                known = await tenants.find_caller(session, subject)
                 groups = [] if known is None else _groups_of(known)
                 origin = "none" if known is None else "token"
             total = await db.count_items(session, MOST_COUNTED)

@@ -11,8 +11,8 @@ from app.contract.access import AccessPatch, ChangedAccess, ItemKind, Refused
 from app.contract.assets import AssetPatch
 from app.contract.entries import EntryDraft
 from app.db.database import Database
-from app.db.queries.knowledge import access as db
-from app.db.queries.knowledge.access import LinkedLists, Lists, Selection
+from app.db.queries import access as db
+from app.db.queries.access import LinkedLists, Lists, Selection
 from app.errors import ConcurrentWrites, KnowledgeError, PreconditionFailed
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.service import EntryService

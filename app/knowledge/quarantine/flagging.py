@@ -12,10 +12,9 @@ import orjson
 
 from app.contract.entries import FLAGS_KEY, WrittenEntry
 from app.contract.vocabulary import FLAGS, Flag, SuspiciousContent
-from app.db.queries.knowledge import quarantine
-from app.db.queries.knowledge.assets import Inherited
-from app.db.queries.knowledge.chunks import ChunkRow
-from app.db.queries.knowledge.entries import LockedEntry
+from app.db.queries import quarantine
+from app.db.queries.assets import ChunkRow, Inherited
+from app.db.queries.entries import LockedEntry
 from app.db.session import TenantSession
 from app.documents.screening.screen import screen
 from app.knowledge.quarantine.releases import find_released

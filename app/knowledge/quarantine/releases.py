@@ -15,8 +15,8 @@ from uuid import UUID
 import orjson
 
 from app.contract.vocabulary import FLAGS, Flag
-from app.db.queries.knowledge import quarantine
-from app.db.queries.knowledge.quarantine import ScreenedEntry
+from app.db.queries import quarantine
+from app.db.queries.quarantine import ScreenedEntry
 from app.db.session import TenantSession
 from app.documents.screening.screen import screen
 

@@ -10,8 +10,7 @@ from app.contract.entries import Entry
 from app.contract.paging import Page
 from app.contract.quarantine import Release
 from app.db.database import Database
-from app.db.queries.knowledge import entries, quarantine
-from app.db.queries.tenants import audit
+from app.db.queries import audit, entries, quarantine
 from app.db.session import TenantSession
 from app.errors import Quarantined
 from app.knowledge.audit import AuditTrail

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from app.contract.models import Comparison, ModelChange, NewModelChange, Quality
 from app.contract.validation import UNSET
-from app.db.queries.tenants.tenants import RegisteredModel
-from app.db.queries.work.reembedding import ChangeRow
+from app.db.queries.reembedding import ChangeRow
+from app.db.queries.tenants import RegisteredModel
 from app.embeddings.models import ALIASES
 from app.errors import InvalidInput
 from app.knowledge.reembedding.comparison import decide

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.knowledge.embeddings import PassageVector, PendingText, replace_vectors
-from app.db.queries.tenants import usage
-from app.db.queries.work import reembedding as db
-from app.db.queries.work.reembedding import ChangeRow
+from app.db.queries import reembedding as db
+from app.db.queries import tenants
+from app.db.queries.embeddings import PassageVector, PendingText, replace_vectors
+from app.db.queries.reembedding import ChangeRow
 from app.embeddings.provider import InputRefused
 from app.errors import Conflict, EmbeddingUnavailable
 from app.knowledge.entries.embedding import BATCH, EntryEmbedder, limit_by_quota
@@ -57,7 +57,7 @@ class VectorRebuild:
             vectors, tokens, refused = await self._embed_one_by_one(tenant, texts)
         async with self._database.tenant_session(tenant.tenant_id) as session:
             await replace_vectors(session, tenant.space.model_id, vectors)
-            await usage.add_tokens(session, tokens)
+            await tenants.add_tokens(session, tokens)
             await db.advance_rebuild(session, texts[-1].entry_id, len(texts), len(refused))
         return len(texts)
 

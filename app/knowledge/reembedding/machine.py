@@ -27,7 +27,7 @@ A change to the model in use is a rebuild. It needs no second set of vectors, no
 `ReembeddingService` handles the requests and `ReembeddingJob` runs the job. Both use this machine; it uses neither.
 
 The state is stored in a row of `model_changes` and in the model of the tenant's row. The SQL of the transitions is in
-`app/db/queries/work/reembedding.sql`. No trigger changes the state; triggers keep its guarantees (`alembic/sql/`):
+`app/db/queries/reembedding.sql`. No trigger changes the state; triggers keep its guarantees (`alembic/sql/`):
 
 - `embed_inserted` and `embed_updated` on `entries`, function `await_both_models` (model_changes.sql): in filling, ready
   and switched, an entry that is written becomes pending for both models.
@@ -51,11 +51,11 @@ from app.contract.administration import AuditAction
 from app.contract.models import DEFAULT_OVERLAP, Comparison, NewModelChange
 from app.contract.validation import Unset
 from app.db.database import Database
-from app.db.queries.search.search import VectorSpace
-from app.db.queries.tenants import audit
-from app.db.queries.tenants.tenants import list_models
-from app.db.queries.work import reembedding as db
-from app.db.queries.work.reembedding import ChangeRow
+from app.db.queries import audit
+from app.db.queries import reembedding as db
+from app.db.queries.reembedding import ChangeRow
+from app.db.queries.search import VectorSpace
+from app.db.queries.tenants import list_models
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingModel
 from app.errors import ModelChangeConflict, ModelChangeNotFound, TenantNotFound

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from app.contract.models import ModelChange, NewModelChange
 from app.db.database import Database
-from app.db.queries.work import reembedding as db
+from app.db.queries import reembedding as db
 from app.errors import ModelChangeConflict
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.embedding import EntryEmbedder

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from app.contract.filters import FIELDS, FieldPath, Group, Negation, Term, Test
-from app.db.queries.search.search import Condition
+from app.db.queries.search import Condition
 
 # Values are passed as variables of the path. In lax mode, a path looks into lists: at each key into the objects of a
 # list, and at its end into the values of a list, in each case one level deep. A test of values of different types is

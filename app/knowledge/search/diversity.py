@@ -8,7 +8,7 @@ from uuid import UUID
 
 import numpy as np
 
-from app.db.queries.search import vectors as db
+from app.db.queries import vectors as db
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.search.ranking import Candidate

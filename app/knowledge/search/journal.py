@@ -20,9 +20,8 @@ from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as, current_principals
-from app.db.queries.search import receipts
-from app.db.queries.search.receipts import KeptSearch
-from app.db.queries.tenants import records, usage
+from app.db.queries import receipts, statistics, tenants
+from app.db.queries.receipts import KeptSearch
 from app.errors import DatabaseUnavailable, TenantNotFound
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.ranking import Ranking, ungroup
@@ -226,8 +225,8 @@ class SearchJournal:
         self._start_writer()
 
     def _drop(self, records: int) -> None:
-        self.dropped += records
-        JOURNAL_RECORDS.labels("dropped").inc(records)
+        self.dropped += statistics
+        JOURNAL_RECORDS.labels("dropped").inc(statistics)
 
     async def find(self, tenant_id: UUID, search_id: UUID) -> KeptSearch | None:
         """Find the record of a search of the last day, even if it is just being written."""
@@ -311,7 +310,7 @@ class SearchJournal:
         try:
             async with self._database.tenant_session(tenant_id, setup=SETUP, aside=True) as session:
                 await receipts.insert_searches(session, searches)
-                await usage.add_tokens(session, tokens)
+                await tenants.add_tokens(session, tokens)
             self.written += len(searches)
             JOURNAL_RECORDS.labels("written").inc(len(searches))
         except TenantNotFound:
@@ -327,10 +326,10 @@ class SearchJournal:
             self._lose(tenant_id, len(searches), error)
 
     def _lose(self, tenant_id: UUID, records: int, error: Exception) -> None:
-        self._drop(records)
+        self._drop(statistics)
         log.warning(
             "search records dropped",
-            extra={"records": records, "tenant_id": str(tenant_id)},
+            extra={"records": statistics, "tenant_id": str(tenant_id)},
             # An unavailable database has already been logged.
             exc_info=None if isinstance(error, DatabaseUnavailable) else error,
         )
@@ -343,7 +342,7 @@ class SearchJournal:
         del self._untrimmed[tenant_id]
         try:
             async with self._database.tenant_session(tenant_id, setup=SETUP, aside=True) as session:
-                await records.drop_oldest(session, "receipts", limit)
+                await statistics.drop_oldest(session, "receipts", limit)
         except Exception as error:  # the sweep removes them later
             log.warning(
                 "search records over the limit were not removed: %s",

@@ -15,7 +15,7 @@ from app.contract.search import (
     current_most_hits,
 )
 from app.contract.vocabulary import Fusion
-from app.db.queries.search.search import EntryFilter
+from app.db.queries.search import EntryFilter
 from app.errors import InvalidInput
 from app.knowledge.search.query import filter_of
 from app.knowledge.tenants.directory import TenantContext

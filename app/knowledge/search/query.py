@@ -8,7 +8,7 @@ import orjson
 
 from app.contract.filters import read_filter
 from app.contract.search import MOMENTS, SearchQuery
-from app.db.queries.search.search import EntryFilter
+from app.db.queries.search import EntryFilter
 from app.knowledge.search.conditions import compile_filter
 
 QUOTED = re.compile(

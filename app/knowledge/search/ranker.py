@@ -13,7 +13,7 @@ from uuid import UUID
 
 from app.contract.validation import amend
 from app.db.database import Database
-from app.db.queries.search import vectors
+from app.db.queries import vectors
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.knowledge.search import ranking

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from app.contract.search import Weights
 from app.contract.vocabulary import Boost, Degradation, Fusion, Leg
-from app.db.queries.search import hits as db
-from app.db.queries.search.search import LegHit
+from app.db.queries import hits as db
+from app.db.queries.search import LegHit
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingModel
 from app.knowledge.search.legs.findings import Legs

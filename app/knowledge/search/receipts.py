@@ -17,7 +17,7 @@ import orjson
 
 from app.contract.receipts import RankedEntry
 from app.contract.search import MOMENTS, SearchQuery
-from app.db.queries.search.receipts import KeptReceipt, Marks
+from app.db.queries.receipts import KeptReceipt, Marks
 from app.errors import InvalidInput
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import entry_types_of

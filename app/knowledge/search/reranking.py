@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.db.queries.search import passages as db
+from app.db.queries import hits as db
 from app.db.session import TenantSession
 from app.errors import ProviderUnavailable, RerankerUnavailable
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.ranking import Candidate
 from app.knowledge.tenants.quotas import TokenMeter
-from app.reranking.reranker import Reranker, count_tokens
+from app.reranking import Reranker, count_tokens
 from app.telemetry.tracing import span
 
 log = logging.getLogger("app.knowledge.search")

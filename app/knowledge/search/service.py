@@ -19,11 +19,10 @@ from app.contract.search import SearchQuery, WhyNot
 from app.contract.settings import TenantSettings
 from app.contract.text import is_storable
 from app.db.database import Database
-from app.db.queries.knowledge.entries import EntryKey, find_same
-from app.db.queries.search import hits, search, vectors
-from app.db.queries.search.hits import fetch_verdict
-from app.db.queries.search.search import EntryFilter, VectorSpace
-from app.db.queries.tenants import tenants
+from app.db.queries import hits, search, tenants, vectors
+from app.db.queries.entries import EntryKey, find_same
+from app.db.queries.hits import fetch_verdict
+from app.db.queries.search import EntryFilter, VectorSpace
 from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.concurrency.stopwatch import Stopwatch
 from app.contract.search import Reason, WhyNot
-from app.db.queries.search.hits import Verdict
+from app.db.queries.hits import Verdict
 from app.knowledge.search.answer.page import milliseconds
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan

@@ -12,7 +12,7 @@ from uuid import UUID
 from app.contract.principals import MAX_PRINCIPALS
 from app.contract.sources import MOST_ERRORS, NAME_RULE, SOURCE_NAME, ManifestItem
 from app.contract.validation import Unset
-from app.db.queries.knowledge.source_items import ItemChange, NewItem, StoredItem
+from app.db.queries.sources import ItemChange, NewItem, StoredItem
 from app.errors import FieldError, InvalidInput
 from app.knowledge.paging import MAX_PAGE, read_cursor, read_text, unknown_cursor, write_cursor
 from app.knowledge.principals import own_list

@@ -22,10 +22,10 @@ from app.contract.sources import (
     read_items,
 )
 from app.db.database import Database
-from app.db.queries.knowledge import source_items as items
-from app.db.queries.knowledge import sources as db
-from app.db.queries.knowledge.sources import HeldManifest
-from app.db.queries.tenants import audit
+from app.db.queries import audit
+from app.db.queries import sources as db
+from app.db.queries import sources as items
+from app.db.queries.sources import HeldManifest
 from app.db.session import TenantSession
 from app.errors import (
     ConcurrentWrites,

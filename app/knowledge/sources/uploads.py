@@ -8,10 +8,10 @@ from uuid import UUID
 from app.contract.assets import Asset, Upload
 from app.contract.validation import UNSET, amend
 from app.db.database import Database
-from app.db.queries.knowledge import assets, source_items, sources
-from app.db.queries.knowledge.assets import LockedAsset
-from app.db.queries.knowledge.source_items import WantedItem
-from app.db.queries.work import jobs as queue
+from app.db.queries import assets, sources
+from app.db.queries import jobs as queue
+from app.db.queries.assets import LockedAsset
+from app.db.queries.sources import WantedItem
 from app.db.session import TenantSession
 from app.errors import (
     InvalidInput,
@@ -79,7 +79,7 @@ class SourceUploads:
                 new = replace(new, source=source, readers=item.readers, writers=item.writers)
                 asset_id, work = await self._files.store(session, new, fields, same, room, actor, again=again)
                 assert asset_id is not None  # only the index of assets without a source refuses one
-                await source_items.store_item(session, source, external_id, asset_id)
+                await sources.store_item(session, source, external_id, asset_id)
                 stored = (await assets.fetch_assets(session, [asset_id]))[asset_id]
         if refusal is not None or not work:
             async with self._database.tenant_session(tenant_id) as session:
@@ -105,7 +105,7 @@ async def _find_item(session: TenantSession, source: str, run: int, external_id:
         raise SourceNotFound("there is no source with this name")
     if current != run:
         raise RunSuperseded(f"the source is at run {current}, and this upload belongs to run {run}")
-    item = await source_items.fetch_item(session, source, external_id)
+    item = await sources.fetch_item(session, source, external_id)
     if item is None:
         raise ItemChanged("the manifest has no item with this external_id, or its asset was deleted since")
     return item
@@ -118,4 +118,4 @@ async def _refuse(
         # The item is deleted with its asset, and comes back with the reason. Another upload of it waits.
         await queue.hold_subject(session, "ingest_asset", str(item.asset_id))
         await sources.remove_assets(session, [item.asset_id])
-    await source_items.refuse_item(session, source, external_id, item, problem)
+    await sources.refuse_item(session, source, external_id, item, problem)

@@ -16,11 +16,10 @@ import orjson
 
 from app.contract.entries import Entry
 from app.db.database import Database
-from app.db.queries.knowledge import entries
-from app.db.queries.work import deliveries as db
-from app.db.queries.work import handshakes as challenges
-from app.db.queries.work import subscriptions
-from app.db.queries.work.deliveries import Delivery
+from app.db.queries import deliveries as challenges
+from app.db.queries import deliveries as db
+from app.db.queries import entries, subscriptions
+from app.db.queries.deliveries import Delivery
 from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable
 from app.knowledge.queue import JobQueue

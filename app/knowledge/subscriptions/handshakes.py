@@ -10,8 +10,8 @@ from uuid import UUID
 import orjson
 
 from app.db.database import Database
-from app.db.queries.work import handshakes as db
-from app.db.queries.work.handshakes import Handshake
+from app.db.queries import deliveries as db
+from app.db.queries.deliveries import Handshake
 from app.db.rows import new_id
 from app.errors import DatabaseUnavailable
 from app.knowledge.subscriptions.sending import MessageSender, SendPace

@@ -13,9 +13,9 @@ import orjson
 
 from app.contract.entries import EntryCore
 from app.db.database import Database
-from app.db.queries.work import deliveries as outbox
-from app.db.queries.work import subscriptions as db
-from app.db.queries.work.deliveries import NewDelivery
+from app.db.queries import deliveries as outbox
+from app.db.queries import subscriptions as db
+from app.db.queries.deliveries import NewDelivery
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider, Vector, make_unit_vector
 from app.errors import EmbeddingUnavailable, InvalidInput

@@ -13,9 +13,8 @@ from app.contract.search import SearchQuery, most_hits
 from app.contract.validation import validate
 from app.contract.vocabulary import SavedSearchSort
 from app.db.database import Database
-from app.db.queries.tenants import audit
-from app.db.queries.work import deliveries
-from app.db.queries.work import saved_searches as db
+from app.db.queries import audit, deliveries
+from app.db.queries import subscriptions as db
 from app.errors import FieldError, InvalidInput, MaximumReached, SavedSearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import NEWEST_FIRST, PageRequest

@@ -12,7 +12,7 @@ from uuid import UUID
 import httpx
 
 from app.db.database import Database
-from app.db.queries.work.handshakes import take_turns
+from app.db.queries.deliveries import take_turns
 from app.knowledge.subscriptions.webhooks import (
     MAX_HOST,
     EndpointAnswer,

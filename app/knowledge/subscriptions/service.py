@@ -18,10 +18,9 @@ from app.contract.paging import Page
 from app.contract.saved_searches import OwnedSubscription, Subscription, SubscriptionWithSecret
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as, current_principals, principals_of
-from app.db.queries.tenants import audit, callers
-from app.db.queries.work import deliveries, handshakes
-from app.db.queries.work import saved_searches as searches
-from app.db.queries.work import subscriptions as db
+from app.db.queries import audit, deliveries, tenants
+from app.db.queries import subscriptions as db
+from app.db.queries import subscriptions as searches
 from app.errors import MaximumReached, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import PageRequest
@@ -141,7 +140,7 @@ class SubscriptionService:
             before = (await db.fetch_subscriptions(session, [saved_search_id], owner)).get(saved_search_id)
             if before is None:
                 raise SubscriptionNotFound("you have no subscription for a saved search with this id")
-            if not await handshakes.ask_again(session, saved_search_id, owner, ASKED_AGAIN):
+            if not await deliveries.ask_again(session, saved_search_id, owner, ASKED_AGAIN):
                 return Subscription(**_facts_of(before))
             if before.confirmation == "refused":
                 await audit.write_audit(session, owner, "subscription.confirm", [saved_search_id], {})
@@ -226,7 +225,7 @@ class SubscriptionService:
         try:
             async with self._database.tenant_session(tenant_id) as session:
                 lasts = self._rights_last if reads else timedelta(0)
-                await callers.note_caller(session, subject, principals, roles)
+                await tenants.note_caller(session, subject, principals, roles)
                 owns = await db.set_rights(session, subject, lasts, principals)
                 if owns and reads and (await deliveries.due_work(session)).deliveries:
                     await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")

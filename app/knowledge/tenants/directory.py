@@ -18,10 +18,10 @@ from app.contract.administration import SLUG, NewTenant, Tenant
 from app.contract.settings import LIMITS, AllowedLimits, Limits, SettingsPatch, TenantSettings
 from app.contract.validation import given_fields
 from app.db.database import Database
-from app.db.queries.knowledge.vector_indexes import drop_strays
-from app.db.queries.search.search import VectorSpace
-from app.db.queries.tenants import audit
-from app.db.queries.tenants import tenants as db
+from app.db.queries import audit
+from app.db.queries import tenants as db
+from app.db.queries.embeddings import drop_strays
+from app.db.queries.search import VectorSpace
 from app.db.rows import new_id
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.embeddings.resilience.cache import asking_tenant

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.db.queries.tenants import usage
+from app.db.queries import tenants
 from app.db.session import TenantSession
 from app.errors import EmbeddingQuotaUsed, RateLimited
 from app.knowledge.tenants.directory import TenantContext
@@ -56,10 +56,10 @@ async def find_room(session: TenantSession, tenant: TenantContext) -> Room | Non
     most_entries, most_bytes = tenant.limits.entries, tenant.limits.bytes
     if not most_entries and not most_bytes:
         return None
-    stored = await usage.fetch_stored(session)
+    stored = await tenants.fetch_stored(session)
     if _is_near(stored.entries, most_entries, NEAR_ENTRIES) or _is_near(stored.bytes, most_bytes, NEAR_BYTES):
-        await usage.lock_stored(session)
-        stored = await usage.fetch_stored(session)
+        await tenants.lock_stored(session)
+        stored = await tenants.fetch_stored(session)
     return Room(
         most_entries - stored.entries if most_entries else None,
         most_bytes - stored.bytes if most_bytes else None,
@@ -70,7 +70,7 @@ async def find_room(session: TenantSession, tenant: TenantContext) -> Room | Non
 
 async def require_within(session: TenantSession, tenant: TenantContext) -> None:
     """Raise RateLimited when the tenant exceeds a limit, including what this transaction has written."""
-    stored = await usage.fetch_stored(session)
+    stored = await tenants.fetch_stored(session)
     if 0 < tenant.limits.entries < stored.entries:
         raise refuse_entries(tenant.limits.entries)
     if 0 < tenant.limits.bytes < stored.bytes:
@@ -122,7 +122,7 @@ class TokenMeter:
 async def tokens_left(session: TenantSession, tenant: TenantContext) -> int | None:
     """Number of tokens that the tenant can still embed today; None means unlimited."""
     limit = tenant.limits.embedding_tokens_per_day
-    return limit - await usage.fetch_tokens(session) if limit else None
+    return limit - await tenants.fetch_tokens(session) if limit else None
 
 
 def _is_near(stored: int, most: int, margin: int) -> bool:

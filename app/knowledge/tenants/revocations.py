@@ -12,10 +12,10 @@ from app.concurrency.processes.part import Part
 from app.contract.paging import Page
 from app.contract.revocations import LONGEST, NewRevocation, RevokedToken
 from app.db.database import Database
-from app.db.queries.tenants import audit
-from app.db.queries.tenants import revocations as db
-from app.db.queries.tenants.revocations import ListedToken
-from app.db.queries.tenants.tenants import note_action
+from app.db.queries import audit
+from app.db.queries import revocations as db
+from app.db.queries.revocations import ListedToken
+from app.db.queries.tenants import note_action
 from app.db.rows import Position
 from app.errors import MaximumReached
 from app.knowledge.audit import AuditTrail

@@ -12,10 +12,8 @@ import orjson
 from app.contract.settings import Limits, SettingsPatch, StoredSettings, TenantSettings, TunedWeights
 from app.contract.validation import validate
 from app.db.principals import SERVICE
-from app.db.queries.knowledge import versions
-from app.db.queries.search import feedback
-from app.db.queries.tenants import audit
-from app.db.queries.tenants import tenants as db
+from app.db.queries import audit, feedback, versions
+from app.db.queries import tenants as db
 from app.db.session import TenantSession
 from app.errors import FieldError, InvalidInput, PreconditionFailed, TenantNotFound
 

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from app.contract.entries import BulkResult, Entry, EntryDraft
 from app.db.database import Database
-from app.db.queries.knowledge import transfer as db
-from app.db.queries.tenants import audit
-from app.db.queries.work import jobs as queue
+from app.db.queries import audit
+from app.db.queries import jobs as queue
+from app.db.queries import transfer as db
 from app.errors import EntryNotFound
 from app.knowledge.transfer.outcome import ImportOutcome, Progress
 from app.knowledge.transfer.records import Line, parse_record, read_records

@@ -14,9 +14,9 @@ from pgvector import HalfVector
 from app.contract.text import MARKS_RULE, has_excess_marks, load_json
 from app.contract.vocabulary import SuspiciousContent
 from app.db.database import Database
-from app.db.queries.knowledge import transfer as db
-from app.db.queries.tenants import audit
-from app.db.queries.tenants.tenants import own_tenant
+from app.db.queries import audit
+from app.db.queries import transfer as db
+from app.db.queries.tenants import own_tenant
 from app.errors import TenantNotFound
 from app.knowledge.quarantine.flagging import flags_of, screen_fields, with_flags
 from app.knowledge.transfer.records import REFERENCES

@@ -15,11 +15,11 @@ from uuid import UUID
 import orjson
 
 from app.db.database import Database
-from app.db.queries.knowledge import embeddings as vectors
-from app.db.queries.knowledge import transfer as db
-from app.db.queries.knowledge.embeddings import PassageVector
-from app.db.queries.tenants import audit
-from app.db.queries.work import jobs as queue
+from app.db.queries import audit
+from app.db.queries import embeddings as vectors
+from app.db.queries import jobs as queue
+from app.db.queries import transfer as db
+from app.db.queries.embeddings import PassageVector
 from app.db.session import TenantSession
 from app.errors import InvalidInput
 from app.knowledge.entries.entry import text_hash

@@ -7,7 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.tenants import statistics
+from app.db.queries import statistics
 from app.knowledge.queue import JobQueue
 from app.knowledge.search.plan import EXACT_LIMIT
 from app.knowledge.tenants.directory import TenantDirectory

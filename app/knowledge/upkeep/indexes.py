@@ -20,7 +20,7 @@ from uuid import UUID
 import asyncpg
 
 from app.db.database import Database
-from app.db.queries.knowledge import vector_indexes as db
+from app.db.queries import embeddings as db
 from app.errors import DatabaseUnavailable
 from app.knowledge.tenants.directory import TenantDirectory
 from app.telemetry.tracing import span

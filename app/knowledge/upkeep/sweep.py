@@ -8,10 +8,8 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.principals import acting_for_service
-from app.db.queries.knowledge import entries
-from app.db.queries.search import feedback, receipts
-from app.db.queries.tenants import audit, callers, records, revocations, usage
-from app.db.queries.work.jobs import is_statements_fault
+from app.db.queries import audit, entries, feedback, receipts, revocations, statistics, tenants
+from app.db.queries.jobs import is_statements_fault
 from app.errors import DatabaseUnavailable, TenantNotFound
 from app.knowledge.feedback import REPORTED, WeightTuner
 from app.knowledge.permissions.overview import ACCESS_KEPT
@@ -72,7 +70,7 @@ class RecordTrimmer:
         Raises TenantNotFound and DatabaseUnavailable.
         """
         limits = (await self._tenants.context(tenant_id)).limits
-        bounds: dict[records.Trimmed, int] = {
+        bounds: dict[statistics.Trimmed, int] = {
             "receipts": limits.receipts,
             "feedback": MOST_FEEDBACK,
             "deliveries": MOST_ENDED_DELIVERIES,
@@ -81,9 +79,9 @@ class RecordTrimmer:
             dropped = 0
             for _ in range(MOST_STEPS if most else 0):
                 async with self._database.tenant_session(tenant_id) as session:
-                    removed = await records.drop_oldest(session, name, most)
+                    removed = await statistics.drop_oldest(session, name, most)
                 dropped += removed
-                if removed < records.BATCH:
+                if removed < statistics.BATCH:
                     break
             if dropped:
                 log.info(
@@ -91,17 +89,17 @@ class RecordTrimmer:
                     extra={"tenant_id": str(tenant_id), "records": name, "rows": dropped},
                 )
         async with self._database.tenant_session(tenant_id) as session:
-            await callers.forget_callers(session, ACCESS_KEPT)
+            await tenants.forget_callers(session, ACCESS_KEPT)
         await self._versions.prune(tenant_id)
         if self._most_audit:
             async with self._database.shared_session(tenant_id) as session:
-                await records.prune_audit(session, self._most_audit)
+                await statistics.prune_audit(session, self._most_audit)
 
     async def trim_platform(self) -> None:
         """Trim the platform's audit trail. Raises DatabaseUnavailable."""
         if self._most_audit:
             async with self._database.platform_session() as session:
-                await records.prune_audit(session, self._most_audit)
+                await statistics.prune_audit(session, self._most_audit)
 
 
 PURGE_BATCH = 500
@@ -157,7 +155,7 @@ class Sweep:
         await self.purge_expired(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             await receipts.purge_searches(session, KEPT, REPORTED)
-            await usage.purge_tokens(session, TOKENS_KEPT_DAYS)
+            await tenants.purge_tokens(session, TOKENS_KEPT_DAYS)
             await revocations.purge_revocations(session)
             await feedback.erase_queries(session)
         await self._trimmer.trim(tenant_id)

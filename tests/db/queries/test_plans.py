@@ -15,8 +15,8 @@ from pgvector.asyncpg import register_vector
 from app.composition.services import build_services
 from app.contract.administration import NewTenant
 from app.db.database import Database
-from app.db.queries.search import vectors
-from app.db.queries.search.search import SQL, EntryFilter
+from app.db.queries import vectors
+from app.db.queries.search import SQL, EntryFilter
 from app.db.statements import Statement
 from app.embedded import EmbeddedAddress
 from app.knowledge.search.legs.semantic import session_setup

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from app.db.database import Database
-from app.db.queries.tenants.tenants import delete_tenant
+from app.db.queries.tenants import delete_tenant
 from app.embedded import EmbeddedAddress
 from tests.fixtures.database.cluster import connected, new_database
 from tests.fixtures.database.seeded import Seeded

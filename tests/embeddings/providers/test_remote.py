@@ -13,7 +13,7 @@ import pytest
 from app.embeddings.provider import InputRefused, check_vectors
 from app.embeddings.resilience.cache import QueryCache
 from app.errors import EmbeddingUnavailable
-from app.resilience.statuses import parse_retry_after
+from app.resilience import parse_retry_after
 from tests.embeddings.providers.wiring import KEY, build, fail_query
 from tests.fixtures.providers.wire import DIMENSIONS, Reply, WireServer, encode_rows, serve_wire, vector_of
 

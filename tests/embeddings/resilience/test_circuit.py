@@ -11,7 +11,7 @@ import pytest
 from app.embeddings.provider import InputRefused, Vector
 from app.embeddings.resilience.resilient import ResilientProvider
 from app.errors import EmbeddingUnavailable
-from app.resilience.calls import CHECK_TEXT, CallBudget
+from app.resilience import CHECK_TEXT, CallBudget
 from tests.embeddings.resilience.wrapping import POLICY, down, fail_query, open_circuit, state_of, wrap
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
 

@@ -12,7 +12,7 @@ from app.embeddings.resilience.cache import asking_tenant
 from app.embeddings.resilience.lanes import QueryQueue
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
-from app.resilience.calls import CallBudget
+from app.resilience import CallBudget
 from tests.fixtures.providers.scripted import ScriptedProvider
 
 CROWD, OTHER = uuid4(), uuid4()

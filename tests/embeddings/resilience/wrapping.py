@@ -7,8 +7,7 @@ import pytest
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
 from app.embeddings.tokens import BatchLimits
 from app.errors import EmbeddingUnavailable
-from app.resilience.calls import CallBudget
-from app.resilience.circuit import Circuit, CircuitState
+from app.resilience import CallBudget, Circuit, CircuitState
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
 
 POLICY = ResiliencePolicy(

@@ -11,7 +11,7 @@ import pytest
 from app.composition.services import Services
 from app.contract.access import AccessPatch, AccessSelection, ItemKind, ListChange
 from app.db.principals import Rights, acting_as, principals_of
-from app.db.queries.knowledge import access, assets, entries
+from app.db.queries import access, assets, entries
 from app.db.session import TenantSession
 from app.knowledge.permissions.changes import read_selection
 from app.knowledge.permissions.service import ItemChanges

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from app.composition.services import Services
-from app.db.queries.tenants import statistics
+from app.db.queries import statistics
 from tests.fixtures.http.callers import Caller
 from tests.isolation.readers.conftest import Join
 

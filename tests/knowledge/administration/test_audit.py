@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
-from app.db.queries.tenants.audit import write_audit
+from app.db.queries.audit import write_audit
 from tests.fixtures.database.cluster import connected
 
 

@@ -12,7 +12,7 @@ from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
-from app.db.queries.knowledge.embeddings import list_pending
+from app.db.queries.embeddings import list_pending
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import make_passages
 from tests.fixtures.database.cluster import connected

@@ -13,7 +13,7 @@ from app.contract.entries import EntryDraft
 from app.contract.erasures import NewErasure
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
-from app.db.queries.search import feedback
+from app.db.queries import feedback
 from app.errors import AssetNotFound, EntryNotFound, ErasureNotFound, InvalidInput, PartOfAsset
 from app.knowledge.erasure.removal import EXEMPT, OF_ITEMS, OF_SUBJECTS
 from tests.fixtures.database.cluster import connected

@@ -14,7 +14,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.erasures import NewErasure
-from app.db.queries.work import jobs
+from app.db.queries import jobs
 from app.errors import AssetNotFound
 from tests.fixtures.database.cluster import connected
 

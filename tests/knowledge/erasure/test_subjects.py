@@ -13,7 +13,7 @@ from app.contract.erasures import NewErasure
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
-from app.db.queries.search import feedback
+from app.db.queries import feedback
 from app.db.rows import new_id
 from app.db.statements import parse_statement
 from app.knowledge.erasure.work import ErasureWork

@@ -11,7 +11,7 @@ from app.contract.administration import NewTenant
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
-from app.db.queries.work.reembedding import SampledQuery
+from app.db.queries.reembedding import SampledQuery
 from app.errors import EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.feedback import JudgedQuery
 from app.knowledge.reembedding.comparison import ModelComparer

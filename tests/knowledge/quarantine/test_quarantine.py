@@ -10,7 +10,7 @@ from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import EntryDraft
 from app.contract.quarantine import Release
 from app.contract.search import SearchQuery
-from app.db.queries.tenants import statistics
+from app.db.queries import statistics
 from app.errors import InvalidInput
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import keyword_leg_of

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
-from app.db.queries.work import jobs as db
+from app.db.queries import jobs as db
 
 NOW = timedelta(0)
 

@@ -14,7 +14,7 @@ from app.composition.services import Services, build_services
 from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.db.database import Database
-from app.db.queries.work import jobs as db
+from app.db.queries import jobs as db
 from app.knowledge.queue import JobQueue
 from tests.fixtures.database.bouncer import bounced
 from tests.fixtures.database.cluster import TestDatabase, connected

@@ -6,7 +6,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
-from app.db.queries.work import jobs as db
+from app.db.queries import jobs as db
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.workers import MINUTE, claim, expire_leases
 from tests.knowledge.queue.queueing import NOW, enqueue

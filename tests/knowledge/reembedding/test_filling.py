@@ -10,9 +10,9 @@ import pytest
 
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
-from app.db.queries.knowledge import embeddings as vectors
-from app.db.queries.knowledge import entries
-from app.db.queries.knowledge.embeddings import PassageVector
+from app.db.queries import embeddings as vectors
+from app.db.queries import entries
+from app.db.queries.embeddings import PassageVector
 from app.errors import Conflict
 from app.knowledge.entries.writing import new_entry
 from tests.knowledge.reembedding.moving import NEW, OLD, Move

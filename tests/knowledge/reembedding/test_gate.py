@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.contract.models import DEFAULT_OVERLAP, Comparison, Quality
-from app.db.queries.work.reembedding import ChangeRow
+from app.db.queries.reembedding import ChangeRow
 from app.knowledge.feedback import difference_interval
 from app.knowledge.reembedding.comparison import decide
 from tests.fixtures.database.cluster import MODEL

@@ -12,8 +12,8 @@ from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Fusion, Mode
-from app.db.queries.search import vectors
-from app.db.queries.search.search import EntryFilter, VectorSpace
+from app.db.queries import vectors
+from app.db.queries.search import EntryFilter, VectorSpace
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write
 

@@ -9,7 +9,7 @@ import pytest
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
-from app.db.queries.tenants import statistics
+from app.db.queries import statistics
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.searching import keyword_leg_of
 from tests.knowledge.writing import ids, write

@@ -13,7 +13,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.sources import Manifest
-from app.db.queries.knowledge import assets, sources
+from app.db.queries import assets, sources
 from app.errors import AssetNotFound, InvalidInput
 from app.knowledge.sources.run import RunOptions
 from tests.fixtures.database.cluster import connected

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.sources import MAX_ITEMS, Manifest, ManifestItem, name_of, read_items
-from app.db.queries.knowledge.source_items import StoredItem
+from app.db.queries.sources import StoredItem
 from app.db.rows import new_id
 from app.errors import InvalidInput
 from app.knowledge.sources.manifest import Plan, plan_manifest

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.contract.entries import EntryDraft
-from app.db.queries.work import deliveries as outbox
+from app.db.queries import deliveries as outbox
 from app.knowledge.subscriptions import matching
 from app.knowledge.subscriptions.deliveries import LEAST_PAUSE_SECONDS, DeliveryService
 from app.knowledge.subscriptions.webhooks import SecretSealer, WebhookSender

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from app.contract.saved_searches import NewSavedSearch, Subscription, SubscriptionWithSecret
-from app.db.queries.work import handshakes
+from app.db.queries import deliveries
 from app.errors import SubscriptionNotFound
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.handshakes import PAUSES
@@ -186,14 +186,14 @@ async def test_a_late_answer_changes_nothing_after_another_one(desk: Desk) -> No
 async def test_a_challenge_that_was_not_sent_is_postponed_for_its_address_only(desk: Desk) -> None:
     saved, _ = await subscribe(desk)
     async with desk.services.database.tenant_session(desk.tenant.id) as session:
-        (claimed,) = await handshakes.claim_handshakes(session, limit=1, lease=timedelta(minutes=1))
+        (claimed,) = await deliveries.claim_handshakes(session, limit=1, lease=timedelta(minutes=1))
     due = "select challenge_at from subscriptions"
     other = f"{desk.endpoint.url}&new=1"
     await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved, other)
     before = await desk.sql(due)
     for url, moved in ((claimed.url, False), (other, True)):
         async with desk.services.database.tenant_session(desk.tenant.id) as session:
-            await handshakes.postpone_handshakes(session, [(replace(claimed, url=url), timedelta(hours=1))])
+            await deliveries.postpone_handshakes(session, [(replace(claimed, url=url), timedelta(hours=1))])
         assert (await desk.sql(due) != before) is moved
 
 
@@ -201,7 +201,7 @@ async def test_only_its_owner_schedules_a_challenge(desk: Desk) -> None:
     saved, _ = await subscribe(desk)
     async with desk.services.database.tenant_session(desk.tenant.id) as session:
         for owner, asked in (("other", False), (OWNER, True)):
-            assert await handshakes.ask_again(session, saved, owner, timedelta(0)) is asked
+            assert await deliveries.ask_again(session, saved, owner, timedelta(0)) is asked
 
 
 async def test_a_disabled_subscription_gets_neither_challenges_nor_messages(desk: Desk) -> None:

@@ -14,7 +14,7 @@ from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.settings import AllowedLimits
-from app.db.queries.tenants import usage
+from app.db.queries import tenants
 from app.knowledge.subscriptions.saved_searches import read_request
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
@@ -195,7 +195,7 @@ async def test_keyword_match_does_not_wait_for_the_daily_token_limit(desk: Desk)
         desk.tenant.id, AllowedLimits(embedding_tokens_per_day=5), actor="test"
     )
     async with desk.services.database.tenant_session(desk.tenant.id) as session:
-        await usage.add_tokens(session, 5)
+        await tenants.add_tokens(session, 5)
     await desk.write("A quay")
     await desk.write("The harbour")
     await desk.work()

@@ -17,7 +17,7 @@ from app.contract.search import SearchQuery
 from app.contract.settings import AllowedLimits, Limits, OwnLimits, TenantPatch
 from app.contract.validation import validate
 from app.db.database import Database
-from app.db.queries.tenants import usage
+from app.db.queries import tenants
 from app.embeddings.tokens import approximate_tokens
 from app.errors import LONGEST_QUOTA_WAIT, EmbeddingQuotaUsed, InvalidInput, RateLimited
 from app.knowledge.tenants.admission import PARSED_AT_ONCE, Admission
@@ -99,7 +99,7 @@ async def test_concurrent_writers_together_stay_within_the_limit(services: Servi
     results = [result for batch in await asyncio.gather(*many) for result in batch]
     assert sorted(r.status for r in results) == ["created"] * 7 + ["failed"] * 8
     async with services.database.tenant_session(tenant.id) as session:
-        assert (await usage.fetch_stored(session)).entries == 7
+        assert (await tenants.fetch_stored(session)).entries == 7
 
 
 async def test_stored_bytes_are_updated_with_the_files(
@@ -107,7 +107,7 @@ async def test_stored_bytes_are_updated_with_the_files(
 ) -> None:
     async def stored() -> int:
         async with services.database.tenant_session(tenant.id) as session:
-            return (await usage.fetch_stored(session)).bytes
+            return (await tenants.fetch_stored(session)).bytes
 
     asset, _ = await services.assets.upload(tenant.id, Upload("a.txt", b"x" * 10, external_id="a"))
     assert await stored() == 10
@@ -175,7 +175,7 @@ async def test_a_document_is_indexed_for_keyword_search_after_the_token_limit(
     await run_jobs()
     assert len(failing_provider.documents) == 2
     async with services.database.tenant_session(tenant.id) as session:
-        assert await usage.fetch_tokens(session) > approximate_tokens(["uses the day up"])
+        assert await tenants.fetch_tokens(session) > approximate_tokens(["uses the day up"])
 
 
 async def test_query_tokens_are_counted_and_written_with_the_journal(

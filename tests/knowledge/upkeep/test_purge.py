@@ -11,7 +11,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.settings import SettingsPatch
-from app.db.queries.knowledge import entries as db
+from app.db.queries import entries as db
 from app.errors import EntryNotFound
 from app.knowledge.feedback import WeightTuner
 from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, RecordTrimmer, Sweep

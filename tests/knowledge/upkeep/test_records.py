@@ -13,7 +13,7 @@ from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.settings import OwnLimits, SettingsPatch
-from app.db.queries.tenants import records as queries
+from app.db.queries import statistics as queries
 from app.errors import MaximumReached
 from app.knowledge.search import SearchQuery, journal
 from app.knowledge.subscriptions import saved_searches

@@ -12,7 +12,7 @@ from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.database import Database
-from app.db.queries.knowledge import vector_indexes
+from app.db.queries import embeddings
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.upkeep.growth import Upkeep
 from app.knowledge.upkeep.indexes import BUSY_SECONDS
@@ -179,7 +179,7 @@ async def test_only_one_index_is_built_at_a_time(stock: Stock, tenant: Tenant) -
     await stock.fill(tenant, EXACT_LIMIT)
     await stock.services.entries.create(tenant.id, EntryDraft(content="one more"))
     async with stock.superuser.transaction():
-        await stock.superuser.fetchval("select pg_advisory_xact_lock($1)", vector_indexes.TURN)
+        await stock.superuser.fetchval("select pg_advisory_xact_lock($1)", embeddings.TURN)
         assert await stock.index(tenant) == BUSY_SECONDS
         # The state between two steps: searches are exact, and find the vectors inside and outside.
         assert await stock.names() == [name_of(tenant)]
@@ -208,7 +208,7 @@ async def test_a_search_that_believes_in_a_given_up_index_finds_newer_entries(
     await stock.fill(tenant, EXACT_LIMIT + 5)
     assert (await stock.services.tenants.context(tenant.id)).indexed
     async with stock.services.database.tenant_session(tenant.id) as session:
-        await vector_indexes.give_up_index(session, 1)
+        await embeddings.give_up_index(session, 1)
     await stock.services.entries.create(tenant.id, EntryDraft(content="the newcomer"))
     wanted = SearchQuery(query="the newcomer", mode="semantic", explain=True)
     assert (await stock.services.tenants.context(tenant.id)).indexed

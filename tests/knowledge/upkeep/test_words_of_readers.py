@@ -8,8 +8,8 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.db.principals import SERVICE, acting_as, principals_of
-from app.db.queries.search.search import EntryFilter, KeywordQuery, match_words
-from app.db.queries.tenants.statistics import SQL
+from app.db.queries.search import EntryFilter, KeywordQuery, match_words
+from app.db.queries.statistics import SQL
 from app.knowledge.search.plan import KEYWORD_BUDGET
 from app.knowledge.upkeep.growth import LEAST_ENTRIES, Upkeep
 from tests.fixtures.database.cluster import connected

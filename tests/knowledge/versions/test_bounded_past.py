@@ -13,7 +13,7 @@ from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Mode
-from app.db.queries.search import vectors
+from app.db.queries import vectors
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.service import KnowledgeSearchService
 from tests.fixtures.providers.failing import FailingProvider

@@ -15,7 +15,7 @@ from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
 from app.contract.vocabulary import Fusion, Mode
-from app.db.queries.search.receipts import ranks_of
+from app.db.queries.receipts import ranks_of
 from app.errors import InvalidInput, SearchNotFound
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

@@ -9,7 +9,7 @@ import pytest
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
-from app.db.queries.knowledge import versions as db
+from app.db.queries import versions as db
 from app.errors import EntryNotFound, InvalidInput
 from app.knowledge.upkeep.sweep import Sweep
 from app.knowledge.versions import VersionService

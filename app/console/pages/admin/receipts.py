@@ -15,7 +15,7 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.contract.principals import MAX_SUBJECT_CHARACTERS
 from app.contract.receipts import Replay
-from app.db.queries.search.receipts import KeptSearch
+from app.db.queries.receipts import KeptSearch
 from app.errors import InvalidInput
 from app.knowledge.search.answer.suggestions import describe_degradation
 from app.web.access import Caller, CurrentCaller, CurrentServices

@@ -15,7 +15,7 @@ from app.contract.results import (
     RerankerExplanation,
     SemanticExplanation,
 )
-from app.db.queries.search.receipts import KeptReceipt
+from app.db.queries.receipts import KeptReceipt
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import quoted_phrases

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from app.contract.results import Facet, FacetValue
 from app.contract.search import METADATA_FACET
-from app.db.queries.search import facets as db
-from app.db.queries.search import vectors
-from app.db.queries.search.facets import CountedValue, MatchQuery
-from app.db.queries.search.search import filtered_ids
+from app.db.queries import facets as db
+from app.db.queries import vectors
+from app.db.queries.facets import CountedValue, MatchQuery
+from app.db.queries.search import filtered_ids
 from app.db.session import TenantSession
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.semantic import margin

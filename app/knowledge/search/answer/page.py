@@ -22,9 +22,9 @@ from app.contract.results import (
     Validity,
 )
 from app.contract.vocabulary import Degradation
-from app.db.queries.search import hits as db
-from app.db.queries.search.hits import HydratedEntry
-from app.db.queries.search.search import EntryFilter
+from app.db.queries import hits as db
+from app.db.queries.hits import HydratedEntry
+from app.db.queries.search import EntryFilter
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.paging import PAGE_BYTES

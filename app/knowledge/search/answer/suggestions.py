@@ -10,10 +10,10 @@ from typing import Any
 
 from app.contract.results import Relaxation, SearchMetadata
 from app.contract.search import TIMES
-from app.db.queries.search import suggestions as db
-from app.db.queries.search.receipts import KeptReceipt
-from app.db.queries.search.search import KeywordQuery, match_words
-from app.db.queries.search.vectors import MOST_PENDING
+from app.db.queries import facets as db
+from app.db.queries.receipts import KeptReceipt
+from app.db.queries.search import KeywordQuery, match_words
+from app.db.queries.vectors import MOST_PENDING
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.languages import spell

@@ -11,15 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal
 
-from app.db.queries.search import search as db
-from app.db.queries.search.search import (
-    NO_REPAIRS,
-    EntryFilter,
-    KeywordMatches,
-    KeywordQuery,
-    LegHit,
-    Repairs,
-)
+from app.db.queries import search as db
+from app.db.queries.search import NO_REPAIRS, EntryFilter, KeywordMatches, KeywordQuery, LegHit, Repairs
 from app.db.session import TenantSession
 from app.knowledge.languages import spell
 from app.knowledge.search.plan import Plan

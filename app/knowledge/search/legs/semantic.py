@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from app.db.principals import current_principals
-from app.db.queries.search import search as words
-from app.db.queries.search import vectors as db
-from app.db.queries.search.readable import count_readable
-from app.db.queries.search.search import LegHit
-from app.db.queries.search.vectors import VectorMatches
+from app.db.queries import search as words
+from app.db.queries import vectors as db
+from app.db.queries.search import LegHit, count_readable
+from app.db.queries.vectors import VectorMatches
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.search.plan import Plan

@@ -12,7 +12,7 @@ from app.contract.entries import EntryDraft
 from app.contract.results import Relaxation
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Mode
-from app.db.queries.tenants import statistics
+from app.db.queries import statistics
 from app.knowledge.languages import spell
 from app.knowledge.search.answer.suggestions import SUGGESTIONS
 from tests.knowledge.writing import write

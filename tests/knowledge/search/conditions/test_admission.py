@@ -16,7 +16,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
-from app.db.queries.search.search import filtered_ids
+from app.db.queries.search import filtered_ids
 from app.knowledge.search.query import filter_of
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.search.conditions import oracle

@@ -11,7 +11,7 @@ from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import KeywordExplanation, SearchResult
 from app.contract.search import SearchQuery
-from app.db.queries.tenants import statistics
+from app.db.queries import statistics
 from app.knowledge.search.plan import SearchDefaults
 from tests.knowledge.writing import write
 

@@ -9,7 +9,7 @@ from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.principals import SERVICE, acting_as, principals_of
-from app.db.queries.search.readable import Readable, count_readable
+from app.db.queries.search import Readable, count_readable
 from app.knowledge.search.legs.semantic import usual_breadth, widened_breadth
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.tenants.directory import MOST, WIDE_KEPT_SECONDS, WideCallers

@@ -16,9 +16,9 @@ from app.contract.entries import EntryDraft
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.db.database import Database
-from app.db.queries.knowledge import embeddings as db
-from app.db.queries.knowledge import vector_indexes
-from app.db.queries.knowledge.embeddings import PassageVector
+from app.db.queries import embeddings
+from app.db.queries import embeddings as db
+from app.db.queries.embeddings import PassageVector
 from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
 from app.knowledge.entries.entry import embedding_text
@@ -243,8 +243,8 @@ async def test_vector_copied_while_the_index_is_finished_is_in_it(
     await services.entries.create(tenant.id, EntryDraft(content="same", external_id="1"))
     failing_provider.down = True
     async with services.database.tenant_session(tenant.id) as session:
-        await vector_indexes.create_index(session, 1)
-        await vector_indexes.start_index(session, 1)
+        await embeddings.create_index(session, 1)
+        await embeddings.start_index(session, 1)
     # An entry with the same text that still waits for its vector, which will be a copy.
     async with connected(superuser_dsn) as superuser:
         await superuser.execute(
@@ -260,10 +260,10 @@ async def test_vector_copied_while_the_index_is_finished_is_in_it(
 
     async def finish() -> bool:
         async with services.database.tenant_session(tenant.id) as session:
-            while await vector_indexes.move_batch(session, 1, 10):
+            while await embeddings.move_batch(session, 1, 10):
                 pass
         async with services.database.tenant_session(tenant.id) as session:
-            return await vector_indexes.finish_index(session, 1)
+            return await embeddings.finish_index(session, 1)
 
     async with services.database.tenant_session(tenant.id) as session:
         assert await db.copy_known(session, 1, [twin]) == {twin}

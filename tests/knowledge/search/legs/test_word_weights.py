@@ -14,7 +14,7 @@ from app.composition.services import Services, build_services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
-from app.db.queries.tenants import statistics
+from app.db.queries import statistics
 from app.knowledge.search.plan import SearchDefaults
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.searching import explanation_of, keyword_leg_of

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from app.contract.search import RRF_WEIGHTS, SCORE_WEIGHTS, Weights
-from app.db.queries.search.search import LegHit
+from app.db.queries.search import LegHit
 from app.knowledge.search.legs.keyword import KeywordHits, Replacements
 from app.knowledge.search.ranking import (
     Candidate,

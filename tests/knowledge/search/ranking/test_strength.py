@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from app.db.queries.search.search import LegHit
+from app.db.queries.search import LegHit
 from app.embeddings.models import resolve_model
 from app.embeddings.provider import EmbeddingModel
 from app.knowledge.search.legs.findings import Legs

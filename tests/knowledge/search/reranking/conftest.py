@@ -8,9 +8,8 @@ import pytest
 
 from app.composition.services import Services
 from app.knowledge.search.service import KnowledgeSearchService
-from app.reranking.reranker import ResilientReranker
-from app.reranking.server import RerankServer
-from app.resilience.calls import CallPolicy
+from app.reranking import RerankServer, ResilientReranker
+from app.resilience import CallPolicy
 from tests.fixtures.providers.rerank_wire import RerankWire
 from tests.fixtures.searching import make_search
 

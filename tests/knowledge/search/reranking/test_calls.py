@@ -13,9 +13,8 @@ from app.contract.search import SearchQuery
 from app.contract.settings import AllowedLimits
 from app.db.database import Database
 from app.knowledge.search.service import KnowledgeSearchService
-from app.reranking.reranker import ResilientReranker
-from app.reranking.server import RerankServer
-from app.resilience.calls import CallPolicy
+from app.reranking import RerankServer, ResilientReranker
+from app.resilience import CallPolicy
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.providers.rerank_wire import RerankWire, encode_scores
 from tests.fixtures.providers.wire import Reply

@@ -13,7 +13,7 @@ from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
 from app.errors import InvalidInput
 from app.knowledge.search.service import KnowledgeSearchService
-from app.reranking.reranker import ResilientReranker
+from app.reranking import ResilientReranker
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.providers.rerank_wire import RerankWire
 from tests.fixtures.searching import explanation_of, make_search

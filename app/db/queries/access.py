@@ -1,0 +1,89 @@
+"""Who may read and change entries and assets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from app.contract.access import Counts, ItemAccess, ItemKind
+from app.db.queries.search import EntryFilter
+from app.db.session import TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Entries and assets; None is not a condition. `principal`: that their readers or writers name."""
+
+    ids: Sequence[UUID] | None
+    tags: Sequence[str] | None
+    all_tags: bool
+    entry_types: Sequence[str] | None
+    principal: str | None
+    entry_filter: EntryFilter
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """The readers and writers of a version of an item."""
+
+    id: UUID
+    readers: Sequence[str] | None
+    writers: Sequence[str] | None
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedLists(Lists):
+    """Those of an entry that is linked to another one, which links to it if it `is_target`."""
+
+    is_target: bool
+
+
+async def select_items(
+    session: TenantSession, kind: ItemKind, selection: Selection, after: UUID | None, limit: int
+) -> list[Lists]:
+    """Selected entries that are not chunks, or assets, by id."""
+    statement = SQL["entries" if kind == "entry" else "assets"]
+    return await session.fetch_as(Lists, statement, after=after, limit=limit, **_conditions(selection))
+
+
+async def select_linked(
+    session: TenantSession, entry_id: UUID, selection: Selection, limit: int
+) -> list[LinkedLists]:
+    """Selected entries that are linked to an entry, by a link of either."""
+    return await session.fetch_as(
+        LinkedLists, SQL["linked"], id=entry_id, limit=limit, **_conditions(selection)
+    )
+
+
+def _conditions(selection: Selection) -> dict[str, Any]:
+    return {
+        "ids": None if selection.ids is None else list(selection.ids),
+        "tags": None if selection.tags is None else list(selection.tags),
+        "all_tags": selection.all_tags,
+        "entry_types": None if selection.entry_types is None else list(selection.entry_types),
+        "principal": selection.principal,
+        "filter": selection.entry_filter.as_row(),
+    }
+
+
+async def fetch_access(session: TenantSession, kind: ItemKind, item_id: UUID) -> ItemAccess | None:
+    """The readers and writers of an entry or an asset."""
+    return await session.fetch_one_as(ItemAccess, SQL[kind], id=item_id)
+
+
+async def count_items(session: TenantSession, most: int) -> Counts:
+    """What the transaction sees, counted up to `most`."""
+    found = await session.fetch_one_as(Counts, SQL["counts"], most=most)
+    assert found is not None
+    return found
+
+
+async def list_restricted(session: TenantSession, after: UUID | None, limit: int) -> list[ItemAccess]:
+    """What the transaction sees and not all readers of the tenant do, by id, without chunks."""
+    return await session.fetch_as(ItemAccess, SQL["restricted"], after=after, limit=limit)

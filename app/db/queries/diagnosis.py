@@ -1,0 +1,150 @@
+"""The queries of `knowledge doctor`, run as the service's role and for one tenant at a time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+from uuid import UUID
+
+import asyncpg
+
+from app.contract.administration import Tenant
+from app.db.database import Database
+from app.db.queries.tenants import list_tenants
+from app.db.rows import read_rows
+from app.db.session import Row
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A database server; `bytes` is the size of the database, `role_connections` is -1 if the role has no limit."""
+
+    version: str
+    now: datetime
+    bytes: int
+    most_connections: int
+    connections: int
+    role_connections: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """The installed version of pgvector, and the one that the server would install."""
+
+    installed: str
+    available: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WordIndex:
+    """The index of the keyword leg: the partitions that have it (`attached`), how often it was read, and its size."""
+
+    name: str
+    present: bool
+    partitions: int
+    attached: int
+    scans: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class VectorIndexes:
+    """The indexes that large tenants have of their own: their number, how often they were read, and their size."""
+
+    indexes: int
+    scans: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedTenant:
+    """A tenant whose vectors are indexed."""
+
+    tenant_id: UUID
+    model_id: int
+    passages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Work and failures of `counted` of `tenants`, and the largest tenant that has an index of its vectors.
+
+    Attributes:
+        overdue: jobs that are due; `oldest_seconds` is the longest wait among them.
+        lost: jobs whose worker no longer responds.
+        failed: tenants' slugs with their assets that could not be read.
+        refused: tenants' slugs with their entries that the provider refused permanently.
+        pending: entries that wait for their vectors.
+    """
+
+    tenants: int
+    counted: int
+    jobs: int
+    overdue: int
+    lost: int
+    oldest_seconds: float
+    failed: dict[str, int]
+    refused: dict[str, int]
+    pending: int
+    largest: IndexedTenant | None
+
+
+async def read_server(connection: Connection) -> Server:
+    """Version, clock, size of the database and connections."""
+    return read_rows(Server, await connection.fetch(SQL["server"].sql))[0]
+
+
+async def read_extension(connection: Connection) -> Extension:
+    """The server's versions of pgvector. Raises IndexError if it is not installed."""
+    return read_rows(Extension, await connection.fetch(SQL["extension"].sql))[0]
+
+
+async def list_broken_indexes(connection: Connection) -> list[str]:
+    """The service's indexes that Postgres does not use."""
+    return [row["name"] for row in await connection.fetch(SQL["broken_indexes"].sql)]
+
+
+async def read_word_index(connection: Connection) -> WordIndex:
+    """The index of words."""
+    return read_rows(WordIndex, await connection.fetch(SQL["word_index"].sql))[0]
+
+
+async def read_vector_indexes(connection: Connection) -> VectorIndexes:
+    """The indexes of vectors, all together."""
+    return read_rows(VectorIndexes, await connection.fetch(SQL["vector_indexes"].sql))[0]
+
+
+async def measure_backlog(database: Database, seconds: float) -> Backlog:
+    """Inspect one tenant after another, for about `seconds`. Raises DatabaseUnavailable."""
+    deadline = time.monotonic() + seconds
+    async with database.platform_session() as session:
+        tenants = await list_tenants(session)
+    rows: list[tuple[Tenant, Row]] = []
+    for tenant in tenants:
+        if time.monotonic() > deadline:
+            break
+        async with database.tenant_session(tenant.id) as own:
+            row = await own.fetch_row(SQL["backlog"])
+        if row is not None:
+            rows.append((tenant, row))
+    indexed = [
+        IndexedTenant(t.id, r["model_id"], r["passages"]) for t, r in rows if r["index_state"] == "ready"
+    ]
+    return Backlog(
+        tenants=len(tenants),
+        counted=len(rows),
+        jobs=sum(r["jobs"] for _, r in rows),
+        overdue=sum(r["overdue"] for _, r in rows),
+        lost=sum(r["lost"] for _, r in rows),
+        oldest_seconds=max((r["oldest_seconds"] or 0.0 for _, r in rows), default=0.0),
+        failed={t.slug: r["failed_assets"] for t, r in rows if r["failed_assets"]},
+        refused={t.slug: r["refused"] for t, r in rows if r["refused"]},
+        pending=sum(r["pending"] for _, r in rows),
+        largest=max(indexed, key=lambda found: found.passages, default=None),
+    )

@@ -1,0 +1,120 @@
+-- Reads the entries of a search's hits.
+
+-- name: hydrate
+-- The entries, with the data for the snippet: the query's lexemes in the entry's language, and the
+-- passage nearest to the query's vector. The page ends after the entry with which it has :most_bytes; `passing` counts
+-- the entries of the whole page.
+with lexemes as materialized (
+  select language, tsvector_to_array(text_lexemes(language, :query)) as query_lexemes
+    from (select distinct language from corpus_statistics
+           where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0) l
+)
+select id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
+       superseded_by_id, is_verified, asset_id, external_id, metadata, asset_name, chunk_index,
+       created_at, updated_at, language, media_type, source, agreed_at, query_lexemes, char_start, char_end, passing
+  from (
+    select e.*, a.name as asset_name, a.media_type, a.source, s.agreed_at, lexemes.query_lexemes, nearest.char_start,
+           nearest.char_end, wanted.place, count(*) over () as passing,
+           sum(size.bytes) over (order by wanted.place) - size.bytes as preceding
+      from unnest(:ids::uuid[]) with ordinality wanted (id, place)
+      join {entries} e on e.tenant_id = :tenant_id and e.id = wanted.id
+      cross join lateral (select octet_length(e.content) + octet_length(e.metadata::text) as bytes) size
+      left join lexemes on lexemes.language = e.language
+      left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
+      left join sources s on s.tenant_id = :tenant_id and s.name = a.source
+      left join lateral (
+        select p.char_start, p.char_end from {embeddings} p
+         where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}
+           and :vector::halfvec({dimensions}) is not null
+         order by p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) limit 1
+      ) nearest on true
+     where {matches}(e, :filter)
+  ) page
+ where preceding < :most_bytes order by place;
+
+-- name: assets_of
+select id, asset_id from {entries} e where tenant_id = :tenant_id and id = any (:ids::uuid[]) and asset_id is not null;
+
+-- name: verdict
+-- Reasons why an entry may be missing: each part of the filter separately, and the entry's values in the legs.
+select e.expires_at is null or e.expires_at > now() as unexpired,
+       e.superseded_by_id is null or (:filter::entry_filter).include_superseded as current,
+       not e.quarantined as released,
+       (:filter::entry_filter).roles is null or e.roles && (:filter::entry_filter).roles as role,
+       (:filter::entry_filter).tags is null
+         or case when (:filter::entry_filter).all_tags then e.tags @> (:filter::entry_filter).tags
+                 else e.tags && (:filter::entry_filter).tags end as tags,
+       (:filter::entry_filter).entry_types is null or e.entry_type = any ((:filter::entry_filter).entry_types) as entry_type,
+       (:filter::entry_filter).min_confidence is null or e.confidence >= (:filter::entry_filter).min_confidence
+         as min_confidence,
+       (:filter::entry_filter).scope is null or e.scope = (:filter::entry_filter).scope as scope,
+       (:filter::entry_filter).source is null
+         or (e.asset_id is not null) = ((:filter::entry_filter).source = 'asset') as source,
+       (:filter::entry_filter).asset_ids is null or coalesce(e.asset_id = any ((:filter::entry_filter).asset_ids), false)
+         as asset_id,
+       (:filter::entry_filter).metadata is null or e.metadata @> (:filter::entry_filter).metadata as metadata,
+       entry_fulfils(e, :filter) as filter,
+       coalesce(e.created_at >= lower((:filter::entry_filter).created), true) as created_after,
+       coalesce(e.created_at < upper((:filter::entry_filter).created), true) as created_before,
+       coalesce(e.updated_at >= lower((:filter::entry_filter).updated), true) as updated_after,
+       coalesce(e.updated_at < upper((:filter::entry_filter).updated), true) as updated_before,
+       e.repeats is not null and repeats_another(e.id, e.repeats, e.text_hash, :filter) as repeated,
+       exists (select from unnest(tsvector_to_array(text_lexemes(e.language, :query) || identifier_lexemes(:query))) l
+                where l = any (tsvector_to_array(e.lexemes)))
+         or exists (select from unnest(:alternatives::text[]) a where e.lexemes @@ a::tsquery) as shares_words,
+       (select 1 - min(p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) from embeddings p
+         where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}) as cosine
+  from entries e where e.tenant_id = :tenant_id and e.id = :id;
+
+-- name: count_accesses
+insert into access_counts as a (tenant_id, entry_id, accesses)
+select :tenant_id, u.id, u.accesses
+  from unnest(:ids::uuid[], :accesses::bigint[]) u (id, accesses)
+ where exists (select from entries e where e.tenant_id = :tenant_id and e.id = u.id)
+ order by u.id
+on conflict (tenant_id, entry_id) do update set accesses = a.accesses + excluded.accesses;
+
+-- name: boost_facts
+select e.id, e.entry_type, e.is_verified, coalesce(a.accesses, 0) as accesses
+  from {entries} e left join access_counts a on a.tenant_id = :tenant_id and a.entry_id = e.id
+ where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
+
+-- name: validity
+-- When the versions of these entries that were valid at a time began, and ended if they have.
+select e.id, coalesce(f.valid_from, greatest(e.updated_at, (
+         select max(o.valid_until) from former_entries o where o.tenant_id = :tenant_id and o.id = e.id))) as valid_from,
+       f.valid_until
+  from entries_at(:ids::uuid[], :as_of::timestamptz) e
+  left join former_entries f on f.tenant_id = :tenant_id and f.id = e.id and f.valid_from <= :as_of and f.valid_until > :as_of;
+
+-- Reads the texts that a reranker compares with the query.
+
+-- name: passages
+-- Of each entry at most :most characters: from its passage nearest to the query's vector, and without a vector from
+-- where the most different words of the query stand. Entries that no longer pass the filter are missing.
+with lexemes as materialized (
+  select language, array(select word from unnest(tsvector_to_array(text_lexemes(language, :query))) word
+                          order by length(word) desc, word limit 16) as words
+    from (select distinct language from corpus_statistics
+           where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0) l
+)
+select e.id, e.title, substr(e.content, coalesce(nearest.char_start, words.char_start, 0) + 1, :most) as text
+  from unnest(:ids::uuid[]) wanted (id)
+  join {entries} e on e.tenant_id = :tenant_id and e.id = wanted.id
+  left join lexemes on lexemes.language = e.language
+  left join lateral (
+    select p.char_start from {embeddings} p
+     where length(e.content) > :most and p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}
+       and :vector::halfvec({dimensions}) is not null
+     order by p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) limit 1
+  ) nearest on true
+  left join lateral (
+    select greatest(0, place - 1 - :lead) as char_start
+      from (select lower(e.content) as content offset 0) low
+      cross join lateral unnest(lexemes.words) word
+      cross join lateral strpos(low.content, word) place
+     where length(e.content) > :most and nearest.char_start is null and place > 0
+     order by (select count(*) from unnest(lexemes.words) other
+                where strpos(substr(low.content, place, :most), other) > 0) desc, place limit 1
+  ) words on true
+ where {matches}(e, :filter);

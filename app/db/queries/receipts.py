@@ -1,0 +1,247 @@
+"""The receipts of searches, kept for a day, and what has changed since one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from app.contract.models import ModelInfo
+from app.contract.receipts import RankedEntry, Receipt, SearchLine, SearchReceipt
+from app.contract.search import Weights
+from app.db.rows import Position
+from app.db.session import TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Fingerprints by which a search's query and filters can be recognised but not read."""
+
+    query: str
+    filters: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptReceipt(Receipt):
+    """A receipt with what no caller sees.
+
+    Attributes:
+        asked: the fingerprints by which the next pages are recognised; with its salt, the hash would confirm a guess of
+            the query.
+        principals: of the caller at that time; None in a receipt of a version of the service that did not note them.
+    """
+
+    asked: Marks
+    principals: Sequence[str] | None = None
+
+    @property
+    def boost(self) -> Sequence[str]:
+        """The requested boosts."""
+        boost: Sequence[str] = self.options.get("boost", ())
+        return boost
+
+    @property
+    def diversity(self) -> float:
+        """The requested diversity."""
+        diversity: float = self.options.get("diversity", 0.0)
+        return diversity
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSearch:
+    """A search as stored for the tenant's admins and for the next pages."""
+
+    id: UUID
+    subject: str
+    at: datetime
+    result_count: int
+    query_time_ms: int
+    receipt: KeptReceipt
+
+    def show(self) -> SearchReceipt:
+        """The record for the tenant's admin."""
+        return SearchReceipt(
+            search_id=self.id,
+            subject=self.subject,
+            at=self.at,
+            result_count=self.result_count,
+            query_time_ms=self.query_time_ms,
+            **{f.name: getattr(self.receipt, f.name) for f in fields(Receipt)},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RecentRequest:
+    """A query that callers searched for, with the parameters that its receipt has as they were asked."""
+
+    query: str
+    mode: str
+    rrf_k: int
+    options: Mapping[str, Any]
+
+
+async def insert_searches(session: TenantSession, searches: Sequence[KeptSearch]) -> None:
+    """Store searches of one tenant."""
+    await session.execute(
+        SQL["insert_searches"],
+        ids=[s.id for s in searches],
+        subjects=[s.subject for s in searches],
+        ats=[s.at for s in searches],
+        fallbacks=[s.receipt.fallback for s in searches],
+        result_counts=[s.result_count for s in searches],
+        query_times=[s.query_time_ms for s in searches],
+        receipts=[encode_receipt(s.receipt) for s in searches],
+    )
+
+
+async def fetch_search(session: TenantSession, search_id: UUID, age: timedelta) -> KeptSearch | None:
+    """A stored search that is not older than `age`."""
+    row = await session.fetch_row(SQL["fetch_search"], id=search_id, age=age)
+    if row is None:
+        return None
+    return KeptSearch(
+        row["id"],
+        row["subject"],
+        row["at"],
+        row["result_count"],
+        row["query_time_ms"],
+        decode_receipt(row["receipt"]),
+    )
+
+
+async def list_searches(
+    session: TenantSession,
+    age: timedelta,
+    subject: str | None,
+    only_empty: bool,
+    before: Position | None,
+    limit: int,
+) -> list[SearchLine]:
+    """Searches that are not older than `age`, newest first."""
+    at, last_id = before or (None, None)
+    return await session.fetch_as(
+        SearchLine,
+        SQL["list_searches"],
+        age=age,
+        subject=subject,
+        only_empty=only_empty,
+        before_at=at,
+        before_id=last_id,
+        limit=limit,
+    )
+
+
+async def recent_requests(session: TenantSession, age: timedelta, limit: int) -> list[RecentRequest]:
+    """The latest queries that are not older than `age`, each once; none if the tenant keeps no query texts."""
+    return await session.fetch_as(RecentRequest, SQL["recent_requests"], age=age, limit=limit)
+
+
+async def purge_searches(session: TenantSession, age: timedelta, empty_age: timedelta) -> int:
+    """Delete searches older than `age`; those without results are kept for `empty_age`, without receipts.
+
+    Returns how many were deleted.
+    """
+    dropped = await session.execute(SQL["purge_searches"], age=age, empty_age=empty_age)
+    await session.execute(SQL["strip_receipts"], age=age)
+    return dropped
+
+
+ranks_of = attrgetter(
+    *("semantic_rank", "similarity", "keyword_rank", "keyword_score", "score", "rerank_rank", "rerank_score")
+)
+
+
+def encode_receipt(receipt: KeptReceipt) -> str:
+    """The receipt as JSON, with candidates and models as lists, since there are many candidates."""
+    model = receipt.model
+    stored = {
+        "version": receipt.version,
+        "mode": receipt.mode,
+        "fusion": receipt.fusion,
+        "weights": (receipt.weights.semantic, receipt.weights.keyword),
+        "rrf_k": receipt.rrf_k,
+        "similarity_threshold": receipt.similarity_threshold,
+        "options": receipt.options,
+        "asked": receipt.asked,
+        "principals": receipt.principals,
+        "model": (model.provider, model.name, model.dimensions),
+        "fallback": receipt.fallback,
+        "degraded": receipt.degraded,
+        "strong_match": receipt.strong_match,
+        "search_modes_used": receipt.search_modes_used,
+        "exact": receipt.exact,
+        "pending": receipt.pending,
+        "estimated_matches": receipt.estimated_matches,
+        "ranking": [
+            (c.id, c.updated_at.timestamp(), *ranks_of(c), *(() if c.passages is None else (c.passages,)))
+            for c in receipt.ranking
+        ],
+    }
+    if receipt.query is not None:
+        stored["query"] = receipt.query
+    return orjson.dumps(stored).decode()
+
+
+def decode_receipt(stored: Mapping[str, Any]) -> KeptReceipt:
+    """The receipt from stored JSON."""
+    return KeptReceipt(
+        mode=stored["mode"],
+        exact=stored["exact"],
+        pending=stored["pending"],
+        model=ModelInfo(*stored["model"]),
+        query=stored.get("query"),
+        rrf_k=stored["rrf_k"],
+        fusion=stored["fusion"],
+        options=stored["options"],
+        ranking=[
+            RankedEntry(UUID(entry_id), datetime.fromtimestamp(updated_at, UTC), *found)
+            for entry_id, updated_at, *found in stored["ranking"]
+        ],
+        version=stored["version"],
+        weights=Weights(*stored["weights"]),
+        degraded=stored["degraded"],
+        fallback=stored["fallback"],
+        strong_match=stored["strong_match"],
+        estimated_matches=stored["estimated_matches"],
+        search_modes_used=stored["search_modes_used"],
+        similarity_threshold=stored["similarity_threshold"],
+        asked=Marks(**stored["asked"]),
+        principals=stored.get("principals"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What is there of an entry that a search ranked.
+
+    Attributes:
+        exists: whether there is still an entry with the id.
+        unchanged: whether it is the version that was ranked.
+        kept: whether this is among the entry's former versions.
+    """
+
+    id: UUID
+    exists: bool
+    unchanged: bool
+    kept: bool
+
+
+async def changed_settings(session: TenantSession, at: datetime) -> list[str]:
+    """The names of settings that have changed since a time."""
+    return [row["name"] for row in await session.fetch(SQL["changed_settings"], at=at)]
+
+
+async def trace(session: TenantSession, ranked: Sequence[RankedEntry]) -> dict[UUID, Trace]:
+    """What is there of these entries."""
+    found = await session.fetch_as(
+        Trace, SQL["traces"], ids=[e.id for e in ranked], times=[e.updated_at for e in ranked]
+    )
+    return {each.id: each for each in found}

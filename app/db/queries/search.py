@@ -1,0 +1,314 @@
+"""The words of a search: the filter, the keyword leg, and spelling correction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from app.db.session import TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on entries as SQL/JSON paths.
+
+    Attributes:
+        path: a predicate on the metadata of an entry; the variable `entry` has its other fields.
+        values_json: the other variables.
+        fields: bits of the fields in `entry`, as SQL's `entry_fields` numbers them.
+        indexed: a predicate that an index answers, and the metadata of every admitted entry fulfils; None: there is
+            none.
+    """
+
+    path: str
+    values_json: str
+    fields: int
+    indexed: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilter:
+    """The conditions of a search on entries, without the text; None matches all. Order of SQL's `entry_filter`.
+
+    Times are half open: from `…_after` on, and before `…_before`.
+    """
+
+    include_superseded: bool = False
+    roles: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None
+    all_tags: bool = False
+    entry_types: tuple[str, ...] | None = None
+    min_confidence: float | None = None
+    scope: str | None = None
+    source: str | None = None
+    asset_ids: tuple[UUID, ...] | None = None
+    metadata_json: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    updated_after: datetime | None = None
+    updated_before: datetime | None = None
+    condition: Condition | None = None
+    as_of: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every entry that is visible, or was at `as_of`, passes."""
+        return self == EntryFilter(include_superseded=self.include_superseded, as_of=self.as_of)
+
+    def as_row(self) -> tuple[Any, ...]:
+        """The composite value for Postgres."""
+        return (
+            self.include_superseded,
+            self.roles,
+            self.tags,
+            self.all_tags,
+            self.entry_types,
+            self.min_confidence,
+            self.scope,
+            self.source,
+            self.asset_ids,
+            self.metadata_json,
+            _make_range(self.created_after, self.created_before),
+            _make_range(self.updated_after, self.updated_before),
+            *((c.path, c.values_json, c.fields, c.indexed) if (c := self.condition) else (None,) * 4),
+            self.as_of,
+        )
+
+
+def _make_range(start: datetime | None, end: datetime | None) -> asyncpg.Range[datetime] | None:
+    return None if start is None and end is None else asyncpg.Range(start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSpace:
+    """A registered model in SQL: literals that select its partial index."""
+
+    model_id: int
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """What to search for in place of words of the query that no entry has.
+
+    Attributes:
+        corrections: misspelt lexemes, each with a lexeme that resembles it.
+        prefix: what words begin with that may be meant by the last word of the query.
+        incomplete: the lexeme of that word.
+    """
+
+    corrections: Mapping[str, str] = field(default_factory=dict)
+    prefix: str | None = None
+    incomplete: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.corrections) or self.prefix is not None
+
+
+NO_REPAIRS = Repairs()
+
+
+class Compound(NamedTuple):
+    """Words of the query, and the lexemes of their parts or of their compound in entries of the language."""
+
+    language: str
+    asked: Sequence[str]
+    lexemes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordQuery:
+    """The query of the keyword leg.
+
+    Attributes:
+        text: the query as given by the caller.
+        limit: number of entries to find.
+        budget: postings up to which every entry with one of the words is scored.
+        phrases: quoted parts of the text.
+        repairs: what to search for in place of words that no entry has.
+        compound_words: the words that may be compounds or parts of one, in order.
+        whole: search only for the identifiers in the text, not for words that are parts of them.
+    """
+
+    text: str
+    entry_filter: EntryFilter
+    limit: int
+    budget: int
+    phrases: tuple[str, ...] = ()
+    repairs: Repairs = NO_REPAIRS
+    compound_words: tuple[str, ...] = ()
+    whole: bool = False
+
+
+class LegHit(NamedTuple):
+    """An entry found by one leg; `value` is a cosine similarity or a BM25 score."""
+
+    entry_id: UUID
+    updated_at: datetime
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordMatches:
+    """The entries found by the words of a query, best first.
+
+    Attributes:
+        total: number of entries with at least one of the words that were scored.
+        complete: whether every entry with one of the words was scored.
+        full_match: BM25 of an entry that covers the whole query.
+        entries: number of the tenant's entries.
+        unknown: lexemes of the query that no entry has; None if nothing was found.
+        compounds: compounds and parts of compounds that entries have.
+        alternatives: queries for what entries have in place of words of the query.
+    """
+
+    hits: Sequence[LegHit]
+    total: int = 0
+    complete: bool = True
+    full_match: float = 0.0
+    entries: int = 0
+    unknown: Sequence[str] | None = None
+    compounds: Sequence[Compound] = ()
+    alternatives: Sequence[str] = ()
+
+
+CORRECTION_WEIGHT = COMPLETION_WEIGHT = COMPOUND_WEIGHT = 0.7
+"""The weight of what stands for a word, relative to the word itself."""
+
+COMPOUND_LIMIT = 3
+"""Words of a query, stop words apart, up to which compounds and their parts are looked for."""
+
+LEAST_PREFIX = 3
+"""Letters from which on a word is completed."""
+
+
+async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMatches:
+    """The best entries by BM25."""
+    repairs = query.repairs
+    rows = await session.fetch(
+        SQL["keyword_leg"],
+        query=query.text,
+        words="" if query.whole else query.text,
+        phrases=list(query.phrases),
+        misspelt=list(repairs.corrections),
+        corrections=list(repairs.corrections.values()),
+        correction_weight=CORRECTION_WEIGHT,
+        completions=[] if repairs.prefix is None else [repairs.prefix],
+        completed=[] if repairs.prefix is None else [repairs.incomplete],
+        completion_weight=COMPLETION_WEIGHT,
+        compound_words=list(query.compound_words),
+        compound_weight=COMPOUND_WEIGHT,
+        compound_limit=COMPOUND_LIMIT,
+        filter=query.entry_filter.as_row(),
+        limit=query.limit,
+        budget=query.budget,
+    )
+    if not rows:
+        return KeywordMatches([])
+    if (first := rows[0])["entry_id"] is None:
+        return KeywordMatches([], complete=first["complete"])
+    hits = [LegHit(row["entry_id"], row["updated_at"], row["score"]) for row in rows]
+    return KeywordMatches(
+        hits,
+        first["candidates"],
+        first["complete"],
+        first["best"],
+        first["entries"],
+        first["unknown"],
+        [Compound(*compound) for compound in first["compounds"] or ()],
+        first["alternatives"] or (),
+    )
+
+
+async def rehearse(session: TenantSession) -> None:
+    """Run the statement of the keyword leg once and discard the result, so that the connection has its plans."""
+    nothing = EntryFilter()
+    await session.fetch(SQL["rehearse_keyword_leg"], filter=nothing.as_row())
+    await match_words(session, KeywordQuery("rehearsal", nothing, 1, 1))
+
+
+async def find_repairs(
+    session: TenantSession,
+    text: str,
+    unknown: Sequence[str] | None,
+    *,
+    last_word: str | None,
+    last_identifier: str | None,
+    corrects: bool,
+    strict: bool,
+) -> Repairs:
+    """What the query may mean by words that no entry has: the tenant's most similar words, or longer ones.
+
+    `unknown` restricts the lexemes to check; None checks all lexemes of the query. With `corrects`, the longest five of
+    the misspelt ones are corrected; with `strict`, only by a word that differs by one letter.
+    """
+    rows = await session.fetch(
+        SQL["repairs"],
+        query=text,
+        unknown=None if unknown is None else list(unknown),
+        last_word=last_word,
+        last_identifier=last_identifier,
+        least_prefix=LEAST_PREFIX,
+        corrects=corrects,
+        strict=strict,
+    )
+    prefix, incomplete = next(((row["prefix"], row["word"]) for row in rows if row["prefix"]), (None, None))
+    corrections = {row["word"]: row["correction"] for row in rows if row["correction"]}
+    return Repairs(corrections, prefix, incomplete)
+
+
+async def completed_words(
+    session: TenantSession, prefix: str, ids: Sequence[UUID], limit: int
+) -> Sequence[str]:
+    """Lexemes of these entries that begin with the prefix, those of most entries first."""
+    rows = await session.fetch(SQL["completed_words"], prefix=prefix, ids=list(ids), limit=limit)
+    return [row["lexeme"] for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class LexemeInText:
+    """A lexeme, and an entry that has it; `content` is its first 20,000 characters."""
+
+    lexeme: str
+    language: str
+    title: str | None
+    content: str
+
+
+async def entries_with_lexemes(
+    session: TenantSession, lexemes: Sequence[str], ids: Sequence[UUID]
+) -> Sequence[LexemeInText]:
+    """For each of the lexemes, the first of these entries that has it."""
+    return await session.fetch_as(
+        LexemeInText, SQL["entries_with_lexemes"], lexemes=list(lexemes), ids=list(ids)
+    )
+
+
+async def filtered_ids(session: TenantSession, entry_filter: EntryFilter, limit: int) -> list[UUID]:
+    """Ids of entries that pass the filter, at most `limit`."""
+    ids: list[UUID] = await session.fetch_value(
+        SQL["filtered_ids"], filter=entry_filter.as_row(), limit=limit
+    )
+    return ids
+
+
+class Readable(NamedTuple):
+    """Bounds of the number of entries that a caller may read."""
+
+    least: int
+    most: int
+
+
+async def count_readable(session: TenantSession) -> Readable:
+    """How many entries the caller may read, without looking at them."""
+    found = await session.fetch_one_as(Readable, SQL["count_readable"])
+    assert found is not None
+    return found

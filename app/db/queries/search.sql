@@ -1,0 +1,178 @@
+-- The keyword leg, spelling correction, and the filter.
+
+-- name: keyword_leg
+-- Converts the query to lexemes once for each language of the tenant, looks up their frequencies, and calls the keyword
+-- function for the best entries. Beyond 200 lexemes of a language, more lexemes cost time and do not improve results.
+-- Corrections replace misspelt lexemes, and completions are queries for entries with a word that begins with the last one.
+-- Compounds are looked for only in languages that write them as one word, and only if the query has few other words: those
+-- of a longer question find its entry by themselves. That the queries are matched once, before their join, is what keeps
+-- this fast.
+with languages as materialized (
+  select language, sum(entries)::bigint as entries, sum(characters)::bigint as characters
+    from corpus_statistics where tenant_id = :tenant_id and principal = any (current_principals()) group by language
+), corpus as (
+  select coalesce(sum(entries), 0)::bigint as entries,
+         (coalesce(sum(characters), 0) / greatest(coalesce(sum(entries), 0), 1))::double precision as mean_length
+    from languages
+), words as (
+  select l.language, w.lexeme, w.weight, w.cut, s.frequency
+    from languages l
+   cross join lateral (
+     (select u.lexeme, 1.0::double precision as weight, count(*) over () > 200 as cut
+        from unnest(text_lexemes(l.language, :words) || identifier_lexemes(:query)) u
+       order by u.positions[1] nulls first limit 200)
+     union all
+     select c, :correction_weight::double precision, false from unnest(:corrections::text[]) c) w
+   cross join lateral (
+     -- Of entries with readers, only the frequencies of words that are too frequent to be counted are good enough.
+     select case when bool_and(s.principal = 'everyone') or sum(s.entries) > :budget::integer then least(sum(s.entries), 1000000000)::integer end as frequency
+       from lexeme_statistics s
+      where s.tenant_id = :tenant_id and s.lexeme = w.lexeme and s.principal = any (current_principals())) s
+   where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and w.lexeme <> all (:misspelt::text[])
+), possible as materialized (
+  select l.language, row_number() over (partition by l.language) as place, p.query, p.replaced, p.asked, p.lexemes
+    from languages l cross join lateral possible_compounds(l.language, :compound_words::text[]) p
+   where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and linking_letters(l.language) is not null
+     and (select count(*) from words w where w.language = l.language) <= :compound_limit::integer
+), matched as materialized (
+  select q.language, keyword.matched_queries(:tenant_id, q.language, q.queries) as places
+    from (select language, array_agg(query order by place) as queries from possible group by language) q
+), compounds as materialized (
+  select p.language, p.query, p.replaced, p.asked, p.lexemes
+    from matched m join possible p on p.language = m.language and p.place = any (m.places)
+   limit 20
+), alternatives as (
+  select c.query || ' & !' || keyword.word_query(r.word) as query, c.language, r.word,
+         :compound_weight::double precision as weight
+    from compounds c cross join unnest(c.replaced) r (word)
+  union all
+  select keyword.word_query(u.prefix) || ':*', null, u.word, :completion_weight::double precision
+    from unnest(:completions::text[], :completed::text[]) u (prefix, word)
+), phrases as (
+  select l.language, q.phrase
+    from languages l
+   cross join unnest(:phrases::text[]) p
+   cross join lateral (select text_phrase(l.language, p) as phrase) q
+   where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and numnode(q.phrase) > 1
+)
+select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown, corpus.entries,
+       coalesce(k.complete, true) and not coalesce(w.cut, false) as complete, k.alternatives, c.compounds
+  from corpus
+ cross join (select array_agg(lexeme) as lexemes, array_agg(language) as languages,
+                    array_agg(frequency) as frequencies, array_agg(weight) as weights, bool_or(cut) as cut
+               from words) w
+ cross join (select array_agg(phrase::text) as phrases, array_agg(language) as languages from phrases) p
+ cross join (select array_agg(query) as queries, array_agg(language) as languages, array_agg(word) as words,
+                    array_agg(weight) as weights from alternatives) a
+ cross join (select jsonb_agg(jsonb_build_array(language, asked, lexemes)) as compounds from compounds) c
+  left join lateral keyword.search(:tenant_id, w.lexemes, w.languages, w.frequencies, corpus.entries,
+                                  greatest(corpus.mean_length, 1), :filter, :limit, :budget,
+                                  w.weights, p.phrases, p.languages, a.queries, a.languages, a.words,
+                                  a.weights) k on true;
+
+-- name: rehearse_keyword_leg
+-- Searches for a word that no tenant has, only to make the function cache its plans.
+select count(*) from keyword.search(:tenant_id, array['rehearsal'], array['english'], array[1], 1, 1, :filter, 1, 1);
+
+-- name: repairs
+-- Words to search for in place of words of the query that no entry has: for the last word a query for all words that begin
+-- with it, and for others the tenant's most similar word.
+--
+-- A stop word of a language of the tenant is not completed. An identifier is completed as a whole, before its last part.
+--
+-- The most similar word differs by one letter or by the order of two, if there is one; with :strict, others are not
+-- considered, nor words that only have another ending. The vocabulary is lexeme_statistics or, for a small tenant without statistics, its entries,
+-- without quarantined ones. Comparing is the
+-- main cost: only the five longest words are looked up, each among the 3,000 most used words of similar length. Neither
+-- vocabulary is complete, so the entries are checked at the end, without the search's filter: a word that one of them has
+-- is spelt correctly, and one that none has corrects nothing.
+with languages as materialized (
+  select language, sum(entries) as entries from corpus_statistics
+   where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0 group by language
+), forms as (
+  select 1 as place, lower(:last_identifier::text) as form, lower(:last_identifier::text) as lexeme
+   where length(:last_identifier::text) >= :least_prefix
+  union all
+  select 2, f.form, min(o.lexeme)
+    from (select min(lexeme) as form from unnest(text_lexemes('simple', :last_word::text)) having count(*) = 1) f
+   cross join languages l
+    left join lateral unnest(text_lexemes(l.language, :last_word::text)) o on true
+   where length(f.form) >= :least_prefix
+   group by f.form having bool_and(o.lexeme is not null)
+), completed as materialized (
+  select f.form, f.lexeme
+    from forms f
+   where (:unknown::text[] is null or f.lexeme = any (:unknown::text[]))
+     and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(f.lexeme)]) = '{}'
+     and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(f.form) || ':*']) <> '{}'
+   order by f.place limit 1
+), words as materialized (
+  select d.lexeme, near_pattern(d.lexeme) as pattern,
+         -- First letters are rarely wrong, and the range keeps the search short.
+         left(d.lexeme, case when not :strict::boolean then 1 when length(d.lexeme) < 6 then 2 else 3 end) as initial
+    from (select distinct u.lexeme collate "C" as lexeme
+            from languages l cross join lateral unnest(text_lexemes(l.language, :query)) u) d
+   where :corrects::boolean and length(d.lexeme) between 3 and 40 and d.lexeme !~ '[0-9]'
+     and not exists (select from lexeme_statistics k where k.tenant_id = :tenant_id and k.lexeme = d.lexeme)
+     and not exists (select from completed c where d.lexeme in (c.form, c.lexeme))
+     and (:unknown::text[] is null or d.lexeme = any (:unknown::text[]))
+   order by length(d.lexeme) desc, d.lexeme limit 5
+), vocabulary as materialized (
+  select s.word as lexeme, s.ndoc as entries
+    from ts_stat(case when (select sum(entries) from languages) < 1000 and exists (select from words)
+      then format('select lexemes from public.entries where tenant_id = %L and not quarantined and lexemes @@ %L', :tenant_id::uuid,
+                  (select string_agg(keyword.word_query(initial) || ':*', ' | ') from words))
+      else 'select null::tsvector where false' end) s
+)
+select c.lexeme as word, null as correction, c.form as prefix from completed c
+union all
+select w.lexeme, near.lexeme, null
+  from words w
+ cross join lateral (
+   select c.lexeme
+     from (select v.lexeme, v.entries, similarity(v.lexeme, w.lexeme) as likeness, v.lexeme ~ w.pattern as near,
+                  starts_with(v.lexeme, w.lexeme) or starts_with(w.lexeme, v.lexeme) as is_inflection
+             from (select o.lexeme, o.entries
+                     from (select lexeme, entries from vocabulary where starts_with(lexeme, w.initial)
+                           union all
+                           select lexeme, entries from lexeme_statistics
+                            where tenant_id = :tenant_id and principal = 'everyone' and lexeme >= w.initial
+                              and lexeme < w.initial || chr(1114111)) o
+                    where abs(length(o.lexeme) - length(w.lexeme)) <= 2
+                    order by o.entries desc, o.lexeme limit 3000) v
+           offset 0) c
+    where case when :strict::boolean then c.near and not c.is_inflection
+               else c.near or c.likeness >= 0.4 and length(w.lexeme) > 3 end
+    order by c.near desc, c.likeness desc, c.entries desc, c.lexeme limit 1) near
+ where near.lexeme <> w.lexeme
+   and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(w.lexeme)]) = '{}'
+   -- The statistics may count entries that were deleted or hidden since.
+   and keyword.matched_queries(:tenant_id, null, array[keyword.word_query(near.lexeme)]) <> '{}';
+
+-- name: completed_words
+-- Words of these entries that begin with the prefix, those of most entries first.
+select w.lexeme from entries e cross join lateral unnest(tsvector_to_array(e.lexemes)) w (lexeme)
+ where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) and starts_with(w.lexeme, :prefix)
+ group by 1 order by count(*) desc, 1 limit :limit;
+
+-- name: entries_with_lexemes
+-- For each lexeme, one of the entries that have it: the first in the order of `ids`.
+select distinct on (c.lexeme) c.lexeme, e.language, e.title, left(e.content, 20000) as content
+  from unnest(:ids::uuid[]) with ordinality wanted (id, place)
+  join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
+  join unnest(:lexemes::text[]) c (lexeme) on c.lexeme = any (tsvector_to_array(e.lexemes))
+ order by c.lexeme, wanted.place;
+
+-- name: filtered_ids
+select keyword.filtered_ids(:filter, :limit);
+
+-- Bounds of the number of entries that a caller may read, from the statistics of each principal.
+
+-- name: count_readable
+-- How many entries the caller may read: at least those that one of its principals may, and at most those of all together,
+-- which counts entries with several of them several times.
+select coalesce(max(p.entries) filter (where p.principal = 'everyone'), 0)
+         + coalesce(max(p.entries) filter (where p.principal <> 'everyone'), 0) as least,
+       coalesce(sum(p.entries), 0)::bigint as most
+  from (select principal, sum(entries)::bigint as entries from corpus_statistics
+         where tenant_id = :tenant_id and principal = any (current_principals()) group by principal) p;

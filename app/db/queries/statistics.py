@@ -1,0 +1,151 @@
+"""Statistics of a tenant's entries and searches, and records that grow by calls alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from app.contract.administration import Backlog, Estimates, Hour
+from app.contract.models import ModelUse
+from app.db.session import PlatformSession, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+FREQUENT = 2
+"""Minimum number of entries for a lexeme's document frequency to be stored. A word in one entry is cheap to count; the
+other words are the vocabulary for spelling corrections."""
+
+LARGE, MOST_PRINCIPALS = 1_000, 50
+"""Entries with readers that a principal may read, from which on its words are counted, and the most of them. Fewer
+entries are cheap to count in a search."""
+
+FREQUENT_FOR_SOME = 20
+"""Minimum number of such entries for a lexeme's document frequency to be stored. A search uses only the frequencies of
+words that are too frequent for it to count."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueWork:
+    """Whether to recount `lexemes`, index `vectors`, compute `embeddings`, or continue a `model_change`."""
+
+    lexemes: bool
+    vectors: bool
+    embeddings: bool
+    model_change: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Counts of a tenant's data; `pending_embeddings` are entries that wait for vectors of the model in use."""
+
+    entries: int
+    entries_by_type: Mapping[str, int]
+    entries_by_language: Mapping[str, int]
+    assets_by_status: Mapping[str, int]
+    pending_embeddings: int
+    flagged_entries: Mapping[str, int]
+    quarantined_entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Counts of a tenant; searches are those of the last 24 hours."""
+
+    entries: int
+    assets: int
+    failed_assets: int
+    pending_assets: int
+    pending_embeddings: int
+    refused_embeddings: int
+    searches: int
+    fallbacks: int
+    limits: Mapping[str, int]
+    last_activity: datetime | None
+
+
+async def refresh_lexemes(session: TenantSession) -> None:
+    """Recount the document frequencies of the tenant's frequent lexemes."""
+    await session.execute(SQL["reset_changes"])
+    await session.execute(SQL["refresh_lexemes"], least=FREQUENT)
+    await session.execute(
+        SQL["refresh_lexemes_of_readers"], least_entries=LARGE, most=MOST_PRINCIPALS, least=FREQUENT_FOR_SOME
+    )
+
+
+async def due_work(session: TenantSession, *, least_entries: int, exact_limit: int) -> DueWork:
+    """The work that is due because of the tenant's growth."""
+    due = await session.fetch_one_as(
+        DueWork, SQL["due_work"], least_entries=least_entries, exact_limit=exact_limit
+    )
+    assert due is not None
+    return due
+
+
+async def overview(session: TenantSession) -> Overview:
+    """Counts for the tenant's admins."""
+    found = await session.fetch_one_as(Overview, SQL["overview"])
+    assert found is not None
+    return found
+
+
+async def searches_by_hour(session: TenantSession) -> list[Hour]:
+    """Counts and times of the searches of the last 24 hours, by hour (UTC)."""
+    return await session.fetch_as(Hour, SQL["searches_by_hour"])
+
+
+async def fetch_estimates(session: TenantSession) -> Estimates:
+    """How the estimates of the last 1,000 searches compare with the entries that were found."""
+    found = await session.fetch_one_as(Estimates, SQL["estimates"])
+    assert found is not None
+    return found
+
+
+async def models_in_use(session: TenantSession) -> list[ModelUse]:
+    """The models of which the tenant has or waits for vectors, the model in use first."""
+    return await session.fetch_as(ModelUse, SQL["models_in_use"])
+
+
+async def backlog(session: TenantSession) -> list[Backlog]:
+    """The tenant's queued and running work by kind."""
+    return await session.fetch_as(Backlog, SQL["backlog"])
+
+
+async def health(session: TenantSession) -> Health | None:
+    """Counts of the tenant, for the platform; None when the tenant was deleted."""
+    return await session.fetch_one_as(Health, SQL["health"])
+
+
+BATCH = 20_000
+"""Rows that one statement removes."""
+
+Trimmed = Literal["receipts", "feedback", "deliveries"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCount:
+    """The number of a tenant's records of one kind, and about how many bytes they have without indexes."""
+
+    name: str
+    rows: int
+    bytes: int
+
+
+async def count_records(session: TenantSession) -> list[RecordCount]:
+    """The records of each kind."""
+    return await session.fetch_as(RecordCount, SQL["counts"])
+
+
+async def drop_oldest(session: TenantSession, name: Trimmed, most: int) -> int:
+    """Remove the oldest records over `most`, up to BATCH of them; returns their number."""
+    return await session.execute(SQL[f"drop_{name}"], most=most, batch=BATCH)
+
+
+async def prune_audit(session: TenantSession | PlatformSession, most: int) -> int:
+    """Remove the oldest rows of the trail over `most`, up to BATCH of them; returns their number.
+
+    The database keeps at least the newest million.
+    """
+    return int(await session.fetch_value(SQL["prune_audit"], most=most, batch=BATCH))

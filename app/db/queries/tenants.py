@@ -1,0 +1,229 @@
+"""Tenants and embedding models as stored, the callers of a tenant, and what it has stored and embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from app.contract.administration import AuditOutcome, CallerUse, PlatformAction, Tenant
+from app.db.rows import Position
+from app.db.session import PlatformSession, TenantSession
+from app.db.statements import load_statements
+from app.embeddings.provider import EmbeddingModel
+
+SQL = load_statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredModel:
+    """An embedding model, and the number by which rows refer to it."""
+
+    id: int
+    model: EmbeddingModel
+
+
+@dataclass(frozen=True, slots=True)
+class TenantModel:
+    """The number of a tenant's model."""
+
+    slug: str
+    model_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTenant:
+    """What a request needs to know of its tenant; the model's `passages` and `index_state` are those of its vectors.
+
+    `restricted`: it has or had entries that not all callers may read; `open_entries` is the number of the others.
+    """
+
+    id: UUID
+    slug: str
+    name: str
+    settings: Mapping[str, Any]
+    limits: Mapping[str, int]
+    tokens_today: int
+    model_id: int
+    provider: str
+    model: str
+    dimensions: int
+    max_tokens: int
+    similarity_threshold: float
+    passages: int
+    index_state: str
+    restricted: bool
+    open_entries: int
+    revoked_tokens: Sequence[str]
+
+
+async def list_tenants(session: PlatformSession) -> list[Tenant]:
+    """All tenants, oldest first."""
+    return await session.fetch_as(Tenant, SQL["list_tenants"])
+
+
+async def list_models_of_tenants(session: PlatformSession) -> list[TenantModel]:
+    """The model of each tenant."""
+    return await session.fetch_as(TenantModel, SQL["models_of_tenants"])
+
+
+async def find_tenant(session: PlatformSession, slug: str) -> Tenant | None:
+    """The tenant with this slug."""
+    return await session.fetch_one_as(Tenant, SQL["find_tenant"], slug=slug)
+
+
+async def page_of_tenants(session: PlatformSession, after: Position | None, count: int) -> list[Tenant]:
+    """Tenants after the one with this time and id, oldest first."""
+    time, tenant_id = after or (None, None)
+    return await session.fetch_as(Tenant, SQL["page_of_tenants"], time=time, id=tenant_id, count=count)
+
+
+async def count_tenants(session: PlatformSession) -> int:
+    """The number of tenants."""
+    return int(await session.fetch_value(SQL["count_tenants"]))
+
+
+async def tenants_from(session: PlatformSession, place: int, count: int) -> list[Tenant]:
+    """Tenants from the given place (0 is the first), oldest first."""
+    return await session.fetch_as(Tenant, SQL["tenants_from"], place=place, count=count)
+
+
+async def create_tenant(
+    session: PlatformSession, tenant_id: UUID, slug: str, name: str, model_id: int, actor: str
+) -> None:
+    """Add a tenant. Raises asyncpg.UniqueViolationError when the slug is taken."""
+    await session.fetch(
+        SQL["create_tenant"], id=tenant_id, slug=slug, name=name, model_id=model_id, actor=actor
+    )
+
+
+async def delete_tenant(session: PlatformSession, tenant_id: UUID, actor: str) -> bool:
+    """Remove a tenant with every row it has; False when there is none."""
+    return bool(await session.fetch_value(SQL["delete_tenant"], id=tenant_id, actor=actor))
+
+
+async def note_action(
+    session: PlatformSession,
+    actor: str,
+    action: PlatformAction,
+    subject: UUID | None,
+    *,
+    outcome: AuditOutcome = "done",
+) -> None:
+    """Record what a platform administrator read or was refused; changes of tenants record themselves."""
+    await session.fetch(SQL["note_action"], actor=actor, action=action, subject=subject, outcome=outcome)
+
+
+async def change_limits(
+    session: PlatformSession, tenant_id: UUID, changes_json: str, actor: str
+) -> Mapping[str, int] | None:
+    """Set some of the platform's limits for a tenant; null removes one. Returns all, or None without a tenant."""
+    changed: Mapping[str, int] | None = await session.fetch_value(
+        SQL["change_limits"], id=tenant_id, changes=changes_json, actor=actor
+    )
+    return changed
+
+
+async def own_tenant(session: TenantSession) -> OwnTenant | None:
+    """The tenant of the session with its model and vector counts."""
+    return await session.fetch_one_as(OwnTenant, SQL["own_tenant"])
+
+
+async def hold_tenant(session: TenantSession) -> None:
+    """Lock the tenant's row until the transaction ends, and read its latest version."""
+    await session.fetch(SQL["hold_tenant"])
+
+
+async def update_settings(session: TenantSession, settings_json: str) -> None:
+    """Replace the tenant's settings."""
+    await session.execute(SQL["update_settings"], settings=settings_json)
+
+
+async def list_models(session: PlatformSession | TenantSession) -> list[RegisteredModel]:
+    """All registered embedding models."""
+    rows = [dict(row) for row in await session.fetch(SQL["models"])]
+    return [RegisteredModel(row.pop("id"), EmbeddingModel(**row)) for row in rows]
+
+
+MOST = 10_000
+"""Callers of a tenant that are noted."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCaller:
+    """A caller: its principals and roles at `last_at`, the last call that was noted."""
+
+    subject: str
+    principals: Sequence[str]
+    roles: Sequence[str]
+    last_at: datetime
+
+
+async def note_caller(
+    session: TenantSession, subject: str, principals: Sequence[str], roles: Sequence[str]
+) -> None:
+    """Note what a token says of a caller; a new caller beyond MOST is not noted."""
+    await session.execute(
+        SQL["note"], subject=subject, principals=list(principals), roles=list(roles), most=MOST
+    )
+
+
+async def list_known_callers(
+    session: TenantSession, any_of: Sequence[str] | None, limit: int
+) -> list[KnownCaller]:
+    """Callers with one of these principals, the latest first; None: all."""
+    principals = None if any_of is None else list(any_of)
+    return await session.fetch_as(KnownCaller, SQL["list"], any_of=principals, limit=limit)
+
+
+async def find_caller(session: TenantSession, subject: str) -> KnownCaller | None:
+    """One caller."""
+    return await session.fetch_one_as(KnownCaller, SQL["find"], subject=subject)
+
+
+async def forget_callers(session: TenantSession, age: timedelta) -> int:
+    """Forget the callers that have not called for this time; returns their number."""
+    return await session.execute(SQL["forget"], age=age)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Number of `entries`; `bytes` of files, plus one for each character of entries' text (titles count twice)."""
+
+    entries: int
+    bytes: int
+
+
+async def list_callers(session: TenantSession, limit: int) -> list[CallerUse]:
+    """The callers of the last 24 hours, the most active first."""
+    return await session.fetch_as(CallerUse, SQL["callers"], limit=limit)
+
+
+async def fetch_stored(session: TenantSession) -> Stored:
+    """What is stored, including the writes of this transaction."""
+    row = await session.fetch_row(SQL["stored"])
+    assert row is not None
+    return Stored(row["entries"], row["bytes"])
+
+
+async def lock_stored(session: TenantSession) -> None:
+    """Make other transactions that request this lock wait until this one ends."""
+    await session.fetch_value(SQL["lock"])
+
+
+async def fetch_tokens(session: TenantSession) -> int:
+    """Tokens embedded today (UTC)."""
+    return int(await session.fetch_value(SQL["tokens_today"]) or 0)
+
+
+async def add_tokens(session: TenantSession, tokens: int) -> None:
+    """Count embedded tokens. Call it last in a transaction, since it locks a contended row."""
+    if tokens > 0:
+        await session.execute(SQL["add_tokens"], tokens=tokens)
+
+
+async def purge_tokens(session: TenantSession, days: int) -> None:
+    """Delete the counts of older days."""
+    await session.execute(SQL["purge"], days=days)

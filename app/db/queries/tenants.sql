@@ -1,0 +1,131 @@
+-- Tenants, their settings and limits, and the registered models.
+
+-- name: list_tenants
+select id, slug, name, created_at from tenancy.list_tenants();
+
+-- name: models_of_tenants
+select slug, model_id from tenancy.list_tenants();
+
+-- name: find_tenant
+select id, slug, name, created_at from tenancy.list_tenants() where slug = :slug;
+
+-- name: page_of_tenants
+-- Tenants after the given one, oldest first.
+select id, slug, name, created_at from tenancy.list_tenants()
+ where :time::timestamptz is null or (created_at, id) > (:time, :id::uuid)
+ order by created_at, id limit :count;
+
+-- name: count_tenants
+select count(*) from tenancy.list_tenants();
+
+-- name: tenants_from
+-- Tenants from the given place in the list, oldest first.
+select id, slug, name, created_at from tenancy.list_tenants()
+ order by created_at, id offset :place limit :count;
+
+-- name: create_tenant
+select tenancy.create_tenant(:id, :slug, :name, :model_id, :actor);
+
+-- name: delete_tenant
+select tenancy.delete_tenant(:id, :actor);
+
+-- name: note_action
+select tenancy.note_action(:actor, :action, :subject, :outcome);
+
+-- name: change_limits
+select tenancy.change_limits(:id, :changes::jsonb, :actor);
+
+-- name: hold_tenant
+-- Serialises changes of the tenant's row without blocking writes of its entries.
+select 1 from tenants where id = :tenant_id for no key update;
+
+-- name: own_tenant
+-- All data of the tenant that a request needs, in one row.
+select t.id, t.slug, t.name, t.settings, t.limits, coalesce(u.tokens, 0) as tokens_today, m.id as model_id, m.provider, m.name as model, m.dimensions,
+       m.max_tokens, m.similarity_threshold, coalesce(v.passages, 0) as passages,
+       coalesce(v.index_state, 'none') as index_state,
+       exists (select from permissions p where p.tenant_id = t.id) as restricted,
+       (select coalesce(sum(c.entries), 0)::bigint from corpus_statistics c
+         where c.tenant_id = t.id and c.principal = 'everyone') as open_entries,
+       array(select r.token_id from revoked_tokens r
+              where r.tenant_id = t.id and r.expires_at > clock_timestamp()) as revoked_tokens
+  from tenants t
+  join embedding_models m on m.id = t.model_id
+  left join vector_statistics v on v.tenant_id = t.id and v.model_id = t.model_id
+  left join embedding_usage u on u.tenant_id = t.id and u.day = (clock_timestamp() at time zone 'UTC')::date
+ where t.id = :tenant_id;
+
+-- name: update_settings
+update tenants set settings = :settings::jsonb where id = :tenant_id;
+
+-- name: models
+select id, provider, name, dimensions, max_tokens, similarity_threshold from embedding_models order by id;
+
+-- The callers of a tenant, as their last tokens described them.
+
+-- name: note
+-- A new caller beyond `most` is not noted.
+insert into callers as c (tenant_id, subject, principals, roles)
+select :tenant_id, :subject, :principals, :roles
+ where exists (select from callers k where k.tenant_id = :tenant_id and k.subject = :subject)
+    or (select count(*) from callers k where k.tenant_id = :tenant_id) < :most
+on conflict (tenant_id, subject)
+do update set principals = excluded.principals, roles = excluded.roles, last_at = excluded.last_at;
+
+-- name: list
+-- Those with one of the principals, the latest first; null: all.
+select c.subject, c.principals, c.roles, c.last_at from callers c
+ where c.tenant_id = :tenant_id and (:any_of::text[] is null or c.principals && :any_of::text[])
+ order by c.last_at desc, c.subject limit :limit;
+
+-- name: find
+select c.subject, c.principals, c.roles, c.last_at from callers c where c.tenant_id = :tenant_id and c.subject = :subject;
+
+-- name: forget
+delete from callers where tenant_id = :tenant_id and last_at < clock_timestamp() - :age::interval;
+
+-- What a tenant has stored and embedded, as its limits count it.
+
+-- name: stored
+-- The usage that counts against the limits of entries and bytes: of all entries, also those that the caller may not read.
+select coalesce(c.entries, 0)::bigint as entries, (coalesce(c.characters, 0) + coalesce(a.bytes, 0))::bigint as bytes
+  from stored_entries() c
+  left join asset_statistics a on a.tenant_id = :tenant_id;
+
+-- name: lock
+-- Until the transaction ends, other transactions near a limit of the tenant wait.
+select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid::text, 14));
+
+-- name: tokens_today
+select tokens from embedding_usage
+ where tenant_id = :tenant_id and day = (clock_timestamp() at time zone 'UTC')::date;
+
+-- name: add_tokens
+insert into embedding_usage as u (tenant_id, day, tokens)
+values (:tenant_id, (clock_timestamp() at time zone 'UTC')::date, :tokens)
+on conflict (tenant_id, day) do update set tokens = u.tokens + excluded.tokens;
+
+-- name: purge
+delete from embedding_usage
+ where tenant_id = :tenant_id and day < (clock_timestamp() at time zone 'UTC')::date - :days::integer;
+
+-- name: callers
+-- Of the last 24 hours; the changes leave out what admins read.
+with searched as (
+  select subject, count(*) as searches, count(*) filter (where result_count = 0) as without_results,
+         percentile_disc(0.95) within group (order by query_time_ms) as p95_ms, max(at) as last_at
+    from searches
+   where tenant_id = :tenant_id and at > statement_timestamp() - interval '24 hours'
+   group by subject
+), acted as (
+  select actor, count(*) filter (where outcome = 'done' and action not like '%.read') as changes,
+         count(*) filter (where outcome = 'refused') as refused, max(at) as last_at
+    from audit
+   where tenant_id = :tenant_id and at > statement_timestamp() - interval '24 hours'
+   group by actor
+)
+select coalesce(s.subject, a.actor) as subject, coalesce(s.searches, 0) as searches,
+       coalesce(s.without_results, 0) as without_results, s.p95_ms, coalesce(a.changes, 0) as changes,
+       coalesce(a.refused, 0) as refused, greatest(s.last_at, a.last_at) as last_at
+  from searched s full join acted a on a.actor = s.subject
+ order by coalesce(s.searches, 0) + coalesce(a.changes, 0) desc, 1 limit :limit;
