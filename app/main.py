@@ -16,7 +16,7 @@ from app.composition.identity import open_resource_verifier, open_sign_in, open_
 from app.composition.services import Services, open_services
 from app.concurrency.processes.part import Part
 from app.console.installation import install_console
-from app.db.schema.readiness import outdated_revisions
+from app.db.schema.catalog import outdated_revisions
 from app.documents.process.parsing import log_missing_protections
 from app.hosts import bind_metrics
 from app.knowledge.search.service import Rehearsal

@@ -11,7 +11,7 @@ from app.api.sources import SourceName
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.contract.access import AccessPatch, ChangedAccess, ItemReaders, ListedKind, SubjectAccess
-from app.contract.principals import MAX_GROUP_CHARACTERS, MAX_GROUPS, MAX_SUBJECT_CHARACTERS
+from app.contract.fields import MAX_GROUP_CHARACTERS, MAX_GROUPS, MAX_SUBJECT_CHARACTERS
 from app.web.access import Caller, CurrentCaller, CurrentServices, secured_router
 from app.web.problems import problems
 from app.web.rendering import PAGE_SIZE, PageCursor, PageSize, json_response

@@ -16,17 +16,16 @@ from app.contract.administration import (
     AuditOutcome,
     AuditRecord,
     CallerList,
+    NewRevocation,
     NewTenant,
+    RevokedToken,
     Stats,
     Tenant,
 )
 from app.contract.entries import Entry
-from app.contract.erasures import Erasure, NewErasure
+from app.contract.erasures import Erasure, NewErasure, Release, Released
+from app.contract.fields import MAX_SUBJECT_CHARACTERS, Page
 from app.contract.models import ModelChange, NewModelChange
-from app.contract.paging import Page
-from app.contract.principals import MAX_SUBJECT_CHARACTERS
-from app.contract.quarantine import Release, Released
-from app.contract.revocations import NewRevocation, RevokedToken
 from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
 from app.contract.text import Moment
 from app.knowledge.tenants.settings import version_of

@@ -14,8 +14,7 @@ from starlette.datastructures import UploadFile as FormFile
 from app.auth.principal import Role
 from app.contract.assets import Asset, AssetPatch, AssetStatus, Upload
 from app.contract.entries import FormerVersion
-from app.contract.fields import WHITE
-from app.contract.paging import Page
+from app.contract.fields import WHITE, Page
 from app.contract.validation import UNSET
 from app.contract.vocabulary import AssetSort
 from app.errors import FieldError, InvalidInput

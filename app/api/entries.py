@@ -21,7 +21,7 @@ from app.contract.entries import (
     RelatedResponse,
     TagCount,
 )
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.vocabulary import EntrySort, EntryType, TagSort
 from app.errors import InvalidInput
 from app.knowledge.paging import NEWEST_FIRST

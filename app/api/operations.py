@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from app.contract.problems import PATH, TYPES, ProblemType
-from app.db.schema.readiness import check_readiness
+from app.db.schema.catalog import check_readiness
 from app.errors import DatabaseUnavailable
 from app.hosts import is_loopback
 from app.web.access import NamedRoute, Parts

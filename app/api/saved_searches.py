@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import Query, Response
 
 from app.auth.principal import Role
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.results import SearchResult
 from app.contract.saved_searches import (
     NewSavedSearch,

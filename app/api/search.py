@@ -10,10 +10,16 @@ import orjson
 from fastapi import Query, Response
 
 from app.auth.principal import Role
-from app.contract.feedback import Feedback, FeedbackReport, NewFeedback
-from app.contract.paging import Page
-from app.contract.principals import MAX_SUBJECT_CHARACTERS
-from app.contract.receipts import Replay, ReplayRequest, SearchLine, SearchReceipt
+from app.contract.fields import MAX_SUBJECT_CHARACTERS, Page
+from app.contract.receipts import (
+    Feedback,
+    FeedbackReport,
+    NewFeedback,
+    Replay,
+    ReplayRequest,
+    SearchLine,
+    SearchReceipt,
+)
 from app.contract.results import SearchBatchResponse, SearchResult
 from app.contract.search import SearchBatch, SearchQuery, WhyNot, WhyNotQuery, read_entry_key
 from app.contract.validation import validate

@@ -8,7 +8,7 @@ from fastapi import Path, Query, Response
 from pydantic import AfterValidator
 
 from app.auth.principal import Role
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.sources import (
     SOURCE_NAME,
     Accepted,

@@ -9,7 +9,7 @@ from typing import NoReturn
 from uuid import UUID
 
 from app.auth.principal import Principal, Role
-from app.contract.principals import (
+from app.contract.fields import (
     MAX_GROUP_CHARACTERS,
     MAX_GROUPS,
     MAX_SUBJECT_CHARACTERS,

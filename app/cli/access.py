@@ -200,7 +200,7 @@ def _set(principals: list[str]) -> ListChange:
 
 def _require_principals(given: Sequence[str], more: str = "") -> None:
     """Raise BadParameter for a name that is not a principal."""
-    from app.contract.principals import PRINCIPAL_RULE, is_principal
+    from app.contract.fields import PRINCIPAL_RULE, is_principal
 
     if not all(map(is_principal, given)):
         raise typer.BadParameter(f"each {PRINCIPAL_RULE}{more}", param_hint="PRINCIPAL")

@@ -88,7 +88,7 @@ def read_principals(given: list[str] | None) -> Sequence[str] | Unset | None:
 def read_pattern(given: str) -> tuple[str, Sequence[str]]:
     """A pattern of paths and its readers. Raises InvalidInput."""
     pattern, mark, principals = given.rpartition("=")
-    from app.contract.principals import is_principal
+    from app.contract.fields import is_principal
 
     if not mark or not pattern or not all(map(is_principal, principals.split(","))):
         raise InvalidInput.of(

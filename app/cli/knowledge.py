@@ -14,7 +14,7 @@ from app.contract.administration import Stats
 from app.contract.assets import Asset, Upload
 from app.contract.entries import BulkResult, Entry, EntryDraft, RelatedResponse
 from app.contract.erasures import Erasure, NewErasure
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery, WhyNot
 from app.contract.sources import SourceStatus

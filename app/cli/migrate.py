@@ -111,7 +111,7 @@ async def _prepare(
 ) -> tuple[str | None, str | None, str]:
     from app.composition.database import prepare
     from app.composition.providers import configured_model
-    from app.db.schema.cluster.distribution import DEFAULT_SHARDS
+    from app.db.cluster.distribution import DEFAULT_SHARDS
     from app.db.schema.lineage import read_revision
     from app.db.schema.scripts import latest_revision
 

@@ -121,7 +121,7 @@ async def _release(
     target: Target, ids: Sequence[UUID], of_assets: bool
 ) -> tuple[Sequence[UUID], Mapping[UUID, ItemKind]]:
     """The released entries, and what those of the given ids are that are not among them."""
-    from app.contract.quarantine import Release
+    from app.contract.erasures import Release
 
     wanted = Release(asset_ids=ids) if of_assets else Release(entry_ids=ids)
     async with _quarantine_of(target) as (service, tenant_id):

@@ -29,7 +29,7 @@ from app.errors import ConfigurationError, InvalidInput
 if TYPE_CHECKING:
     from app.composition.platform import Platform
     from app.composition.services import Services
-    from app.contract.revocations import RevokedToken
+    from app.contract.administration import RevokedToken
     from app.settings import Settings
 
 DAY = 24 * 3600
@@ -212,7 +212,7 @@ def _choose_slug(tenant: str | None, platform: bool) -> str | None:
 
 
 async def _revoke(slug: str | None, token_id: str) -> RevokedToken:
-    from app.contract.revocations import NewRevocation
+    from app.contract.administration import NewRevocation
 
     revocation = NewRevocation(token_id=token_id)
     async with open_platform_of() as platform:

@@ -16,13 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.composition.providers import configured_model
 from app.concurrency.processes.part import Part
-from app.db.database import Database
-from app.db.outage import AWAY
-from app.db.queries.cluster.nodes import Connection, read_state
-from app.db.replicas import Probe, Replica, Replicas
-from app.db.schema import catalog
-from app.db.schema.cluster.distribution import DEFAULT_SHARDS, distribute
-from app.db.schema.cluster.metadata import (
+from app.db.cluster.distribution import DEFAULT_SHARDS, create_roles_of_node, distribute, load_functions
+from app.db.cluster.metadata import (
     NodeUnreachable,
     at_node,
     check_cluster,
@@ -33,12 +28,16 @@ from app.db.schema.cluster.metadata import (
     is_distributed,
     list_nodes,
 )
-from app.db.schema.cluster.nodes import create_roles_of_node, load_functions
+from app.db.cluster.moves import Connection, read_state
+from app.db.database import Database
+from app.db.outage import AWAY
+from app.db.replicas import Probe, Replica, Replicas
+from app.db.schema import catalog
 from app.db.schema.definitions import find_changed_functions
 from app.db.schema.isolation import check_isolation
 from app.db.schema.lineage import check_lineage, check_objects
+from app.db.schema.migration import register_model
 from app.db.schema.pooler import check_direct, check_pooler
-from app.db.schema.registration import register_model
 from app.db.schema.scripts import function_files, function_script, latest_revision
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
 from app.embeddings.provider import EmbeddingModel

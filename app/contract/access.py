@@ -11,8 +11,8 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from app.contract.entries import MAX_TAG, MAX_TAGS, Principals
+from app.contract.fields import MAX_PRINCIPALS, Principal
 from app.contract.filters import FILTER_DESCRIPTION, FilterObject
-from app.contract.principals import MAX_PRINCIPALS, Principal
 from app.contract.text import STORABLE, is_storable
 from app.contract.validation import UNSET, Items, Unset, request
 from app.contract.vocabulary import EntryType, TagsMatch

@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticKnownError
 
-from app.contract.principals import MAX_PRINCIPALS, Principal
+from app.contract.fields import MAX_PRINCIPALS, Principal
 from app.contract.text import (
     MAX_JSON_BYTES,
     MOMENT,

@@ -1,4 +1,4 @@
-"""Erasures and their receipts."""
+"""Erasures with their receipts, and the quarantine."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Annotated, Literal, NotRequired
 from uuid import UUID
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo
 from typing_extensions import TypedDict
 
-from app.contract.principals import MAX_SUBJECT_CHARACTERS
-from app.contract.validation import request
+from app.contract.fields import MAX_SUBJECT_CHARACTERS
+from app.contract.validation import Items, request
 
 ErasureKind = Literal["asset", "entry", "subject"]
 ErasureState = Literal["running", "erased", "done"]
@@ -132,3 +132,38 @@ class Erasure:
     derived: Annotated[Sequence[Dependent], Field(description="Named for decision, at most 1,000.")]
     derived_total: int
     remains: Sequence[Remainder]
+
+
+MAX_RELEASED = 1_000
+"""Most ids in one release."""
+
+Ids = Annotated[Items[UUID], Field(max_length=MAX_RELEASED), AfterValidator(tuple)]
+
+
+def _check_number(entry_ids: tuple[UUID, ...], info: ValidationInfo) -> tuple[UUID, ...]:
+    others = info.data.get("asset_ids")
+    if others is not None and not 1 <= len(entry_ids) + len(others) <= MAX_RELEASED:
+        raise ValueError(f"must be, with asset_ids, 1 to {MAX_RELEASED} ids")
+    return entry_ids
+
+
+@request(
+    schema={
+        "examples": [{"entry_ids": ["0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11"]}],
+        "anyOf": [
+            {"required": [name], "properties": {name: {"minItems": 1}}} for name in ("entry_ids", "asset_ids")
+        ],
+    }
+)
+class Release:
+    """Entries to release from quarantine, and assets whose chunks are released; 1 to 1,000 ids together."""
+
+    asset_ids: Ids = ()
+    entry_ids: Annotated[Ids, AfterValidator(_check_number), Field(validate_default=True)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The entries that searches can find again."""
+
+    released: Sequence[UUID]

@@ -1,15 +1,89 @@
-"""Types of fields that several requests have: texts, numbers, yes or no, times."""
+"""Types of single fields, groups and users in lists of readers and writers, and pages of lists."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    Strict,
+    StringConstraints,
+    WithJsonSchema,
+)
 
 from app.contract.text import MARKS_RULE, MOMENT, Moment, has_excess_marks, is_moment, is_storable
 from app.contract.validation import read_as
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A page of a list, and the cursor of the next one; null: this is the last page."""
+
+    items: Sequence[T]
+    next_cursor: str | None
+
+
+MAX_PRINCIPALS = 64
+"""Most principals in a list."""
+
+
+PRINCIPAL = re.compile(r"(group|user):\S(.{0,256}\S)?")
+"""A group or a user, by a name of 1 to 258 characters without outer blanks."""
+
+
+NAME_RULE = "must be 1 to 258 printable characters without outer blanks"
+
+
+PRINCIPAL_RULE = "must be group:NAME or user:SUB, printable and without outer blanks"
+
+
+RULE = f"must be null, or a list of 1 to {MAX_PRINCIPALS} of group:NAME and user:SUB"
+
+
+def is_principal(value: Any) -> bool:
+    """Whether a value can be in a list."""
+    return isinstance(value, str) and PRINCIPAL.fullmatch(value) is not None and value.isprintable()
+
+
+def is_principal_list(value: Any) -> bool:
+    """Whether a value is a list of principals."""
+    return (
+        isinstance(value, list | tuple)
+        and 1 <= len(value) <= MAX_PRINCIPALS
+        and all(map(is_principal, value))
+    )
+
+
+def _check_principal(value: str) -> str:
+    if not is_principal(value):
+        raise ValueError(PRINCIPAL_RULE)
+    return value
+
+
+PRINCIPAL_SCHEMA: dict[str, JsonValue] = {"type": "string", "pattern": f"^{PRINCIPAL.pattern}$"}
+Principal = Annotated[str, Strict(), AfterValidator(_check_principal), WithJsonSchema(PRINCIPAL_SCHEMA)]
+"""A group or a user in a request."""
+
+MAX_SUBJECT_CHARACTERS = 255
+"""OpenID Connect Core 1.0, section 2, `sub`."""
+
+MAX_TOKEN_ID_CHARACTERS = 255
+
+MAX_GROUPS = 1_000
+"""Groups of one token: more than fit into its 16,384 characters as identity providers name them."""
+
+MAX_GROUP_CHARACTERS = 258
+"""Of a group's name; a longer one is ignored, since no list of readers can name it."""
+
 
 WHITE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 """White space as `str.strip` removes it, for patterns: what `\\s` means differs between languages."""

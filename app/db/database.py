@@ -14,9 +14,8 @@ from datetime import timedelta
 from typing import TypeVar, Unpack
 from uuid import UUID
 
-from app.db.citus.naming import write_for_node
-from app.db.citus.nodes import Nodes
-from app.db.citus.places import is_cluster
+from app.db.cluster.naming import write_for_node
+from app.db.cluster.sessions import Nodes, is_cluster
 from app.db.replicas import Replicas, current_replica
 from app.db.server.server import Options, Server
 from app.db.server.warmth import Rehearse

@@ -16,8 +16,8 @@ from uuid import UUID
 import asyncpg
 import numpy as np
 
-from app.contract.feedback import Feedback, FeedbackReport
 from app.contract.fields import MAX_QUERY_LENGTH
+from app.contract.receipts import Feedback, FeedbackReport
 from app.contract.search import SearchQuery, Weights
 from app.contract.settings import TunedWeights
 from app.db.database import Database

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeVar
 from uuid import UUID
 
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.text import is_storable
 from app.db.rows import Place, Position
 from app.db.statements import Order

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from app.contract.entries import FormerVersion
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.db.database import Database
 from app.db.queries import versions as db
 from app.db.rows import Position

@@ -14,7 +14,7 @@ from fastapi import Header, Query, Response
 from fastapi.responses import StreamingResponse
 from fastapi.staticfiles import StaticFiles
 
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.db.queries.assets import AssetContent
 from app.documents.formats import FORMATS
 from app.errors import PreconditionFailed

@@ -14,7 +14,7 @@ import pytest
 from app.auth.issuing import read_token_id
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.contract.revocations import NewRevocation
+from app.contract.administration import NewRevocation
 from app.db.database import Database
 from app.db.session import PlatformSession, TenantSession
 from app.knowledge.audit import AuditTrail

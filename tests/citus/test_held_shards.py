@@ -14,8 +14,8 @@ import pytest
 from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
-from app.db.citus import nodes
-from app.db.citus.places import FoundPlace, Node, Place, find_place
+from app.db.cluster import sessions
+from app.db.cluster.sessions import FoundPlace, Node, Place, find_place
 from app.db.database import Database
 from app.db.queries.jobs import JobKind, claim_job, count_jobs, enqueue_job
 from app.db.server.server import Server
@@ -136,7 +136,7 @@ async def test_a_lookup_that_finds_no_node_while_a_division_ends_is_repeated(
         missed += 1
         return None if missed <= ALL_NODES else found
 
-    monkeypatch.setattr(nodes, "find_place", miss_once)
+    monkeypatch.setattr(sessions, "find_place", miss_once)
     assert database.nodes is not None
     database.nodes._of_tenants.clear()
     assert (await services.entries.list_entries(neighbours[0])).items

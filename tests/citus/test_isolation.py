@@ -11,7 +11,7 @@ import pytest
 from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant
 from app.contract.search import SearchQuery
-from app.db.citus.places import Place
+from app.db.cluster.sessions import Place
 from app.db.database import Database
 from app.db.server.server import Server
 from app.db.statements import parse_statement

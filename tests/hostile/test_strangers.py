@@ -12,8 +12,7 @@ from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.concurrency.limits import Pace
-from app.contract.administration import NewTenant
-from app.contract.revocations import NewRevocation
+from app.contract.administration import NewRevocation, NewTenant
 from app.main import create_app
 from app.settings import Settings
 from app.web.occupancy import Occupancy

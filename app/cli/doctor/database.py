@@ -132,7 +132,7 @@ async def check_schema(connection: Connection, *, embedded: bool) -> Finding:
 
 async def check_isolation(connection: Connection, address: str) -> AsyncIterator[Finding]:
     """Find missing protections between tenants, on every node of a Citus cluster."""
-    from app.db.schema.cluster import metadata
+    from app.db.cluster import metadata
     from app.db.schema.isolation import SQL, find_faults
 
     correct = f"policies, keys, grants, views, functions, triggers and roles are correct ({count(len(SQL), 'rule')})"

@@ -17,15 +17,13 @@ import httpx
 from app.cli.execution import Remote
 from app.cli.remote.exchange import TIMEOUT, Exchange
 from app.contract.access import AccessPatch, ChangedAccess, ItemKind, ItemReaders, ListedKind, SubjectAccess
-from app.contract.administration import NewTenant, Stats, Tenant
+from app.contract.administration import NewRevocation, NewTenant, RevokedToken, Stats, Tenant
 from app.contract.assets import Asset, Upload
 from app.contract.entries import BulkResponse, BulkResult, Entry, EntryDraft, RelatedResponse
-from app.contract.erasures import Erasure, NewErasure
+from app.contract.erasures import Erasure, NewErasure, Release, Released
+from app.contract.fields import Page
 from app.contract.models import ModelChange, NewModelChange
-from app.contract.paging import Page
-from app.contract.quarantine import Release, Released
 from app.contract.results import SearchResult
-from app.contract.revocations import NewRevocation, RevokedToken
 from app.contract.search import SearchQuery, WhyNot, request_of
 from app.contract.settings import SettingsPatch, TenantSettings
 from app.contract.sources import Accepted, ItemState, Manifest, SourceItem, SourceStatus

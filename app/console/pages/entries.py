@@ -17,8 +17,8 @@ from app.console.parts.forms import EntryForm, errors_at, read_texts, read_versi
 from app.console.rendering import render
 from app.console.session import console_router
 from app.contract.entries import Entry, FormerVersion
-from app.contract.paging import Page
-from app.contract.quarantine import Release
+from app.contract.erasures import Release
+from app.contract.fields import Page
 from app.contract.vocabulary import LANGUAGES, Audience, EntryType, Scope, Source, WritableType
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
 from app.knowledge.entries.entry import embedding_text

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from app.contract.entries import Entry, RelatedEntry
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.vocabulary import Relationship
 from app.db.queries.entries import Connection
 from app.knowledge.search.answer.snippet import SnippetMaker

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from app.contract.principals import MAX_PRINCIPALS, PRINCIPAL_RULE, is_principal
+from app.contract.fields import MAX_PRINCIPALS, PRINCIPAL_RULE, is_principal
 from app.errors import InvalidInput
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")

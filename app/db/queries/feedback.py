@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from app.contract.feedback import DislikedEntry, EmptySearch
+from app.contract.receipts import DislikedEntry, EmptySearch
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from app.contract.revocations import RevokedToken
+from app.contract.administration import RevokedToken
 from app.db.rows import Position
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements

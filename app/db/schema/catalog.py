@@ -1,15 +1,44 @@
-"""Checks whether a database can be served: version, extension, migrations, and rights of the login role."""
+"""Checks whether a database can be served: version, extension, migrations, rights of the login role, and this version's
+needs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 
 import asyncpg
 
+from app.db.database import Database
 from app.db.outage import LOST
-from app.db.schema.scripts import check_revision, latest_revision
+from app.db.schema.scripts import check_revision, known_revisions, latest_revision
+from app.db.statements import parse_statement
 from app.errors import ConfigurationError, DatabaseUnavailable
+
+REVISION = parse_statement("revision", "select version_num from alembic_version")
+
+
+async def check_readiness(database: Database) -> None:
+    """Raise DatabaseUnavailable when the database does not answer or lacks migrations that this version needs.
+
+    An unknown revision is a newer one: in a rolling upgrade the database is migrated first, and instances of the
+    older version continue to serve.
+    """
+    async with database.platform_session() as session:
+        revision = await session.fetch_value(REVISION)
+    if revision in outdated_revisions():
+        raise DatabaseUnavailable("the database lacks migrations; run: knowledge migrate", retry_after=5.0)
+
+
+@cache
+def outdated_revisions() -> frozenset[str | None]:
+    """Revisions before the required one; None stands for a database without a revision.
+
+    The first call reads the migrations from files, which blocks briefly.
+    """
+    return frozenset({None, *known_revisions()}) - {latest_revision()}
+
 
 OLDEST_SERVER = 160000
 OLDEST_VECTOR = (0, 8)

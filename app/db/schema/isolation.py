@@ -7,8 +7,8 @@ from typing import Literal
 
 import asyncpg
 
-from app.db.schema.cluster.metadata import adopt_groups, is_distributed, read_metadata
-from app.db.schema.drift import Fault, find_changed_definitions
+from app.db.cluster.metadata import adopt_groups, is_distributed, read_metadata
+from app.db.schema.definitions import Fault, find_changed_definitions
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
 

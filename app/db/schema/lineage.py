@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import asyncpg
 
+from app.db.cluster.metadata import SQL as METADATA
+from app.db.cluster.metadata import has_citus
 from app.db.schema import catalog, scripts
-from app.db.schema.cluster.metadata import SQL as METADATA
-from app.db.schema.cluster.metadata import has_citus
 from app.db.schema.scripts import REMEDY, check_revision
 from app.db.statements import load_statements
 from app.errors import ConfigurationError

@@ -13,8 +13,8 @@ from uuid import UUID
 
 import asyncpg
 
-from app.db.queries.cluster import moves, nodes
-from app.db.queries.cluster.nodes import Connection, Connections, StoredNode, StoredShard
+from app.db.cluster import moves
+from app.db.cluster.moves import Connection, Connections, StoredNode, StoredShard
 from app.errors import ConfigurationError, Conflict, InvalidInput, TenantNotFound
 
 ConnectNode: TypeAlias = Callable[[str, int], AbstractAsyncContextManager[Connection]]
@@ -91,7 +91,7 @@ class Cluster:
 
     async def nodes(self) -> list[Node]:
         """All nodes with their load, the coordinator first."""
-        stored = await nodes.list_nodes(self._coordinator)
+        stored = await moves.list_nodes(self._coordinator)
         shards = await self.shards()
         used = await asyncio.gather(*(self._count_connections(node) for node in stored))
         return [
@@ -101,9 +101,9 @@ class Cluster:
 
     async def shards(self) -> list[Shard]:
         """All shards, the largest first."""
-        stored = await nodes.list_shards(self._coordinator)
+        stored = await moves.list_shards(self._coordinator)
         try:
-            tenants: Sequence[int | None] = await nodes.count_tenants(self._coordinator, stored)
+            tenants: Sequence[int | None] = await moves.count_tenants(self._coordinator, stored)
         except asyncpg.PostgresError:
             tenants = [None] * len(stored)
         found = [
@@ -123,10 +123,10 @@ class Cluster:
         tenant = await moves.find_tenant(self._coordinator, slug)
         if tenant is None:
             raise TenantNotFound(f"there is no tenant {slug!r}")
-        known = await nodes.list_nodes(self._coordinator)
+        known = await moves.list_nodes(self._coordinator)
         target = _choose(known, host, port)
-        before = await nodes.list_shards(self._coordinator)
-        source = nodes.find_shard(before, tenant.hash)
+        before = await moves.list_shards(self._coordinator)
+        source = moves.find_shard(before, tenant.hash)
         divides = alone and source.first != source.last
         if source.is_on(target) and not divides:
             raise InvalidInput.of("--to", f"{slug} is already on {host}:{port}")
@@ -140,9 +140,9 @@ class Cluster:
             except asyncpg.PostgresError as error:
                 refusal = error
         seconds = time.perf_counter() - started
-        shards = await nodes.list_shards(self._coordinator)
-        shard = nodes.find_shard(shards, tenant.hash)
-        numbers = await nodes.count_tenants(self._coordinator, shards)
+        shards = await moves.list_shards(self._coordinator)
+        shard = moves.find_shard(shards, tenant.hash)
+        numbers = await moves.count_tenants(self._coordinator, shards)
         done = TenantMove(
             id=tenant.id,
             slug=slug,
@@ -174,9 +174,9 @@ class Cluster:
         if via is None:
             await moves.move(self._coordinator, source, target, mode)
             return
-        home = next(n for n in await nodes.list_nodes(self._coordinator) if source.is_on(n))
+        home = next(n for n in await moves.list_nodes(self._coordinator) if source.is_on(n))
         await moves.divide(self._coordinator, source, tenant.hash, via, mode)
-        for part in await nodes.list_shards(self._coordinator):
+        for part in await moves.list_shards(self._coordinator):
             if source.first <= part.first and part.last <= source.last:
                 wanted = target if part.first <= tenant.hash <= part.last else home
                 if not part.is_on(wanted):
@@ -208,7 +208,7 @@ class Cluster:
     async def _count_connections(self, node: StoredNode) -> Connections | None:
         try:
             async with self._connect(node.host, node.port) as connection:
-                return await nodes.count_connections(connection)
+                return await moves.count_connections(connection)
         except ConfigurationError:
             return None
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from app.concurrency.turns import Turns
 from app.contract.administration import PlatformLimit, Tenant
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.settings import LIMITS, Limits
 from app.db.database import Database
 from app.db.principals import acting_for_service

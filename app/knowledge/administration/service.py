@@ -14,7 +14,7 @@ from app.contract.administration import (
     RecordUse,
     Stats,
 )
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.receipts import SearchLine
 from app.contract.text import STORABLE, is_storable
 from app.db.database import Database

@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 
 from app.contract.entries import BulkRequest, BulkResult, Entry, EntryDraft, NewEntry
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.validation import OBJECT, UNSET, validate
 from app.contract.vocabulary import EntrySort, Source, SuspiciousContent
 from app.db.database import Database

@@ -7,7 +7,7 @@ from typing import get_args
 from uuid import UUID
 
 from app.contract.entries import MAX_TAG, TagCount
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.text import STORABLE, is_storable
 from app.contract.vocabulary import TagSort
 from app.db.database import Database

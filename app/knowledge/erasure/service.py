@@ -6,7 +6,7 @@ import contextlib
 from uuid import UUID
 
 from app.contract.erasures import Erasure, NewErasure, Place
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.db.database import Database
 from app.db.principals import acting_for_service
 from app.db.queries import audit

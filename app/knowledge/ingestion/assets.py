@@ -9,7 +9,7 @@ from typing import get_args
 from uuid import UUID
 
 from app.contract.assets import MAX_NAME, Asset, AssetFields, AssetPatch, Upload
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.text import STORABLE, is_storable
 from app.contract.validation import UNSET, Unset
 from app.contract.vocabulary import AssetSort

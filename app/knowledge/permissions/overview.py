@@ -15,7 +15,7 @@ from app.contract.access import (
     PassingCaller,
     SubjectAccess,
 )
-from app.contract.principals import NAME_RULE, is_principal
+from app.contract.fields import NAME_RULE, is_principal
 from app.db.database import Database
 from app.db.principals import name_group, name_user, principals_of
 from app.db.queries import access as db

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from app.contract.access import ItemKind
 from app.contract.entries import Entry
-from app.contract.paging import Page
-from app.contract.quarantine import Release
+from app.contract.erasures import Release
+from app.contract.fields import Page
 from app.db.database import Database
 from app.db.queries import audit, entries, quarantine
 from app.db.session import TenantSession

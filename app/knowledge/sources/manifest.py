@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from uuid import UUID
 
-from app.contract.principals import MAX_PRINCIPALS
+from app.contract.fields import MAX_PRINCIPALS
 from app.contract.sources import MOST_ERRORS, NAME_RULE, SOURCE_NAME, ManifestItem
 from app.contract.validation import Unset
 from app.db.queries.sources import ItemChange, NewItem, StoredItem

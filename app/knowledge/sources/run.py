@@ -14,7 +14,7 @@ from typing import Protocol
 from uuid import UUID
 
 from app.contract.assets import Asset, Upload
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.sources import (
     Accepted,
     ItemState,

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.sources import (
     Accepted,
     AssetsFate,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 from uuid import UUID
 
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.results import SearchResult
 from app.contract.saved_searches import NewSavedSearch, SavedQuery, SavedSearch
 from app.contract.search import SearchQuery, most_hits

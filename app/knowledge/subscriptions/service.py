@@ -14,7 +14,7 @@ from uuid import UUID
 import httpx
 
 from app.concurrency.background import start_background
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.saved_searches import OwnedSubscription, Subscription, SubscriptionWithSecret
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as, current_principals, principals_of

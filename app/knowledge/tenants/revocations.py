@@ -9,8 +9,8 @@ from uuid import UUID
 
 from app.concurrency.generations import Generations
 from app.concurrency.processes.part import Part
-from app.contract.paging import Page
-from app.contract.revocations import LONGEST, NewRevocation, RevokedToken
+from app.contract.administration import LONGEST, NewRevocation, RevokedToken
+from app.contract.fields import Page
 from app.db.database import Database
 from app.db.queries import audit
 from app.db.queries import revocations as db

@@ -8,8 +8,8 @@ from typing import Any
 
 from app.contract.assets import Asset
 from app.contract.entries import Entry, RelatedEntry, RelatedResponse, TagCount
+from app.contract.fields import Page
 from app.contract.models import ModelChange
-from app.contract.paging import Page
 from app.contract.reading import DocumentPart, ReadEntry, ReadPart
 from app.contract.results import FoundEntry
 from app.contract.saved_searches import SavedSearch

@@ -9,10 +9,10 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.contract.entries import FIELDS, MAX_EXTERNAL_ID, MAX_RELATED, MAX_TAG, EntryDraft
-from app.contract.feedback import NewFeedback
 from app.contract.fields import Fraction, QueryText, VectorNumbers, YesOrNo, ZonedMoment
 from app.contract.filters import FILTER_DESCRIPTION, FilterObject
 from app.contract.models import NewModelChange
+from app.contract.receipts import NewFeedback
 from app.contract.search import (
     DEFAULT_LIMIT,
     DEFAULT_MAX_LIMIT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.auth.principal import Role
 from app.contract.entries import TagCount
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.reading import DocumentPart, ReadEntry
 from app.mcp.answers.entries import answer_entry, answer_part, answer_tags
 from app.mcp.answers.passages import ToolAnswer

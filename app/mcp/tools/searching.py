@@ -6,7 +6,7 @@ from typing import Any
 
 from app.auth.principal import Role
 from app.contract.entries import RelatedResponse
-from app.contract.feedback import Feedback
+from app.contract.receipts import Feedback
 from app.contract.search import WhyNot
 from app.contract.tools import SavedSearches
 from app.contract.vocabulary import MAX_LIMIT

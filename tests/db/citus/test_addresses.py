@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.db.citus.nodes import address_of
+from app.db.cluster.sessions import address_of
 
 
 @pytest.mark.parametrize(

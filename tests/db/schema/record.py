@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from app.composition.database import MIGRATOR, create_roles
+from app.db.cluster.distribution import load_node_files
 from app.db.schema import definitions, lineage
-from app.db.schema.cluster.nodes import load_node_files
 from app.db.schema.migration import migrate
 from app.db.schema.scripts import SCRIPTS, latest_revision
 from app.embedded import EmbeddedAddress, EmbeddedPostgres

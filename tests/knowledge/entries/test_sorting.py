@@ -14,7 +14,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.vocabulary import AssetSort, EntrySort, SavedSearchSort
 from app.errors import InvalidInput

@@ -5,8 +5,7 @@ from __future__ import annotations
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
-from app.contract.erasures import NewErasure
-from app.contract.quarantine import Release
+from app.contract.erasures import NewErasure, Release
 from app.contract.settings import SettingsPatch
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs

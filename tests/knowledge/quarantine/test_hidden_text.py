@@ -7,7 +7,7 @@ import pytest
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import Upload
-from app.contract.quarantine import Release
+from app.contract.erasures import Release
 from tests.documents.drawn_pdf import PROSE, write_drawn_pdf, write_lines, write_text
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of

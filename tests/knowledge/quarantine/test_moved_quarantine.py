@@ -10,7 +10,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.entries import Entry, EntryDraft
-from app.contract.quarantine import Release
+from app.contract.erasures import Release
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, TOKEN, choose, found
 from tests.knowledge.transfer.packing import export, restore

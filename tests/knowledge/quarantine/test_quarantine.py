@@ -8,7 +8,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import EntryDraft
-from app.contract.quarantine import Release
+from app.contract.erasures import Release
 from app.contract.search import SearchQuery
 from app.db.queries import statistics
 from app.errors import InvalidInput

@@ -10,7 +10,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import Entry, EntryDraft
-from app.contract.quarantine import Release
+from app.contract.erasures import Release
 from app.knowledge.quarantine import releases
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of

@@ -10,7 +10,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
-from app.contract.quarantine import Release
+from app.contract.erasures import Release
 from app.contract.search import SearchQuery
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

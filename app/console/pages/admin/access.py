@@ -20,7 +20,7 @@ from app.console.rendering import render
 from app.console.session import COOKIE, HOME, console_router, is_https, local_page
 from app.console.visitor import begin_everything, end_everything
 from app.contract.access import ChangedAccess, ListedKind, Refused, SubjectAccess
-from app.contract.paging import Page
+from app.contract.fields import Page
 from app.errors import InvalidInput, NotFound
 from app.knowledge.permissions.overview import MOST_CALLERS, MOST_COUNTED, PLURALS
 from app.knowledge.sources.manifest import check_source_name

@@ -14,8 +14,7 @@ from app.console.parts.words import name_action, read_moment
 from app.console.rendering import render
 from app.console.session import console_router
 from app.contract.administration import AuditAction, AuditFilter, AuditOutcome, AuditRecord
-from app.contract.paging import Page
-from app.contract.principals import MAX_SUBJECT_CHARACTERS
+from app.contract.fields import MAX_SUBJECT_CHARACTERS, Page
 from app.contract.validation import validate
 from app.errors import InvalidInput
 from app.web.access import CurrentCaller, CurrentServices

@@ -13,7 +13,7 @@ from app.console.parts.entries import PAGE_SIZE, page_links
 from app.console.parts.search.form import SearchForm
 from app.console.rendering import render
 from app.console.session import console_router
-from app.contract.principals import MAX_SUBJECT_CHARACTERS
+from app.contract.fields import MAX_SUBJECT_CHARACTERS
 from app.contract.receipts import Replay
 from app.db.queries.receipts import KeptSearch
 from app.errors import InvalidInput

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import asyncpg
 
-from app.db.citus.nodes import MOVED
-from app.db.citus.places import SQL as PLACES
+from app.db.cluster.sessions import MOVED
+from app.db.cluster.sessions import SQL as PLACES
 from app.db.schema.catalog import check_server, connect, using
 from app.db.statements import load_statements
 from app.errors import ConfigurationError

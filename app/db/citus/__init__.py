@@ -1,1 +1,0 @@
-"""A Citus cluster: the node of each tenant, and how statements are written there."""

@@ -1,0 +1,228 @@
+"""Distributes the tables over the shards of a Citus cluster by tenant, and gives each node its roles, functions and
+rights.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import asyncpg
+
+from app.db.cluster.metadata import read_metadata
+from app.db.cluster.naming import SHARD_FUNCTIONS, mark
+from app.db.schema.definitions import find_changed_functions, find_false_copies, read_record, short_name
+from app.db.schema.scripts import function_files, function_script, list_files, list_node_files, read_file
+from app.db.statements import load_statements
+from app.errors import ConfigurationError
+
+Template = tuple[int, str, str | None, str]
+"""The place in the order of creation, the name, the owner if it is not that of the tables, and the marked text."""
+
+
+def shard_templates(tables: Iterable[str]) -> Sequence[Template]:
+    """The templates; `tables` are those with shards, and the reference tables."""
+    return [(place, _qualified(name), *_template(name, tables)) for place, name in enumerate(SHARD_FUNCTIONS)]
+
+
+def _template(name: str, tables: Iterable[str]) -> tuple[str | None, str]:
+    script = function_script(function_files()[name], name)
+    role = re.search(r"set local role (\w+);\n", script)
+    if role is not None:
+        script = script[role.end() :].partition("\nreset role;")[0]
+    # The argument of entry_matches is a row of the table already.
+    return role and role[1], mark(script, tables, casts=name != "entry_matches")
+
+
+def _qualified(name: str) -> str:
+    return name if "." in name else f"public.{name}"
+
+
+async def load_templates(connection: Any) -> None:
+    """Store the templates on a node and adopt its groups, in one transaction; the caller is the tables' owner.
+
+    Does nothing if the node has them already.
+    """
+    tables = [row["name"] for row in await connection.fetch(_TABLES)]
+    wanted = shard_templates(tables)
+    async with connection.transaction():
+        await connection.execute("lock table shards.templates in share row exclusive mode")
+        rows = await connection.fetch(
+            "select place, name, owner, definition from shards.templates order by place"
+        )
+        if [tuple(row) for row in rows] != wanted:
+            for name, owner in await connection.fetch(_COPIES, [name for _, name, _, _ in wanted]):
+                await connection.execute(
+                    f"{f'set local role {owner};' if owner else ''} drop function {name}; reset role"
+                )
+            await connection.execute("delete from shards.templates; delete from shards.adopted")
+            await connection.executemany(
+                "insert into shards.templates (place, name, owner, definition) values ($1, $2, $3, $4)",
+                wanted,
+            )
+        await connection.execute("select shards.adopt(g) from shards.local_groups() g")
+
+
+_TABLES = """
+    select c.relname as name from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid
+     where p.partmethod = 'h' or p.partmethod = 'n' and p.repmodel = 't' order by 1"""
+
+# The copies of all groups, also of those that have left; the last created first, since some call others.
+_COPIES = r"""
+    select p.oid::regprocedure::text as name,
+           nullif(p.proowner::regrole::text, current_user) as owner
+      from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+     where n.nspname || '.' || regexp_replace(p.proname, '_\d+$', '') = any ($1::text[]) and p.proname ~ '_\d{5,}$'
+     order by p.oid desc"""
+
+
+# Citus itself copies tables, their rights and policies, and the functions that a table needs.
+
+SQL = load_statements(__name__)
+OWN_STATEMENTS = "set local citus.enable_ddl_propagation = off; set local check_function_bodies = off"
+"""Each node has its functions from here, and functions on a worker may name tables that only the coordinator has."""
+
+
+async def create_roles_of_node(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Create the roles without login, the extensions, and the schemas and types of functions, if they are missing."""
+    async with connection.transaction():
+        await connection.execute(OWN_STATEMENTS)
+        await connection.execute(read_file("roles"))
+        for statement in _declarations():
+            await connection.execute(statement)
+
+
+def _declarations() -> Iterator[str]:
+    for file in list_files():
+        text = read_file(file, distributed=True)
+        for name in re.findall(r"^create schema (\w+)", text, re.M):
+            yield f"create schema if not exists {name}"
+        yield from re.findall(r"^grant usage on schema \w+ to [^;]+;", text, re.M)
+        for statement, name in re.findall(r"^(create type (\w+) as \([^;]+;)", text, re.M):
+            yield f"do $$ begin if to_regtype('public.{name}') is null then {statement} end if; end $$"
+
+
+async def load_functions(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Load the functions that are missing or differ, drop those that this version lacks, and restore their rights."""
+    async with connection.transaction():
+        await connection.execute(OWN_STATEMENTS)
+        for function in await find_changed_functions(connection, distributed=True):
+            file = function_files(distributed=True)[function]
+            await connection.execute(function_script(file, function, distributed=True))
+        await load_node_files(connection)
+        await connection.execute("set local citus.override_table_visibility = off")
+        await connection.execute(SQL["forget_incomplete_groups"].sql)
+        await _drop_false_copies(connection)
+        await load_templates(connection)
+        await _drop_outdated(connection)
+        for name, owner in await connection.fetch(SQL["list_open_functions"].sql):
+            await _execute_as(connection, owner, f"revoke execute on function {name} from public")
+
+
+async def load_node_files(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Run the files that only the nodes of a cluster have."""
+    async with connection.transaction():
+        await connection.execute(OWN_STATEMENTS)
+        for file in list_node_files():
+            await connection.execute(read_file(file))
+
+
+async def _drop_false_copies(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Drop the copies that differ from their functions; the node then makes those again that its groups lack."""
+    for name, group in (await find_false_copies(connection, await read_metadata(connection))).items():
+        owner = await connection.fetchval(SQL["owner_of"].sql, name.removeprefix("function "))
+        # Others of the group may call it.
+        if owner is not None:
+            await _execute_as(connection, owner, f"drop {name} cascade")
+        await connection.execute("delete from shards.adopted where shard = $1", group)
+
+
+async def _drop_outdated(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    known = read_record(distributed=True)
+    own_names = {short_name(name) for name in known if name.startswith("function ")}
+    await connection.execute("set local search_path = pg_catalog")
+    for name, owner in await connection.fetch(SQL["list_functions"].sql):
+        short = short_name(name)
+        if f"function {name}" not in known and ("." in short or short in own_names):
+            await _execute_as(connection, owner, f"drop function {name}")
+    await connection.execute("reset search_path")
+
+
+async def _execute_as(connection: asyncpg.Connection[asyncpg.Record], role: str, statement: str) -> None:
+    await connection.execute(f"set local role {role}; {statement}; reset role")
+
+
+DEFAULT_SHARDS = 32
+"""Shards of each table: a shard is the smallest part that a move takes to another node."""
+
+# Sequentially, since a connection that changed a reference table cannot be one of several.
+SETTINGS = """
+    set local citus.enable_ddl_propagation = on;
+    set local citus.multi_shard_modify_mode = 'sequential';
+    set local citus.shard_replication_factor = 1;
+    set local client_min_messages = warning;
+"""
+
+
+async def distribute(connection: asyncpg.Connection[asyncpg.Record], shards: int, setting: str) -> bool:
+    """Distribute the tables that are still local, as their owner, in one transaction; returns whether there were any.
+
+    `shards` is the number of shards of each table; it cannot be changed later. Raises ConfigurationError.
+    """
+    async with connection.transaction():
+        await connection.execute(SETTINGS)
+        tables = await connection.fetch(SQL["list_undistributed"].sql)
+        references = await connection.fetch(SQL["list_local_references"].sql)
+        if not tables and not references:
+            return False
+        await _refuse_partitions(connection, setting)
+        await _lift_force(connection)
+        keys = await connection.fetch(SQL["list_keys"].sql)
+        for key in keys:
+            await connection.execute(f"alter table {key['place']} drop constraint {key['name']}")
+        functions = await connection.fetchval(SQL["list_row_functions"].sql)
+        if functions is not None:
+            await connection.execute(
+                f"set local citus.enable_ddl_propagation = off; drop function {functions}"
+            )
+            await connection.execute("set local citus.enable_ddl_propagation = on")
+        for table in references:
+            await connection.execute("select create_reference_table($1::text::regclass)", table["name"])
+        for table in tables:
+            if table["name"] == "tenants":
+                await connection.execute(
+                    "select create_distributed_table('tenants', 'id', shard_count => $1)", shards
+                )
+            else:
+                await connection.execute(
+                    "select create_distributed_table($1::text::regclass, $2, colocate_with => 'tenants')",
+                    table["name"],
+                    table["key"],
+                )
+        for key in keys:
+            await connection.execute(
+                f"alter table {key['place']} add constraint {key['name']} {key['definition']}"
+            )
+    return True
+
+
+async def _lift_force(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Let the owner read the tables' rows, and write those of new shards; `shards.adopt` ends that for each shard.
+
+    Otherwise Citus, which acts as the owner, would copy no row to the shards, and a move of a shard to which rows are
+    written would not end.
+    """
+    for table in await connection.fetch(SQL["list_forced"].sql):
+        await connection.execute(f"alter table {table['name']} no force row level security")
+
+
+async def _refuse_partitions(connection: asyncpg.Connection[asyncpg.Record], setting: str) -> None:
+    if await connection.fetchval(
+        "select relkind = 'p' from pg_class where oid = to_regclass('public.entries')"
+    ):
+        raise ConfigurationError(
+            setting,
+            "the database was created without Citus, and its tables cannot be distributed",
+            "export each tenant and import it into a new database: knowledge export, knowledge import",
+        )

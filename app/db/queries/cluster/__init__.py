@@ -1,1 +1,0 @@
-"""The queries about the nodes of a Citus cluster, run as the owner of the tables."""
