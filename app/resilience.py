@@ -125,7 +125,7 @@ class Circuit:
             return is_probe
         return self._failures + 1 >= self._threshold
 
-    def settle(self, *, is_probe: bool, succeeded: bool | None) -> None:
+    def record(self, *, is_probe: bool, succeeded: bool | None) -> None:
         """Record how an admitted call ended; only a probe's verdict counts while the circuit is open."""
         before = self.state
         if is_probe:
@@ -173,7 +173,7 @@ class Permit:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._circuit.settle(is_probe=self.is_probe, succeeded=self._succeeded)
+        self._circuit.record(is_probe=self.is_probe, succeeded=self._succeeded)
 
 
 logger = logging.getLogger(__name__)

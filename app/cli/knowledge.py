@@ -131,7 +131,7 @@ class Assets(Protocol):
 class Sources(RunSources, Protocol):
     """The sources."""
 
-    async def settle(self, tenant_id: UUID, name: str) -> SourceStatus: ...
+    async def wait_until_indexed(self, tenant_id: UUID, name: str) -> SourceStatus: ...
 
 
 class Administration(Protocol):

@@ -182,7 +182,7 @@ async def _sync(
             await watch.finish(lambda: report(total - len(watch.waiting)))
         outcome.failed += watch.failed
         await wait_for_embeddings(services, tenant_id)
-        return outcome, await services.sources.settle(tenant_id, name)
+        return outcome, await services.sources.wait_until_indexed(tenant_id, name)
 
 
 def _describe(outcome: RunOutcome, status: SourceStatus) -> None:

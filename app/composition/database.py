@@ -36,8 +36,8 @@ from app.db.schema import catalog
 from app.db.schema.definitions import find_changed_functions
 from app.db.schema.isolation import check_isolation
 from app.db.schema.lineage import check_lineage, check_objects
-from app.db.schema.migration import register_model
 from app.db.schema.pooler import check_direct, check_pooler
+from app.db.schema.registration import register_model
 from app.db.schema.scripts import function_files, function_script, latest_revision
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
 from app.embeddings.provider import EmbeddingModel

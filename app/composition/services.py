@@ -22,7 +22,7 @@ from app.composition.work import build_runner
 from app.concurrency.processes.part import Part
 from app.contract.settings import Limits
 from app.db.database import Database
-from app.db.schema.migration import register_model
+from app.db.schema.registration import register_model
 from app.documents.parsed import ParseLimits
 from app.embeddings.provider import EmbeddingProvider
 from app.kernel import count_cores

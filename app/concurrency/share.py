@@ -41,7 +41,7 @@ LARGE_PART = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class AdmissionTicket:
     """How a request passed its tenant's share of the event loop.
 
     Attributes:
@@ -95,20 +95,20 @@ class LoopShare:
         # In the order of the last charge, the most recent at the end.
         self._accounts: OrderedDict[Hashable, _Account] = OrderedDict()
 
-    def enter(self, tenant: Hashable, announced: int, paced: bool) -> Passage:
-        """Let a request pass, and charge a large body by its announced bytes; `settle` follows."""
+    def enter(self, tenant: Hashable, announced: int, paced: bool) -> AdmissionTicket:
+        """Let a request pass, and charge a large body by its announced bytes; `charge_answered` follows."""
         if announced <= LARGE:
-            return Passage(paced, 0)
+            return AdmissionTicket(paced, 0)
         self.charge(tenant, announced / MIB * MIB_SECONDS)
-        return Passage(paced, announced)
+        return AdmissionTicket(paced, announced)
 
-    def settle(self, tenant: Hashable, work: Work, passage: Passage | None) -> None:
+    def charge_answered(self, tenant: Hashable, work: Work, ticket: AdmissionTicket | None) -> None:
         """Charge an answered request if it was refused or large."""
         if work.refused or work.size > LARGE:
             part = 1.0 if work.refused else LARGE_PART
-            further = max(0, work.size - passage.charged) if passage else work.size
+            further = max(0, work.size - ticket.charged) if ticket else work.size
             self.charge(tenant, part * work.seconds + REFUSED_SECONDS + further / MIB * MIB_SECONDS)
-        if passage and passage.paced:
+        if ticket and ticket.paced:
             self.leave(tenant)
 
     def charge(self, tenant: Hashable, seconds: float) -> None:

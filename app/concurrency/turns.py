@@ -84,7 +84,7 @@ class Turns:
         return sum(len(self._queues[tenant].waiting) for tenant in self._line)
 
     @property
-    def is_calm(self) -> bool:
+    def is_uncontended(self) -> bool:
         """Whether at most one tenant is active."""
         return self._count_active(self._clock()) <= 1
 
@@ -192,7 +192,7 @@ class Turns:
         queue.held -= 1
         self._taken -= 1
         pause = min(self._rest * took, LONGEST_REST)
-        if pause > 0 and queue.waiting and not self.is_calm:
+        if pause > 0 and queue.waiting and not self.is_uncontended:
             queue.resting += 1
             asyncio.get_running_loop().call_later(pause, self._wake, tenant, queue)
         self._publish(tenant, queue)

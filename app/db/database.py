@@ -137,7 +137,7 @@ class Database(Server):
             yield
 
     @property
-    def is_calm(self) -> bool:
+    def has_spare_connections(self) -> bool:
         """Whether so few connections are in use, where the running work reads, that it may take a second one."""
         if self.nodes is not None:
             return self.nodes.have_spare

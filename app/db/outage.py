@@ -57,19 +57,19 @@ REASONS: tuple[tuple[type[BaseException], str, float], ...] = (
 
 
 PATIENCE = 1.5
-"""Seconds that callers wait for a response of a doubtful database, so that a 503 is sent within 2 s."""
+"""Seconds that callers wait for a response of a suspect database, so that a 503 is sent within 2 s."""
 
 T = TypeVar("T")
 
 
-class _Away(DatabaseUnavailable):
+class _Unreachable(DatabaseUnavailable):
     """The database cannot be reached at all."""
 
 
 class Outage:
     """Whether the database can be reached; logs one line when it goes down and one when it is back.
 
-    A lost connection, or a failed attempt to connect, makes the database doubtful. Any answer to a later query ends
+    A lost connection, or a failed attempt to connect, makes the database suspect. Any answer to a later query ends
     the doubt. Until then one task probes the database, with the full connection timeout, and callers wait for the
     result, for up to PATIENCE from the start of the probe. Calls to a database that is slow to connect are refused only
     until the probe succeeds.
@@ -81,15 +81,15 @@ class Outage:
         cut: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`ask` queries the database and calls `hear`; raises DatabaseUnavailable.
+        """`ask` queries the database and calls `record_answer`; raises DatabaseUnavailable.
 
         `cut` closes all connections; it is called when the probe timed out and no connection received an answer.
         """
         self._ask = ask
         self._cut = cut
         self._clock = clock
-        self._doubted: float | None = None
-        self._heard = -float("inf")
+        self._suspected: float | None = None
+        self._answered = -float("inf")
         self._since: float | None = None
         self._refused = 0
         self._asking: asyncio.Task[None] | None = None
@@ -98,13 +98,13 @@ class Outage:
         self._limits: set[asyncio.Timeout] = set()
 
     @property
-    def is_doubtful(self) -> bool:
-        """Whether a connection was lost, or could not be opened, and nothing was heard since."""
-        return self._doubted is not None
+    def is_suspect(self) -> bool:
+        """Whether a connection was lost, or could not be opened, and no query was answered since."""
+        return self._suspected is not None
 
-    def doubt(self) -> None:
-        """Mark the database as doubtful; the next caller starts a probe."""
-        self._doubted = self._clock()
+    def mark_suspect(self) -> None:
+        """Mark the database as suspect; the next caller starts a probe."""
+        self._suspected = self._clock()
         if self._limits:
             asyncio.get_running_loop().call_later(PATIENCE, self._end_attempts, frozenset(self._limits))
 
@@ -117,7 +117,7 @@ class Outage:
     async def limit(self, deadline: float) -> AsyncIterator[None]:
         """A time limit, by the loop's clock, for an attempt to use a connection. Raises TimeoutError.
 
-        If the database becomes doubtful during the attempt, the limit is PATIENCE from then, even if the database is
+        If the database becomes suspect during the attempt, the limit is PATIENCE from then, even if the database is
         back by that time: the connection may be one of those that were lost.
         """
         async with asyncio.timeout_at(deadline) as limit:
@@ -128,12 +128,12 @@ class Outage:
             finally:
                 self._limits.discard(limit)
 
-    def hear(self, asked: float) -> None:
+    def record_answer(self, asked: float) -> None:
         """Record an answer to a query sent at the time `asked`."""
-        self._heard = self._clock()
-        if self._doubted is None or asked < self._doubted:
+        self._answered = self._clock()
+        if self._suspected is None or asked < self._suspected:
             return
-        self._doubted = None
+        self._suspected = None
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(True)
         if self._asking is not None and self._asking is not asyncio.current_task():
@@ -143,7 +143,7 @@ class Outage:
             self._since, refused, self._refused = None, self._refused, 0
             log.warning("the database is back", extra={"seconds": seconds, "refused": refused})
 
-    async def listen(self, answer: Awaitable[T]) -> T:
+    async def await_answer(self, answer: Awaitable[T]) -> T:
         """Wait for the database's answer on one of its connections.
 
         Raises DatabaseUnavailable when the connection is lost or silent, and the errors of the driver.
@@ -153,12 +153,12 @@ class Outage:
             heard = await answer
         except OSError as error:  # from the socket; includes the TimeoutError of a time limit
             raise self.refuse(error) from error
-        self.hear(asked)
+        self.record_answer(asked)
         return heard
 
-    async def settle(self) -> None:
-        """Wait while the database is doubtful. Raises DatabaseUnavailable when it does not answer."""
-        if self._doubted is None or asyncio.current_task() is self._asking:
+    async def wait_until_reachable(self) -> None:
+        """Wait while the database is suspect. Raises DatabaseUnavailable when it does not answer."""
+        if self._suspected is None or asyncio.current_task() is self._asking:
             return
         if not await self.answers(PATIENCE):
             raise self.refuse(TimeoutError())
@@ -171,13 +171,13 @@ class Outage:
         return answer.done() and answer.result()
 
     def ask_if_silent(self, since: float) -> None:
-        """Probe the database unless it has answered after the time `since`; this does not make it doubtful."""
-        if self._heard < since:
+        """Probe the database unless it has answered after the time `since`; this does not make it suspect."""
+        if self._answered < since:
             self._start_asking()
 
     def is_silent(self, since: float) -> bool:
         """Whether the database is being probed and has not answered since then."""
-        return self._heard < since and self._answer is not None and not self._answer.done()
+        return self._answered < since and self._answer is not None and not self._answer.done()
 
     def _start_asking(self) -> asyncio.Future[bool]:
         if self._answer is None or self._answer.done():
@@ -191,8 +191,8 @@ class Outage:
         try:
             await self._ask()
             there = True
-        except _Away as error:
-            if isinstance(error.__cause__, TimeoutError) and self._heard < began:
+        except _Unreachable as error:
+            if isinstance(error.__cause__, TimeoutError) and self._answered < began:
                 self._cut()
         except (DatabaseUnavailable, asyncpg.PostgresError):
             there = True  # an error from the database itself: it is up, and callers get that error
@@ -208,16 +208,16 @@ class Outage:
             error = error.orig.__cause__ or error.orig
         for kind, reason, retry_after in REASONS:
             if isinstance(error, kind):
-                self._heard = self._clock()
+                self._answered = self._clock()
                 log.error("database error: %s", reason, exc_info=error)
                 return DatabaseUnavailable(reason, retry_after=retry_after)
-        if self._doubted is None:
-            self.doubt()
+        if self._suspected is None:
+            self.mark_suspect()
         if self._since is None:
             self._since = self._clock()
             log.warning("the database is down", extra={"error": type(error).__name__})
         self._refused += 1
-        return _Away()
+        return _Unreachable()
 
     async def close(self) -> None:
         """Stop probing."""

@@ -87,14 +87,14 @@ class _Session:
         cursor = aiter(
             self._connection.cursor(self._text(statement), *values, prefetch=batch, timeout=self._patience)
         )
-        while rows := await self._outage.listen(_read(cursor, batch)):
+        while rows := await self._outage.await_answer(_read(cursor, batch)):
             yield rows
 
     async def _run(
         self, call: Callable[..., Awaitable[T]], statement: Statement, parameters: dict[str, Any]
     ) -> T:
         values = self._values(statement, parameters)
-        return await self._outage.listen(call(self._text(statement), *values, timeout=self._patience))
+        return await self._outage.await_answer(call(self._text(statement), *values, timeout=self._patience))
 
     def _text(self, statement: Statement) -> str:
         return statement.sql if self._write is None else self._write(statement.sql)
@@ -143,7 +143,7 @@ class TenantSession(_Session):
 
     async def _set_principals(self, principals: Sequence[str]) -> None:
         text = set_principals(principals)
-        await self._outage.listen(self._connection.execute(text, timeout=self._patience))
+        await self._outage.await_answer(self._connection.execute(text, timeout=self._patience))
 
     def _bind(self, parameters: dict[str, Any]) -> None:
         if "tenant_id" in parameters:

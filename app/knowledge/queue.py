@@ -116,9 +116,9 @@ class Lease:
                 raise ClaimLost from None
             raise
         finally:
-            await self.settle()
+            await self.stop_renewing()
 
-    async def settle(self) -> None:
+    async def stop_renewing(self) -> None:
         """Stop renewing before the transaction that ends the job, which checks the claim itself."""
         self._ended.set()
         if self._beating is not None:

@@ -159,7 +159,7 @@ class JobRunner:
         if job.kind == "ingest_asset":
             return await self._ingest(job, lease)
         pause = await self._advance(job)
-        await lease.settle()
+        await lease.stop_renewing()
         if pause is not None:
             await self._release(job, pause)
             return Turn("put_back", "more to do")
@@ -208,7 +208,7 @@ class JobRunner:
     async def _fail(self, job: Job, lease: Lease, reason: str) -> Turn:
         if job.kind != "ingest_asset":
             return await self._try_again(job, lease, reason)
-        await lease.settle()
+        await lease.stop_renewing()
         await self.ingestion.fail(job, reason, lease.generation)
         return Turn("failed")
 

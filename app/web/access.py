@@ -252,8 +252,8 @@ async def authenticate(
         if principal.token_id is not None and principal.token_id in tenant.revoked_tokens:
             request.state.is_stranger = True
             raise Unauthenticated(REVOKED)
-        if not hasattr(request.state, "passage"):
-            request.state.passage = await parts.services.admission.pace(tenant, declared_length(request))
+        if not hasattr(request.state, "ticket"):
+            request.state.ticket = await parts.services.admission.pace(tenant, declared_length(request))
         if role is not Role.TENANT_ADMIN or not principal.has(role):
             parts.services.admission.admit(tenant)
     try:

@@ -372,4 +372,4 @@ def _settle(scope: Scope, status: int, stopwatch: Stopwatch, size: int) -> None:
     if (tenant := state.get("tenant")) is not None:
         parts: Parts = scope["app"].state.parts
         work = Work(stopwatch.kept, size, stopwatch.refused or status in REFUSED)
-        parts.services.admission.settle(tenant, work, state.get("passage"))
+        parts.services.admission.charge_answered(tenant, work, state.get("ticket"))

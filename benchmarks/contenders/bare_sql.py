@@ -80,7 +80,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
             nonlocal taken
             given = {**fixed, "query": question.text, "words": question.text, "vector": question.vector}
             taken += 1
-            # The service's rule, `Database.is_calm`: run in parallel while few connections are in use.
+            # The service's rule, `Database.has_spare_connections`: run in parallel while few connections are in use.
             parallel = asyncio.create_task(nearest_in_parallel(given)) if 4 * taken <= CONNECTIONS else None
             try:
                 async with pool.acquire() as connection:

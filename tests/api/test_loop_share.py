@@ -85,9 +85,9 @@ async def test_a_large_body_is_charged_when_it_is_announced_and_only_once(
     assert isinstance(admin.tenant_id, UUID)
     admission = api_services.admission
     tenant = await api_services.tenants.context(admin.tenant_id)
-    passage = await admission.pace(tenant, 5 * MIB)
+    ticket = await admission.pace(tenant, 5 * MIB)
     assert charged(api_services, admin) == pytest.approx(5 * MIB_SECONDS)
-    admission.settle(tenant, Work(0.0, 5 * MIB, refused=False), passage)
+    admission.charge_answered(tenant, Work(0.0, 5 * MIB, refused=False), ticket)
     assert charged(api_services, admin) == pytest.approx(5 * MIB_SECONDS + REFUSED_SECONDS)
     await admission.pace(tenant, LARGE)
     assert charged(api_services, admin) == pytest.approx(5 * MIB_SECONDS + REFUSED_SECONDS)

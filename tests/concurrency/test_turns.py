@@ -73,7 +73,7 @@ async def test_a_tenant_that_was_active_elsewhere_counts_for_a_while() -> None:
     clock = Clock()
     turns = Turns(10, crowd=2, clock=clock)
     turns.note("b")
-    assert (turns.share, turns.is_calm) == (10, True), "alone so far"
+    assert (turns.share, turns.is_uncontended) == (10, True), "alone so far"
     await turns.acquire("a")
     waiting = wait_for(turns, "a")
     await settle()
@@ -114,11 +114,11 @@ async def test_a_tenant_is_alone_again_when_the_others_have_been_idle() -> None:
     turns.release("b")
     waiting = [wait_for(turns, "a") for _ in range(4)]
     await settle()
-    assert (turns.held("a"), turns.is_calm) == (1, False)
+    assert (turns.held("a"), turns.is_uncontended) == (1, False)
     clock.now += LATELY + 0.01
     turns.release("a")
     await settle()
-    assert (turns.held("a"), turns.is_calm) == (3, True)
+    assert (turns.held("a"), turns.is_uncontended) == (3, True)
     assert all(w.done() for w in waiting)
 
 
@@ -127,7 +127,7 @@ async def test_the_platform_reduces_no_tenants_share() -> None:
     await turns.acquire(PLATFORM)
     await turns.acquire("a")
     await turns.acquire("a")
-    assert (turns.is_calm, turns.held("a")) == (True, 2)
+    assert (turns.is_uncontended, turns.held("a")) == (True, 2)
 
 
 async def test_a_tenant_never_holds_more_than_its_own_limit() -> None:

@@ -46,7 +46,7 @@ class ProbedOutage:
         await self.free.wait()
         if self.failure is not None:
             raise self.outage.refuse(self.failure) from self.failure
-        self.outage.hear(asked)
+        self.outage.record_answer(asked)
 
     def _cut(self) -> None:
         self.cuts += 1
@@ -55,7 +55,7 @@ class ProbedOutage:
         """The outcome for each of many callers when the probe ends in `failure`."""
         self.failure = failure
         self.free.clear()
-        entering = [asyncio.create_task(self.outage.settle()) for _ in range(CALLERS)]
+        entering = [asyncio.create_task(self.outage.wait_until_reachable()) for _ in range(CALLERS)]
         await asyncio.sleep(0)
         self.free.set()
         return await asyncio.gather(*entering, return_exceptions=True)
@@ -65,8 +65,8 @@ class ProbedOutage:
 async def probed() -> AsyncIterator[ProbedOutage]:
     """One whose connection has just been lost."""
     probed = ProbedOutage()
-    await probed.outage.settle()
-    probed.outage.doubt()
+    await probed.outage.wait_until_reachable()
+    probed.outage.mark_suspect()
     yield probed
     await probed.outage.close()
 
@@ -83,28 +83,28 @@ async def test_one_probe_decides_for_all_callers(probed: ProbedOutage) -> None:
 
 
 async def test_callers_are_refused_until_a_slow_probe_succeeds(probed: ProbedOutage) -> None:
-    waiting = asyncio.create_task(probed.outage.settle())
+    waiting = asyncio.create_task(probed.outage.wait_until_reachable())
     await asyncio.sleep(0)
     probed.now += PATIENCE
     for _ in range(3):  # one request waits only once
         with pytest.raises(DatabaseUnavailable):
-            await probed.outage.settle()
+            await probed.outage.wait_until_reachable()
     probed.now += PATIENCE
     probed.free.set()
     await waiting
-    await probed.outage.settle()
+    await probed.outage.wait_until_reachable()
     assert probed.tries == 1
 
 
 async def test_only_a_response_to_a_later_request_ends_a_doubt(probed: ProbedOutage) -> None:
-    waiting = asyncio.create_task(probed.outage.settle())
+    waiting = asyncio.create_task(probed.outage.wait_until_reachable())
     await asyncio.sleep(0)
-    probed.outage.hear(probed.now - 0.1)
+    probed.outage.record_answer(probed.now - 0.1)
     await asyncio.sleep(0)
     assert not waiting.done()
-    probed.outage.hear(probed.now)
+    probed.outage.record_answer(probed.now)
     await waiting
-    await probed.outage.settle()
+    await probed.outage.wait_until_reachable()
 
 
 async def test_connections_are_closed_when_all_are_silent(probed: ProbedOutage) -> None:
@@ -114,9 +114,9 @@ async def test_connections_are_closed_when_all_are_silent(probed: ProbedOutage) 
     await probed.enter(TimeoutError())
     assert probed.cuts == 1
     probed.free.clear()
-    waiting = asyncio.create_task(probed.outage.settle())
+    waiting = asyncio.create_task(probed.outage.wait_until_reachable())
     await asyncio.sleep(0)
-    probed.outage.hear(probed.now - 10)  # the response to an older request, on a working connection
+    probed.outage.record_answer(probed.now - 10)  # the response to an older request, on a working connection
     probed.free.set()
     with pytest.raises(DatabaseUnavailable):
         await waiting
@@ -134,8 +134,8 @@ async def test_a_doubt_shortens_only_attempts_already_in_progress(
 
     before = asyncio.create_task(attempt())
     await asyncio.sleep(0)
-    probed.outage.doubt()
-    probed.outage.hear(probed.now)
+    probed.outage.mark_suspect()
+    probed.outage.record_answer(probed.now)
     after = asyncio.create_task(attempt())
     done, waiting = await asyncio.wait((before, after), timeout=10, return_when=asyncio.FIRST_COMPLETED)
     assert (done, waiting) == ({before}, {after})

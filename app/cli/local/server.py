@@ -54,8 +54,8 @@ async def answering_commands(settings: Settings, services: Services) -> AsyncIte
         log.info("commands are not answered", extra={"reason": "there is no private folder for the socket"})
         yield
         return
-    desk = _Desk(place, services)
-    server = await asyncio.start_unix_server(desk.accept, path, limit=LONGEST_REQUEST)
+    commands = _CommandServer(place, services)
+    server = await asyncio.start_unix_server(commands.accept, path, limit=LONGEST_REQUEST)
     os.chmod(path, 0o600)
     try:
         yield
@@ -63,11 +63,11 @@ async def answering_commands(settings: Settings, services: Services) -> AsyncIte
         server.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        await desk.close()
+        await commands.close()
 
 
 @dataclass(slots=True)
-class _Desk:
+class _CommandServer:
     place: Place
     services: Services
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)

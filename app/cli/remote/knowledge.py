@@ -245,7 +245,7 @@ class RemoteSources:
         """One source. Raises SourceNotFound."""
         return await self.exchange.read(SourceStatus, "GET", _path_of(name))
 
-    async def settle(self, tenant_id: UUID, name: str) -> SourceStatus:
+    async def wait_until_indexed(self, tenant_id: UUID, name: str) -> SourceStatus:
         """The source once it has recorded whether it agrees with its origin. Raises SourceNotFound."""
         for seconds in SETTLING:
             found = await self.get(tenant_id, name)

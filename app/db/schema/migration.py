@@ -1,4 +1,4 @@
-"""Applies the schema: the migrations, the SQL files that they load, and the registration of embedding models."""
+"""Applies the schema: the migrations, and the SQL files that they load."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from app.db.cluster.sessions import SQL as PLACES
 from app.db.engine import make_engine
 from app.db.outage import LOST
 from app.db.schema import scripts
-from app.db.schema.catalog import connect, using
 from app.db.schema.scripts import check_revision, function_script, read_file
-from app.embeddings.provider import EmbeddingModel
 from app.errors import DatabaseUnavailable
 
 EACH_TENANT = """
@@ -153,61 +151,3 @@ async def migrate(
         raise DatabaseUnavailable from error
     finally:
         await engine.dispose()
-
-
-async def register_model(
-    admin_dsn: str, model: EmbeddingModel, *, actor: str | None = None
-) -> tuple[int, bool]:
-    """Register a model as the table owner; returns its number and whether it is new.
-
-    With `actor`, a new model is recorded in the platform's audit trail.
-
-    Can be called again after an interruption: it creates only what is missing. Raises ConfigurationError and
-    DatabaseUnavailable.
-    """
-    async with using(await connect(admin_dsn, "DATABASE_ADMIN_URL")) as connection:
-        known = await connection.fetchval(
-            "select id from embedding_models where provider = $1 and name = $2 and dimensions = $3",
-            model.provider,
-            model.name,
-            model.dimensions,
-        )
-        model_id: int = known or await _insert_model(connection, model, actor)
-        await _guard_dimension(connection, model_id, model.dimensions)
-        return model_id, known is None
-
-
-async def _insert_model(
-    connection: asyncpg.Connection[asyncpg.Record], model: EmbeddingModel, actor: str | None
-) -> int:
-    async with connection.transaction():
-        model_id: int = await connection.fetchval(
-            "insert into embedding_models (provider, name, dimensions, max_tokens, similarity_threshold)"
-            " values ($1, $2, $3, $4, $5) returning id",
-            model.provider,
-            model.name,
-            model.dimensions,
-            model.max_tokens,
-            model.similarity_threshold,
-        )
-        if actor is not None:
-            await connection.execute(
-                "insert into platform_audit (actor, action, detail) values ($1, 'model.add',"
-                " jsonb_build_object('provider', $2::text, 'model', $3::text, 'dimensions', $4::integer))",
-                actor,
-                model.provider,
-                model.name,
-                model.dimensions,
-            )
-    return model_id
-
-
-async def _guard_dimension(
-    connection: asyncpg.Connection[asyncpg.Record], model_id: int, dimensions: int
-) -> None:
-    name = f"embeddings_model_{model_id:d}"
-    if not await connection.fetchval("select exists (select from pg_constraint where conname = $1)", name):
-        await connection.execute(
-            f"alter table embeddings add constraint {name}"
-            f" check (model_id <> {model_id:d} or vector_dims(embedding) = {dimensions:d})"
-        )

@@ -69,7 +69,7 @@ class Connections:
         """
         deadline = asyncio.get_running_loop().time() + self._timeout
         for left in range(self._size, -1, -1):
-            await self.outage.settle()
+            await self.outage.wait_until_reachable()
             pooled: PoolProxiedConnection | None = None
             driver: Any = None
             try:
@@ -93,7 +93,7 @@ class Connections:
                 if not died or not left:
                     raise self.outage.refuse(error) from error
             else:
-                self.outage.hear(asked)
+                self.outage.record_answer(asked)
                 return pooled, driver
         raise AssertionError("the last try returns or raises")
 
@@ -108,7 +108,7 @@ class Connections:
         engine = self._make_apart()
         try:
             async with asyncio.timeout(self._timeout), engine.connect():
-                self.outage.hear(asked)
+                self.outage.record_answer(asked)
         except (*AWAY, asyncpg.PostgresError) as error:
             raise self.outage.refuse(error) from error
         finally:
@@ -123,7 +123,7 @@ class Connections:
     def _note_end(self, driver: Any) -> None:
         if driver in self._drivers:
             self._drivers.discard(driver)
-            self.outage.doubt()
+            self.outage.mark_suspect()
 
     def end(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
         """Close a connection immediately; this is not counted against the database."""

@@ -58,7 +58,7 @@ class Transactions:
         turn. `time_limit` applies to each statement; None: the usual limit.
         Raises DatabaseUnavailable.
         """
-        await self._outage.settle()
+        await self._outage.wait_until_reachable()
         if not self._turns.take(turn):
             await self._wait_for_turn(turn)
         try:
@@ -70,7 +70,7 @@ class Transactions:
             self._connections.in_use.add(driver)
             try:
                 yield driver
-                await self._outage.listen(driver.execute("commit", timeout=self._patience))
+                await self._outage.await_answer(driver.execute("commit", timeout=self._patience))
             except BaseException as error:
                 await self._abandon(pooled, driver, error)
                 raise
@@ -276,7 +276,7 @@ class Server:
     @property
     def has_spare(self) -> bool:
         """Whether so few connections of this pool are in use that a caller may take two to finish sooner."""
-        return self._turns.is_calm and 4 * self._turns.taken <= self._pool_size
+        return self._turns.is_uncontended and 4 * self._turns.taken <= self._pool_size
 
     @property
     def pool_use(self) -> PoolUse:

@@ -88,7 +88,7 @@ class Warmth:
         """Open the connections that are missing, ended or old; those in use are left alone."""
         if sum(self._is_good(driver) for driver in self._opened) >= self._size:
             return
-        if self._outage.is_doubtful and not await self._outage.answers(PATIENCE):
+        if self._outage.is_suspect and not await self._outage.answers(PATIENCE):
             return
         renewals = []
         for place in await self._take_cold():

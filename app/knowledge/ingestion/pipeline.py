@@ -203,7 +203,7 @@ class Ingestion:
             passages, tokens, waiting = await self._embed(tenant, provider, asset_id, rows, lease)
             seen.set(passages=len(passages), tokens=tokens)
 
-        await lease.settle()
+        await lease.stop_renewing()
         with span("swap", chunks=len(rows)):
             async with self._database.tenant_session(job.tenant_id, background=STORING) as session:
                 room = await find_room(session, tenant)

@@ -225,8 +225,8 @@ class SearchJournal:
         self._start_writer()
 
     def _drop(self, records: int) -> None:
-        self.dropped += statistics
-        JOURNAL_RECORDS.labels("dropped").inc(statistics)
+        self.dropped += records
+        JOURNAL_RECORDS.labels("dropped").inc(records)
 
     async def find(self, tenant_id: UUID, search_id: UUID) -> KeptSearch | None:
         """Find the record of a search of the last day, even if it is just being written."""
@@ -326,10 +326,10 @@ class SearchJournal:
             self._lose(tenant_id, len(searches), error)
 
     def _lose(self, tenant_id: UUID, records: int, error: Exception) -> None:
-        self._drop(statistics)
+        self._drop(records)
         log.warning(
             "search records dropped",
-            extra={"records": statistics, "tenant_id": str(tenant_id)},
+            extra={"records": records, "tenant_id": str(tenant_id)},
             # An unavailable database has already been logged.
             exc_info=None if isinstance(error, DatabaseUnavailable) else error,
         )

@@ -77,14 +77,14 @@ class Plan:
     rerank: bool
 
     @property
-    def hides_some(self) -> bool:
+    def has_hidden_entries(self) -> bool:
         """Whether there are more passages than an exact search compares, and the caller may not read all of them."""
         return self.tenant.restricted and self.tenant.passages > self.exact_limit
 
     @property
-    def leaves_few(self) -> bool:
+    def is_selective(self) -> bool:
         """Whether it is worth counting what the filter leaves: it filters, or few entries are there for all callers."""
-        hides_many = self.hides_some and self.exact_limit >= self.tenant.open_entries
+        hides_many = self.has_hidden_entries and self.exact_limit >= self.tenant.open_entries
         return hides_many or not self.entry_filter.is_open
 
 

@@ -137,7 +137,7 @@ class Ranker:
         else:
             embedding = asyncio.get_running_loop().create_future()
             embedding.set_result(known)
-        if plan.query.mode != "hybrid" or (known is not None and not self._database.is_calm):
+        if plan.query.mode != "hybrid" or (known is not None and not self._database.has_spare_connections):
             return embedding, None
         return embedding, asyncio.create_task(self._search_aside(embedding, plan))
 
@@ -146,7 +146,7 @@ class Ranker:
     ) -> SemanticHits | None:
         """Wait for the embedding; then run the semantic leg in parallel if few connections are in use."""
         vector = (await embedding).vector
-        if vector is None or not self._database.is_calm:
+        if vector is None or not self._database.has_spare_connections:
             return None
         async with self._open(plan) as session:
             return await search_vectors(session, plan, vector)
@@ -176,15 +176,15 @@ async def _rank(session: TenantSession, plan: Plan, legs: Legs) -> Ranked:
         candidates = await _fuse(session, plan, legs)
         seen.set(candidates=len(candidates))
     if plan.query.group_by is not None:
-        plan, legs, candidates = await _look_deeper(session, plan, legs, candidates)
+        plan, legs, candidates = await _widen_search(session, plan, legs, candidates)
     return Ranked(session, plan, legs, candidates, time.perf_counter() - started)
 
 
-async def _look_deeper(
+async def _widen_search(
     session: TenantSession, plan: Plan, legs: Legs, candidates: list[Candidate]
 ) -> tuple[Plan, Legs, list[Candidate]]:
     """While the candidates are from too few assets for a page, search for more of them."""
-    while plan.wanted < GROUP_DEPTH and legs.are_cut(plan.wanted):
+    while plan.wanted < GROUP_DEPTH and legs.is_truncated(plan.wanted):
         if await count_groups(session, candidates, plan.query.as_of) >= plan.limit:
             break
         plan = replace(plan, wanted=min(4 * plan.wanted, GROUP_DEPTH))
@@ -225,7 +225,7 @@ async def _fuse(session: TenantSession, plan: Plan, legs: Legs) -> list[Candidat
     fuse(candidates, plan.fusion, weights, legs.keyword_scale, plan.query.rrf_k, threshold=threshold)
     if plan.query.boost and candidates:
         await ranking.apply(session, plan.tenant, plan.query.boost, candidates, plan.query.as_of)
-    if legs.whole and not legs.only_meaning:
+    if legs.whole and not legs.is_semantic_only:
         lift_identified(candidates)
     return rank(candidates, legs.searched[0] if len(legs.searched) == 1 else None)
 

@@ -279,7 +279,7 @@ def _is_strong(legs: Legs, candidate: Candidate, model: EmbeddingModel) -> bool:
     if not legs.compares_vectors or candidate.pending:
         return words >= STRONG_KEYWORD_ONLY
     meaning = _stretch(candidate.known_cosine, model.similarity_threshold)
-    if legs.only_meaning:
+    if legs.is_semantic_only:
         return meaning >= STRONG_SEMANTIC_ONLY
     fused = MEANING_SHARE * meaning + (1 - MEANING_SHARE) * words
     return fused >= STRONG or words >= STRONG_WORDS

@@ -95,7 +95,7 @@ class RerankStage:
             )
             return candidates, Reranking(name, seconds=time.perf_counter() - started, failure=failure)
         self._meter.count(plan.tenant.tenant_id, count_tokens(query, sent))
-        order = reorder(head, scores, keep_identified=legs.whole and not legs.only_meaning)
+        order = reorder(head, scores, keep_identified=legs.whole and not legs.is_semantic_only)
         rest = [c for c in candidates if c.entry_id not in texts]
         return [*order, *rest], Reranking(name, len(head), time.perf_counter() - started)
 

@@ -183,7 +183,7 @@ class SourceService:
             raise _not_found()
         return found
 
-    async def settle(self, tenant_id: UUID, name: str) -> SourceStatus:
+    async def wait_until_indexed(self, tenant_id: UUID, name: str) -> SourceStatus:
         """The source once it has recorded whether it agrees with its origin: a worker that has ended an asset does so
         a moment later, or was killed before it could. Raises SourceNotFound."""
         async with self._database.tenant_session(tenant_id) as session:

@@ -11,7 +11,7 @@ from uuid import UUID
 from app.concurrency.buckets import Buckets
 from app.concurrency.limits import Arrival, Arrivals, ByteBudget
 from app.concurrency.processes.part import Part
-from app.concurrency.share import LoopShare, Passage, Work
+from app.concurrency.share import AdmissionTicket, LoopShare, Work
 from app.concurrency.stopwatch import current_stopwatch
 from app.concurrency.turns import Turns
 from app.errors import RateLimited
@@ -143,11 +143,11 @@ class Admission:
         """Count further requests in an admitted batch; they reduce what later requests can use."""
         self._buckets.charge(tenant.tenant_id, requests)
 
-    async def pace(self, tenant: TenantContext, announced: int) -> Passage:
+    async def pace(self, tenant: TenantContext, announced: int) -> AdmissionTicket:
         """Wait while the tenant's refused and large requests have used more than its share of the event loop.
 
-        A large body is charged by its `announced` bytes at once. `settle` follows. Raises RateLimited when it takes
-        too long.
+        A large body is charged by its `announced` bytes at once. `charge_answered` follows. Raises RateLimited when
+        it takes too long.
         """
         self._intakes.note(tenant.tenant_id)
         paced = not self._loop.may_pass(tenant.tenant_id)
@@ -156,9 +156,9 @@ class Admission:
                 await self._loop.wait(tenant.tenant_id)
         return self._loop.enter(tenant.tenant_id, announced, paced)
 
-    def settle(self, tenant: TenantContext, work: Work, passage: Passage | None) -> None:
-        """Charge a tenant for an answered request; without `passage`, it has waited too long for one."""
-        self._loop.settle(tenant.tenant_id, work, passage)
+    def charge_answered(self, tenant: TenantContext, work: Work, ticket: AdmissionTicket | None) -> None:
+        """Charge a tenant for an answered request; without `ticket`, it has waited too long for one."""
+        self._loop.charge_answered(tenant.tenant_id, work, ticket)
 
     @asynccontextmanager
     async def search(self, tenant: TenantContext) -> AsyncIterator[None]:

@@ -69,4 +69,4 @@ class Upkeep:
         if model_id is None:
             model_id = (await self._tenants.context(tenant_id)).space.model_id
             await self.indexes.drop_strays(tenant_id)
-        return await self.indexes.settle(tenant_id, model_id, seconds=seconds)
+        return await self.indexes.build_or_drop(tenant_id, model_id, seconds=seconds)

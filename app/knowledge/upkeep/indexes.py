@@ -42,7 +42,9 @@ class VectorIndexes:
         self._tenants = tenants
         self._exact_limit = exact_limit
 
-    async def settle(self, tenant_id: UUID, model_id: int, *, seconds: float = math.inf) -> float | None:
+    async def build_or_drop(
+        self, tenant_id: UUID, model_id: int, *, seconds: float = math.inf
+    ) -> float | None:
         """Build the tenant's index for a model, or drop it, as its size requires; stops after `seconds`.
 
         Returns None when there is nothing left to do, else the seconds to wait before the next call.
@@ -50,7 +52,7 @@ class VectorIndexes:
         end = time.monotonic() + seconds
         try:
             with span("vector_index", tenant_id=str(tenant_id), model_id=model_id):
-                return await self._settle(tenant_id, model_id, end)
+                return await self._build_or_drop(tenant_id, model_id, end)
         except DatabaseUnavailable as error:
             if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
                 raise
@@ -73,7 +75,7 @@ class VectorIndexes:
         for tenant_id in owners:
             await db.drop_strays(self._database, tenant_id)
 
-    async def _settle(self, tenant_id: UUID, model_id: int, end: float) -> float | None:
+    async def _build_or_drop(self, tenant_id: UUID, model_id: int, end: float) -> float | None:
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.find_index(session, model_id)
         needed = found.passages > (self._exact_limit if found.state == "none" else self._exact_limit // 2)

@@ -17,7 +17,8 @@ from app.composition.database import SERVICE, check_database, prepare
 from app.contract.vocabulary import LANGUAGES
 from app.db.schema import scripts
 from app.db.schema.lineage import read_revision
-from app.db.schema.migration import configuration, migrate, register_model
+from app.db.schema.migration import configuration, migrate
+from app.db.schema.registration import register_model
 from app.db.schema.scripts import SCRIPTS, known_revisions, latest_revision
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.errors import ConfigurationError

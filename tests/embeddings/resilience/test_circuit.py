@@ -107,8 +107,8 @@ async def test_circuit_ignores_calls_that_began_before_it_opened() -> None:
     slow = asyncio.create_task(provider.embed_query("slow"))
     await asyncio.sleep(0)
     inner.gate.set()
-    provider.query_circuit.settle(is_probe=False, succeeded=False)
-    provider.query_circuit.settle(is_probe=False, succeeded=False)
+    provider.query_circuit.record(is_probe=False, succeeded=False)
+    provider.query_circuit.record(is_probe=False, succeeded=False)
     await slow
     assert state_of(provider.query_circuit) == "open"
 

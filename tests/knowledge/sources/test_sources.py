@@ -201,7 +201,7 @@ async def test_asset_deleted_during_a_run_prevents_agreement(services: Services,
     await services.assets.delete(tenant.id, page.items[0].id)
     while await services.worker.run_once():
         pass
-    status = await services.sources.settle(tenant.id, "shelf")
+    status = await services.sources.wait_until_indexed(tenant.id, "shelf")
     assert (status.agrees, status.agreed_at, status.missing) == (False, None, 1)
 
 

@@ -59,7 +59,7 @@ async def _describe_matches(session: TenantSession, plan: Plan, legs: Legs) -> t
     exact = legs.semantic is None or not legs.pending
     ids = None
     many = legs.semantic is not None and legs.semantic.strategy == "indexed"
-    if plan.leaves_few and not many:
+    if plan.is_selective and not many:
         found = await filtered_ids(session, plan.entry_filter, plan.exact_limit + 1)
         ids = found if len(found) <= plan.exact_limit else None
     max_distance = margin(plan.threshold)

@@ -214,7 +214,7 @@ def describe_ranking(
         degraded.append("embeddings_pending")
     if reranking is not None and reranking.failure is not None:
         degraded += [reason for reason in (reranking.failure.degradation,) if reason not in degraded]
-    if legs.are_cut(plan.wanted):
+    if legs.is_truncated(plan.wanted):
         degraded.append(CUT)
     return Ranking(
         candidates=candidates,

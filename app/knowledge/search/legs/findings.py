@@ -47,7 +47,7 @@ class Legs:
         return [leg for leg, has_run in ran.items() if has_run]
 
     @property
-    def only_meaning(self) -> bool:
+    def is_semantic_only(self) -> bool:
         """Whether entries with a vector were not compared by their words."""
         return self.keyword is None or self.keyword.only_pending
 
@@ -58,7 +58,7 @@ class Legs:
             self.keyword is None or self.keyword.complete
         )
 
-    def are_cut(self, wanted: int) -> bool:
+    def is_truncated(self, wanted: int) -> bool:
         """Whether entries may match that no leg returned."""
         return (self.semantic is not None and self.semantic.is_cut(wanted)) or (
             self.keyword is not None and self.keyword.is_cut

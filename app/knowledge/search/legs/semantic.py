@@ -140,7 +140,7 @@ async def _find_nearest(
     max_distance = margin(plan.threshold)
     readable = await _estimate_readable(session, plan)
     leaves_many = entry_filter.is_open and readable.are_many
-    if plan.leaves_few and tenant.passages > 0 and not leaves_many:
+    if plan.is_selective and tenant.passages > 0 and not leaves_many:
         ids = await words.filtered_ids(session, entry_filter, plan.exact_limit + 1)
         if len(ids) <= plan.exact_limit:
             found = await db.exact_ids(session, tenant.space, vector, max_distance, ids, wanted)
@@ -169,7 +169,7 @@ class _Readable(NamedTuple):
 async def _estimate_readable(session: TenantSession, plan: Plan) -> _Readable:
     """An estimate from the statistics. Where the caller's groups may overlap, earlier searches may have counted."""
     tenant = plan.tenant
-    if not plan.hides_some:
+    if not plan.has_hidden_entries:
         return _Readable()
     least, most = await count_readable(session)
     are_many = least > plan.exact_limit

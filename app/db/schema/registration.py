@@ -1,0 +1,66 @@
+"""Registers embedding models: a row, and a check constraint on the dimension."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from app.db.schema.catalog import connect, using
+from app.embeddings.provider import EmbeddingModel
+
+
+async def register_model(
+    admin_dsn: str, model: EmbeddingModel, *, actor: str | None = None
+) -> tuple[int, bool]:
+    """Register a model as the table owner; returns its number and whether it is new.
+
+    With `actor`, a new model is recorded in the platform's audit trail.
+
+    Can be called again after an interruption: it creates only what is missing. Raises ConfigurationError and
+    DatabaseUnavailable.
+    """
+    async with using(await connect(admin_dsn, "DATABASE_ADMIN_URL")) as connection:
+        known = await connection.fetchval(
+            "select id from embedding_models where provider = $1 and name = $2 and dimensions = $3",
+            model.provider,
+            model.name,
+            model.dimensions,
+        )
+        model_id: int = known or await _insert_model(connection, model, actor)
+        await _guard_dimension(connection, model_id, model.dimensions)
+        return model_id, known is None
+
+
+async def _insert_model(
+    connection: asyncpg.Connection[asyncpg.Record], model: EmbeddingModel, actor: str | None
+) -> int:
+    async with connection.transaction():
+        model_id: int = await connection.fetchval(
+            "insert into embedding_models (provider, name, dimensions, max_tokens, similarity_threshold)"
+            " values ($1, $2, $3, $4, $5) returning id",
+            model.provider,
+            model.name,
+            model.dimensions,
+            model.max_tokens,
+            model.similarity_threshold,
+        )
+        if actor is not None:
+            await connection.execute(
+                "insert into platform_audit (actor, action, detail) values ($1, 'model.add',"
+                " jsonb_build_object('provider', $2::text, 'model', $3::text, 'dimensions', $4::integer))",
+                actor,
+                model.provider,
+                model.name,
+                model.dimensions,
+            )
+    return model_id
+
+
+async def _guard_dimension(
+    connection: asyncpg.Connection[asyncpg.Record], model_id: int, dimensions: int
+) -> None:
+    name = f"embeddings_model_{model_id:d}"
+    if not await connection.fetchval("select exists (select from pg_constraint where conname = $1)", name):
+        await connection.execute(
+            f"alter table embeddings add constraint {name}"
+            f" check (model_id <> {model_id:d} or vector_dims(embedding) = {dimensions:d})"
+        )
