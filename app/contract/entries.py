@@ -11,14 +11,13 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticKnownError
 
-from app.contract.fields import MAX_PRINCIPALS, Principal
+from app.contract.fields import MAX_PRINCIPALS, Moment, Principal
 from app.contract.text import (
     MAX_JSON_BYTES,
     MOMENT,
     SEARCHABLE,
     STORABLE,
     STORABLE_JSON,
-    Moment,
     is_moment,
     is_searchable,
     is_storable,

@@ -18,7 +18,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from app.contract.text import MARKS_RULE, MOMENT, Moment, has_excess_marks, is_moment, is_storable
+from app.contract.text import MARKS_RULE, MOMENT, has_excess_marks, is_moment, is_storable
 from app.contract.validation import read_as
 
 T = TypeVar("T")
@@ -90,6 +90,19 @@ WHITE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u300
 
 NOT_BLANK = Field(json_schema_extra={"pattern": f"[^{WHITE}]"})
 """Described only: a text of white space is empty after trimming."""
+
+
+def _as_written(moment: object) -> object:
+    """Accept a date and time, or its text: pydantic would also accept numbers, as seconds since 1970."""
+    if not isinstance(moment, str | datetime) or (
+        isinstance(moment, str) and moment.strip().lstrip("+-").replace(".", "", 1).isdigit()
+    ):
+        raise ValueError("must be a date and time, such as 2026-01-31T12:00:00Z")
+    return moment
+
+
+Moment = Annotated[datetime, BeforeValidator(_as_written)]
+"""A date and time in a request."""
 
 
 def _to_utc(moment: datetime) -> datetime:

@@ -14,8 +14,8 @@ from pydantic.config import JsonDict
 
 from app.contract.assets import MAX_NAME
 from app.contract.entries import MAX_EXTERNAL_ID, Principals
-from app.contract.fields import MAX_PRINCIPALS, PRINCIPAL_SCHEMA, RULE, is_principal_list
-from app.contract.text import MOMENT, STORABLE, Moment, is_moment, is_storable
+from app.contract.fields import MAX_PRINCIPALS, PRINCIPAL_SCHEMA, RULE, Moment, is_principal_list
+from app.contract.text import MOMENT, STORABLE, is_moment, is_storable
 from app.contract.validation import UNSET, Items, Unset, request
 from app.errors import FieldError, InvalidInput
 

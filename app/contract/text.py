@@ -7,10 +7,9 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
 import orjson
-from pydantic import BeforeValidator
 
 # Normalising a text takes time by the square of their number, here and in Postgres: half a minute for 100,000 marks.
 
@@ -142,16 +141,3 @@ def count_values(value: Any, most: int) -> int:
         if count <= most:
             nested += [child for child in children if isinstance(child, (dict, list))]
     return count
-
-
-def _as_written(moment: object) -> object:
-    """Accept a date and time, or its text: pydantic would also accept numbers, as seconds since 1970."""
-    if not isinstance(moment, str | datetime) or (
-        isinstance(moment, str) and moment.strip().lstrip("+-").replace(".", "", 1).isdigit()
-    ):
-        raise ValueError("must be a date and time, such as 2026-01-31T12:00:00Z")
-    return moment
-
-
-Moment = Annotated[datetime, BeforeValidator(_as_written)]
-"""A date and time in a request."""
