@@ -279,9 +279,7 @@ class EmbeddingQuotaUsed(EmbeddingUnavailable):
         now = datetime.now(UTC)
         midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
         left = min(LONGEST_QUOTA_WAIT, (midnight - now).total_seconds())
-        super().__init__(
-            provider, "the tenant's embedding tokens of the day are used up", attempts=0, retry_after=left
-        )
+        super().__init__(provider, "the tenant's embedding tokens of the day are used up", attempts=0, retry_after=left)
 
 
 class RerankerUnavailable(ProviderUnavailable):

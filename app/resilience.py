@@ -243,15 +243,11 @@ class Calls:
         self.circuit = Circuit(policy.failure_threshold, policy.cool_down, clock, self._report_circuit)
         self._checking = asyncio.Lock()
 
-    async def run(
-        self, attempt: Callable[[], Awaitable[T]], budget: CallBudget, *, texts: int, tokens: int
-    ) -> T:
+    async def run(self, attempt: Callable[[], Awaitable[T]], budget: CallBudget, *, texts: int, tokens: int) -> T:
         """Make one call with its retries; count and time it. `texts` and `tokens` are what it sends."""
         provider, operation = self._provider, self._operation
         outcome, started = "cancelled", time.perf_counter()
-        with span(
-            f"provider {operation}", "client", provider=provider, model=self._model, texts=texts
-        ) as seen:
+        with span(f"provider {operation}", "client", provider=provider, model=self._model, texts=texts) as seen:
             try:
                 result = await self._admit(attempt, budget)
                 outcome = "done"

@@ -24,12 +24,8 @@ from benchmarks.report.quality import LANGUAGES, QUALITY, make_language_table, m
 
 def main() -> int:
     """Measure, print the tables, and write the report; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality", description="Measure ranking quality."
-    )
-    parser.add_argument(
-        "collections", nargs="*", metavar="COLLECTION", help=f"of {', '.join(NAMES)}; default: all"
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description="Measure ranking quality.")
+    parser.add_argument("collections", nargs="*", metavar="COLLECTION", help=f"of {', '.join(NAMES)}; default: all")
     parser.add_argument(
         "--model", choices=(MINILM, E5), default=MINILM, help=f"the second needs the extra multilingual: {E5}"
     )

@@ -180,9 +180,7 @@ async def _apply(
     callers: int,
     rate: float,
 ) -> list[Sample]:
-    token = issue_token(
-        secret, tenant_id=tenant_id, roles=[Role.TENANT_ADMIN], subject="soak", ttl=int(seconds) + 600
-    )
+    token = issue_token(secret, tenant_id=tenant_id, roles=[Role.TENANT_ADMIN], subject="soak", ttl=int(seconds) + 600)
     headers = {"Authorization": f"Bearer {token}"}
     began = time.monotonic()
     samples: list[Sample] = []
@@ -247,9 +245,7 @@ def main() -> int:
     parser.add_argument("--provider", default="local", choices=("local", "mock"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        samples = asyncio.run(
-            soak(options.minutes * 60, options.callers, options.rate, options.provider, Path(folder))
-        )
+        samples = asyncio.run(soak(options.minutes * 60, options.callers, options.rate, options.provider, Path(folder)))
     grown = judge(samples)
     print("grew: " + ", ".join(grown) if grown else "flat")
     return 1 if grown else 0

@@ -79,9 +79,7 @@ async def measure_all(course: Course, report: Report) -> None:
             report.postgres_memory[size] = postgres_memory(DATA)
 
 
-async def _measure_race(
-    data: Dataset, size: int, course: Course, report: Report, grown: dict[str, int]
-) -> None:
+async def _measure_race(data: Dataset, size: int, course: Course, report: Report, grown: dict[str, int]) -> None:
     tenant = data.tenant(size)
     race = Race(
         dataset=tenant,
@@ -181,9 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     names = [name for name, _ in find_contenders()]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description="Measure speed.")
-    parser.add_argument(
-        "--sizes", type=int, nargs="+", default=SIZES, choices=MEASURED, help="entries of the tenants"
-    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, choices=MEASURED, help="entries of the tenants")
     parser.add_argument("--callers", type=int, nargs="+", default=CALLERS, help="callers at once")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each measurement takes")
     parser.add_argument("--contenders", nargs="+", choices=names, help="contenders to measure; default: all")

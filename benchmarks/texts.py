@@ -110,9 +110,7 @@ def vary_text(original: Document, other: Document, generator: random.Random) -> 
     return " ".join(own)
 
 
-def make_queries(
-    originals: Sequence[Document], seed: int, questions: Sequence[Sequence[str]] = ()
-) -> Iterator[str]:
+def make_queries(originals: Sequence[Document], seed: int, questions: Sequence[Sequence[str]] = ()) -> Iterator[str]:
     """Endless queries: in turn three to six neighbouring words of a text, which hardly ever repeat, and each list of
     questions in random order, once.
     """

@@ -47,9 +47,7 @@ def find_broken(page: Path) -> Iterator[str]:
         path, _, anchor = unquote(target).partition("#")
         place = page.parent / path if path else page
         is_page = place.suffix == ".md" and place.is_file()
-        if not place.exists() or (
-            anchor and is_page and anchor not in find_anchors(place.read_text("utf-8"))
-        ):
+        if not place.exists() or (anchor and is_page and anchor not in find_anchors(place.read_text("utf-8"))):
             yield target
 
 
@@ -57,9 +55,7 @@ def main() -> int:
     """Print each broken link as `page: link`; return 1 when there is one."""
     tracked = subprocess.check_output(["git", "ls-files", "*.md"], cwd=ROOT, text=True)  # noqa: S607
     pages = [ROOT / name for name in tracked.splitlines() if not name.startswith("app/samples/")]
-    broken = [
-        f"{page.relative_to(ROOT)}: {link}\n" for page in pages if page.exists() for link in find_broken(page)
-    ]
+    broken = [f"{page.relative_to(ROOT)}: {link}\n" for page in pages if page.exists() for link in find_broken(page)]
     sys.stdout.writelines(broken)
     return min(len(broken), 1)
 

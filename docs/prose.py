@@ -38,9 +38,7 @@ Rule = tuple[re.Pattern[str], re.Pattern[str], str]
 
 def pattern(forms: str) -> re.Pattern[str]:
     """Match any of the forms, which commas separate; `…` is any word."""
-    phrases = [
-        GAP.join(r"\w+" if w == "…" else re.escape(w) for w in form.split()) for form in forms.split(",")
-    ]
+    phrases = [GAP.join(r"\w+" if w == "…" else re.escape(w) for w in form.split()) for form in forms.split(",")]
     return re.compile(rf"(?<![\w-])(?:{'|'.join(phrases)})(?![\w-])" if forms.strip() else r"(?!)")
 
 

@@ -74,9 +74,7 @@ async def learn_lesson(services: Services, tenant_id: UUID, question: str, learn
     return Lesson(before, learnt, after.results)
 
 
-async def work_for_tenants(
-    services: Services, questions: Mapping[str, str], learn: Learn
-) -> dict[str, Lesson]:
+async def work_for_tenants(services: Services, questions: Mapping[str, str], learn: Learn) -> dict[str, Lesson]:
     """Run one workflow for each tenant's question concurrently; create tenants that do not exist."""
 
     async def work(slug: str, question: str) -> Lesson:

@@ -48,6 +48,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    raise ConfigurationError(
-        None, "nothing comes before revision 0001", "to remove the schema, drop the database"
-    )
+    raise ConfigurationError(None, "nothing comes before revision 0001", "to remove the schema, drop the database")

@@ -52,9 +52,7 @@ async def show_source_readers(name: SourceName, caller: CurrentCaller, services:
 
 
 async def _show(caller: Caller, services: Services, kind: ListedKind, key: UUID | str) -> Response:
-    return json_response(
-        await services.access.overview.who(caller.tenant_id, kind, key, reader=caller.subject)
-    )
+    return json_response(await services.access.overview.who(caller.tenant_id, kind, key, reader=caller.subject))
 
 
 @tenant_admins.get("/subject", response_model=SubjectAccess)

@@ -61,9 +61,7 @@ async def list_callers(caller: CurrentCaller, services: CurrentServices) -> Resp
     return json_response(CallerList(found))
 
 
-@tenant_admins.get(
-    "/settings", response_model=TenantSettings, responses=problems(others={200: {"headers": ETAG}})
-)
+@tenant_admins.get("/settings", response_model=TenantSettings, responses=problems(others={200: {"headers": ETAG}}))
 async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the tenant's settings."""
     return _show_settings(await services.tenants.read_settings(caller.tenant_id, reader=caller.subject))
@@ -90,31 +88,21 @@ async def list_audit(
     services: CurrentServices,
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,
-    actor: Annotated[
-        str | None, Query(max_length=MAX_SUBJECT_CHARACTERS, description="Only of this `sub`.")
-    ] = None,
+    actor: Annotated[str | None, Query(max_length=MAX_SUBJECT_CHARACTERS, description="Only of this `sub`.")] = None,
     action: Annotated[AuditAction | None, Query(description="Only of this action.")] = None,
     outcome: Annotated[AuditOutcome | None, Query(description="Only with this outcome.")] = None,
-    after: Annotated[
-        Moment | None, Query(description="Only at this time or later; with a time zone.")
-    ] = None,
+    after: Annotated[Moment | None, Query(description="Only at this time or later; with a time zone.")] = None,
     before: Annotated[Moment | None, Query(description="Only before this time.")] = None,
 ) -> Response:
     """List the audit trail, newest first; metadata only. Send the same filters with a cursor."""
     wanted = AuditFilter(actor, action, outcome, after, before)
     return page_response(
-        await services.administration.audit(
-            caller.tenant_id, wanted, limit=limit, cursor=cursor, reader=caller.subject
-        )
+        await services.administration.audit(caller.tenant_id, wanted, limit=limit, cursor=cursor, reader=caller.subject)
     )
 
 
-@tenant_admins.post(
-    "/reembed", status_code=202, response_model=ModelChange, responses=problems(409, 413, 415)
-)
-async def start_model_change(
-    wanted: NewModelChange, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+@tenant_admins.post("/reembed", status_code=202, response_model=ModelChange, responses=problems(409, 413, 415))
+async def start_model_change(wanted: NewModelChange, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Move to another embedding model, or rebuild the vectors of the model in use by naming it. The service creates
     the vectors in the background; searches stay complete.
 
@@ -153,13 +141,9 @@ async def end_model_change(caller: CurrentCaller, services: CurrentServices) -> 
 
 
 @tenant_admins.post("/revoked-tokens", response_model=RevokedToken, responses=problems(409, 413, 415))
-async def revoke_token(
-    revocation: NewRevocation, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def revoke_token(revocation: NewRevocation, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Refuse a token of the tenant before it expires. Every process refuses it within two seconds."""
-    return json_response(
-        await services.revocations.revoke(caller.tenant_id, revocation, actor=caller.subject)
-    )
+    return json_response(await services.revocations.revoke(caller.tenant_id, revocation, actor=caller.subject))
 
 
 @tenant_admins.get("/revoked-tokens", response_model=Page[RevokedToken])
@@ -171,9 +155,7 @@ async def list_revoked_tokens(
 ) -> Response:
     """List the revoked tokens of the tenant that have not expired, newest first."""
     return page_response(
-        await services.revocations.list_revoked(
-            caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
-        )
+        await services.revocations.list_revoked(caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject)
     )
 
 
@@ -215,9 +197,7 @@ async def list_tenants(
     cursor: PageCursor | None = None,
 ) -> Response:
     """List the tenants, oldest first."""
-    return page_response(
-        await services.platform.list_tenants(limit=limit, cursor=cursor, reader=principal.subject)
-    )
+    return page_response(await services.platform.list_tenants(limit=limit, cursor=cursor, reader=principal.subject))
 
 
 @platform_admins.post(
@@ -226,9 +206,7 @@ async def list_tenants(
     response_model=Tenant,
     responses=problems(409, 413, 415, others={201: {"headers": LOCATION}}),
 )
-async def create_tenant(
-    tenant: NewTenant, principal: CurrentPrincipal, services: CurrentServices
-) -> Response:
+async def create_tenant(tenant: NewTenant, principal: CurrentPrincipal, services: CurrentServices) -> Response:
     """Create a tenant."""
     created = await services.tenants.create(tenant, actor=principal.subject)
     return json_response(created, 201, {"Location": f"/admin/tenants/{created.id}"})
@@ -279,9 +257,7 @@ async def list_erasures(
 ) -> Response:
     """List the receipts of the tenant's erasures, newest first."""
     return page_response(
-        await services.erasures.list_erasures(
-            caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
-        )
+        await services.erasures.list_erasures(caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject)
     )
 
 

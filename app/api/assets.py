@@ -101,9 +101,7 @@ async def upload_asset(
         TEXT,
         Form(description="The file's source; `external_id` is then an item of its manifest."),
     ] = None,
-    run: Annotated[
-        str | None, TEXT, Form(description="Required with `source`: the run of the manifest.")
-    ] = None,
+    run: Annotated[str | None, TEXT, Form(description="Required with `source`: the run of the manifest.")] = None,
     tags: Annotated[list[str] | None, TEXTS, Form(description="Repeated, or separated by commas.")] = None,
     roles: Annotated[
         list[str] | None,
@@ -119,9 +117,7 @@ async def upload_asset(
     writers: Annotated[
         list[str] | None,
         TEXTS,
-        Form(
-            description="Who of its readers may change it, in the same form. Default: all creators of them."
-        ),
+        Form(description="Who of its readers may change it, in the same form. Default: all creators of them."),
     ] = None,
 ) -> Response:
     """Upload a file. The service parses it, cuts it into chunks and indexes them in the background; `status` shows the
@@ -176,9 +172,7 @@ async def list_assets(
 ) -> Response:
     """List the assets, by default newest first."""
     return page_response(
-        await services.assets.list_assets(
-            caller.tenant_id, limit=limit, cursor=cursor, status=status, sort=sort
-        )
+        await services.assets.list_assets(caller.tenant_id, limit=limit, cursor=cursor, status=status, sort=sort)
     )
 
 
@@ -217,9 +211,7 @@ async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: Curren
     """Get the extracted text. A chunk's char_start and char_end are offsets in characters (Unicode code points). A
     reader gets a 403 response while a chunk is in quarantine."""
     async with services.admission.answering(caller.tenant, TEXT_BYTES):
-        text = await services.assets.text(
-            caller.tenant_id, asset_id, include_quarantined=caller.sees_quarantined
-        )
+        text = await services.assets.text(caller.tenant_id, asset_id, include_quarantined=caller.sees_quarantined)
         return PlainTextResponse(text)
 
 
@@ -247,9 +239,7 @@ async def get_asset_content(asset_id: UUID, caller: CurrentCaller, services: Cur
     the asset is deleted or replaced in the meantime, the connection ends early. A reader gets a 403 response while a
     chunk is in quarantine.
     """
-    content = await services.assets.content(
-        caller.tenant_id, asset_id, include_quarantined=caller.sees_quarantined
-    )
+    content = await services.assets.content(caller.tenant_id, asset_id, include_quarantined=caller.sees_quarantined)
     return attachment(content, services.assets.read_content(caller.tenant_id, content))
 
 

@@ -124,9 +124,7 @@ async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServ
     PATCH can make it visible again: see `expires_at` and `superseded_by_id`. A quarantined entry gets a reader a 403
     response; creators and tenant admins read it, and a tenant admin releases it. Each call counts as an access for the
     `access` boost."""
-    entry = await services.entries.read(
-        caller.tenant_id, entry_id, include_quarantined=caller.sees_quarantined
-    )
+    entry = await services.entries.read(caller.tenant_id, entry_id, include_quarantined=caller.sees_quarantined)
     return _entry_response(entry)
 
 
@@ -158,9 +156,7 @@ async def delete_entry(
     entry_id: UUID, caller: CurrentCaller, services: CurrentServices, if_match: IfMatch = None
 ) -> Response:
     """Delete an entry."""
-    await services.entries.delete(
-        caller.tenant_id, entry_id, if_version=read_versions(if_match), actor=caller.subject
-    )
+    await services.entries.delete(caller.tenant_id, entry_id, if_version=read_versions(if_match), actor=caller.subject)
     return Response(status_code=204)
 
 

@@ -76,26 +76,20 @@ async def list_saved_searches(
 
 
 @router.get("/{saved_search_id}", response_model=SavedSearch, responses=problems(404))
-async def get_saved_search(
-    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def get_saved_search(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get one of the caller's saved searches."""
     return json_response(await services.saved_searches.get(caller.tenant_id, caller.subject, saved_search_id))
 
 
 @router.delete("/{saved_search_id}", status_code=204, responses=problems(404))
-async def delete_saved_search(
-    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def delete_saved_search(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Delete a saved search and its subscription."""
     await services.saved_searches.delete(caller.tenant_id, caller.subject, saved_search_id)
     return Response(status_code=204)
 
 
 @router.post("/{saved_search_id}/run", response_model=SearchResult, responses=problems(404))
-async def run_saved_search(
-    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def run_saved_search(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Run a saved search like POST /knowledge/search; continue there with `next_cursor`. 422 if the request has become
     invalid because the tenant's limits changed."""
     return json_response(await services.saved_searches.run(caller.tenant_id, caller.subject, saved_search_id))
@@ -110,9 +104,7 @@ async def run_saved_search(
         409,
         413,
         415,
-        others={
-            200: {"model": SubscriptionWithSecret, "description": "It replaced the earlier subscription"}
-        },
+        others={200: {"model": SubscriptionWithSecret, "description": "It replaced the earlier subscription"}},
     ),
 )
 async def subscribe(
@@ -139,9 +131,7 @@ async def subscribe(
 
 
 @router.get("/{saved_search_id}/subscription", response_model=Subscription, responses=problems(404))
-async def get_subscription(
-    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def get_subscription(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the subscription of one of the caller's saved searches, and the state of its deliveries."""
     found = await services.subscriptions.get(caller.tenant_id, caller.subject, saved_search_id)
     return json_response(found)
@@ -153,9 +143,7 @@ async def get_subscription(
     response_model=Subscription,
     responses=problems(404),
 )
-async def confirm_subscription(
-    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def confirm_subscription(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Send the endpoint another challenge, for example after it has refused; at the earliest a minute after the last
     one. A confirmed subscription is unchanged."""
     found = await services.subscriptions.ask_again(caller.tenant_id, caller.subject, saved_search_id)
@@ -165,9 +153,7 @@ async def confirm_subscription(
 @router.delete("/{saved_search_id}/subscription", status_code=204, responses=problems(404))
 async def unsubscribe(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """End the subscription and discard its pending deliveries."""
-    await services.subscriptions.delete(
-        caller.tenant_id, saved_search_id, actor=caller.subject, owner=caller.subject
-    )
+    await services.subscriptions.delete(caller.tenant_id, saved_search_id, actor=caller.subject, owner=caller.subject)
     return Response(status_code=204)
 
 
@@ -187,9 +173,7 @@ async def list_subscriptions(
 
 
 @admin_router.delete("/{saved_search_id}", status_code=204, responses=problems(404))
-async def delete_subscription(
-    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def delete_subscription(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """End any subscription of the tenant."""
     await services.subscriptions.delete(caller.tenant_id, saved_search_id, actor=caller.subject)
     return Response(status_code=204)

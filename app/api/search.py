@@ -64,9 +64,7 @@ async def search_batch(body: SearchBatch, caller: CurrentCaller, services: Curre
         except KnowledgeError as error:
             outcomes[index] = error
     async with services.admission.reading(caller.tenant):
-        found = await services.search.search_for_json(
-            caller.tenant_id, list(queries.values()), subject=caller.subject
-        )
+        found = await services.search.search_for_json(caller.tenant_id, list(queries.values()), subject=caller.subject)
         outcomes |= dict(zip(queries, found, strict=True))
         return json_response({"results": [_show(index, outcomes[index]) for index in range(len(outcomes))]})
 
@@ -99,12 +97,8 @@ async def list_searches(
     services: CurrentServices,
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,
-    subject: Annotated[
-        str | None, Query(max_length=MAX_SUBJECT_CHARACTERS, description="Only of this `sub`.")
-    ] = None,
-    without_results: Annotated[
-        bool, Query(description="Whether to list only searches that found nothing.")
-    ] = False,
+    subject: Annotated[str | None, Query(max_length=MAX_SUBJECT_CHARACTERS, description="Only of this `sub`.")] = None,
+    without_results: Annotated[bool, Query(description="Whether to list only searches that found nothing.")] = False,
 ) -> Response:
     """List the searches of the last 24 hours, newest first. Send the same filters with a cursor."""
     return page_response(
@@ -157,9 +151,7 @@ async def give_feedback(body: NewFeedback, caller: CurrentCaller, services: Curr
 
     404 if the search is not the caller's, 422 if the search did not find the entry.
     """
-    given = await services.feedback.give(
-        caller.tenant_id, caller.subject, body.search_id, body.entry_id, body.relevant
-    )
+    given = await services.feedback.give(caller.tenant_id, caller.subject, body.search_id, body.entry_id, body.relevant)
     return json_response(given)
 
 

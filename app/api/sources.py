@@ -107,9 +107,7 @@ async def delete_source(
     services: CurrentServices,
     assets: Annotated[
         AssetsFate,
-        Query(
-            description="`keep` (the default) makes the assets independent of the source; `delete` deletes them."
-        ),
+        Query(description="`keep` (the default) makes the assets independent of the source; `delete` deletes them."),
     ] = "keep",
 ) -> Response:
     """Delete a source. By default its assets stay, with their external ids, as assets that were uploaded without a

@@ -31,9 +31,7 @@ _ROLES = {role.value: role for role in Role}
 def parse_object(data: bytes) -> dict[str, object]:
     """Read a JSON object strictly: UTF-8, no repeated keys, no NaN or Infinity. Raises Unauthenticated."""
     try:
-        value = json.loads(
-            data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
-        )
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise Unauthenticated("the token is malformed") from None
     if not isinstance(value, dict):
@@ -108,9 +106,7 @@ def _token_id(token_id: object) -> str | None:
     if token_id is None:
         return None
     if not isinstance(token_id, str) or not 1 <= len(token_id) <= MAX_TOKEN_ID_CHARACTERS:
-        raise Unauthenticated(
-            f"the token's jti must be a string of 1 to {MAX_TOKEN_ID_CHARACTERS} characters"
-        )
+        raise Unauthenticated(f"the token's jti must be a string of 1 to {MAX_TOKEN_ID_CHARACTERS} characters")
     return token_id
 
 

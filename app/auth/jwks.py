@@ -36,9 +36,7 @@ async def download(client: httpx.AsyncClient, url: str) -> bytes:
     """
     # Uncompressed, because a small compressed answer can be a very large one.
     headers = {"accept": "application/json", "accept-encoding": "identity"}
-    async with client.stream(
-        "GET", url, headers=headers, follow_redirects=False, timeout=FETCH_SECONDS
-    ) as response:
+    async with client.stream("GET", url, headers=headers, follow_redirects=False, timeout=FETCH_SECONDS) as response:
         if response.status_code != httpx.codes.OK:
             raise Undeliverable(f"status {response.status_code}")
         if response.headers.get("content-encoding", "identity") != "identity":
@@ -175,9 +173,7 @@ class JwksCache:
     this machine.
     """
 
-    def __init__(
-        self, url: str, client: httpx.AsyncClient, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, url: str, client: httpx.AsyncClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         _check_url(url)
         self._url = url
         self._client = client
@@ -251,6 +247,4 @@ class JwksCache:
 
 def _check_url(url: str) -> None:
     if not is_secure(url):
-        raise ConfigurationError(
-            "JWT_JWKS_URL", "must be an https:// address", "http:// only on this machine"
-        )
+        raise ConfigurationError("JWT_JWKS_URL", "must be an https:// address", "http:// only on this machine")

@@ -47,9 +47,7 @@ Named = Annotated[
     str | None,
     typer.Option("--principal", metavar="PRINCIPAL", help="Only those whose readers or writers name it."),
 ]
-OfWriters = Annotated[
-    bool, typer.Option("--write", help="Change who may change them, instead of who may read them.")
-]
+OfWriters = Annotated[bool, typer.Option("--write", help="Change who may change them, instead of who may read them.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and only count.")]
 AsJson = Annotated[bool, json_option("{matched, changed, refused}; refused is a list of {kind, id, reason}")]
 MOST_SHOWN = 10
@@ -109,23 +107,15 @@ def show(
     tenant: TenantOption,
     item: Annotated[UUID | None, typer.Argument(metavar="ID", help="An entry or an asset.")] = None,
     source: Annotated[str | None, typer.Option(metavar="NAME", help="A source.")] = None,
-    subject: Annotated[
-        str | None, typer.Option(metavar="SUB", help="A person, by the `sub` of its tokens.")
-    ] = None,
+    subject: Annotated[str | None, typer.Option(metavar="SUB", help="A person, by the `sub` of its tokens.")] = None,
     groups: Annotated[
         list[str] | None,
-        typer.Option(
-            "--group", metavar="NAME", help="The person's groups; default: those of its last token."
-        ),
+        typer.Option("--group", metavar="NAME", help="The person's groups; default: those of its last token."),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", help="Items of a person, 1 to 200.")
-    ] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Items of a person, 1 to 200.")] = 50,
     as_json: Annotated[
         bool,
-        json_option(
-            "the response of GET /admin/access/entries/ID, or for a person of GET /admin/access/subject"
-        ),
+        json_option("the response of GET /admin/access/entries/ID, or for a person of GET /admin/access/subject"),
     ] = False,
 ) -> None:
     """Show who may read and change an item, with the callers of the last 90 days that may; or what a person may read,
@@ -217,9 +207,7 @@ def _selection(
     from app.contract.access import AccessSelection
 
     if not (ids or tags or entry_types or condition is not None or principal is not None):
-        raise typer.BadParameter(
-            "one of --id, --tag, --type, --filter and --principal is required", param_hint="--id"
-        )
+        raise typer.BadParameter("one of --id, --tag, --type, --filter and --principal is required", param_hint="--id")
     return AccessSelection(
         ids=ids or None,
         tags=tags or None,
@@ -276,6 +264,4 @@ async def _find(knowledge: Knowledge, tenant_id: UUID, item: UUID) -> ItemReader
 
 async def _what(target: Target, subject: str, groups: Sequence[str] | None, limit: int) -> SubjectAccess:
     async with open_knowledge(target) as (knowledge, tenant_id):
-        return await knowledge.access.overview.what(
-            tenant_id, subject, groups or None, limit=limit, reader=ACTOR
-        )
+        return await knowledge.access.overview.what(tenant_id, subject, groups or None, limit=limit, reader=ACTOR)

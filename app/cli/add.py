@@ -47,9 +47,7 @@ def add(
     external_id: fields.ExternalId = None,
     readers: fields.Readers = None,
     writers: fields.Writers = None,
-    as_json: Annotated[
-        bool, json_option("{created, entry}; the entry as in POST /knowledge/entries")
-    ] = False,
+    as_json: Annotated[bool, json_option("{created, entry}; the entry as in POST /knowledge/entries")] = False,
 ) -> None:
     """Store an entry. The same external id, or without one the same text, updates the existing entry: fields that
     are not given keep their values.

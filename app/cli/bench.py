@@ -16,9 +16,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 def register(app: typer.Typer) -> None:
     """Add the command `bench`."""
-    app.command("bench", short_help="Measure the speed of searches.", epilog=examples("knowledge bench"))(
-        measure_speed
-    )
+    app.command("bench", short_help="Measure the speed of searches.", epilog=examples("knowledge bench"))(measure_speed)
 
 
 def measure_speed() -> None:

@@ -59,9 +59,7 @@ async def _load(services: Services) -> Tenant:
     async with working(services, warns=False):
         assets = await _upload_documents(services, tenant.id)
         await _write_entries(services, tenant.id, samples)
-        if await wait_for_assets(
-            services, tenant.id, assets, "documents", _patience(services, tenant.id, math.inf)
-        ):
+        if await wait_for_assets(services, tenant.id, assets, "documents", _patience(services, tenant.id, math.inf)):
             await wait_for_embeddings(services, tenant.id, _patience(services, tenant.id, 0.0))
         else:
             remark("the sample documents take long; the service continues in the background")
@@ -163,9 +161,7 @@ async def _write_entries(services: Services, tenant_id: UUID, samples: list[Samp
         results = await services.entries.create_many(tenant_id, drafts, actor=ACTOR)
         for sample, result in zip(waiting, results, strict=True):
             if result.id is None:
-                raise ConfigurationError(
-                    None, f"the sample entry {sample.external_id} was refused: {result.error}"
-                )
+                raise ConfigurationError(None, f"the sample entry {sample.external_id} was refused: {result.error}")
             ids[sample.external_id] = result.id
         waiting.clear()
 

@@ -47,9 +47,7 @@ def register(app: typer.Typer) -> None:
 def edit(
     entry: fields.EntryId,
     tenant: TenantOption,
-    content: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The new text; `-` reads standard input.")
-    ] = None,
+    content: Annotated[str | None, typer.Option(metavar="TEXT", help="The new text; `-` reads standard input.")] = None,
     title: fields.Title = None,
     entry_type: fields.Type = None,
     tags: fields.Tags = None,
@@ -134,9 +132,7 @@ async def answer(knowledge: Knowledge, arguments: Mapping[str, Any]) -> Any:
     draft = _read(arguments["fields"])
     tenant = await knowledge.tenants.find(arguments["tenant"])
     entry_id = await fields.find_id(knowledge, tenant.id, arguments["entry"])
-    return await knowledge.entries.change(
-        tenant.id, entry_id, draft, if_version=arguments["if_version"], actor=ACTOR
-    )
+    return await knowledge.entries.change(tenant.id, entry_id, draft, if_version=arguments["if_version"], actor=ACTOR)
 
 
 def _read(wanted: Mapping[str, Any]) -> EntryDraft:

@@ -52,9 +52,7 @@ def erase(
     ] = None,
     files: Annotated[
         bool,
-        typer.Option(
-            "--files", help="Rewrite the files of the tenant's tables; each is locked for that time."
-        ),
+        typer.Option("--files", help="Rewrite the files of the tenant's tables; each is locked for that time."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: Annotated[
@@ -90,9 +88,7 @@ def erase(
     if not yes:
         if not sys.stdin.isatty():
             raise InvalidInput.of("--yes", "is required without a terminal")
-        typer.confirm(
-            f"Erase it from {describe_target(target)}? This cannot be undone.", abort=True, err=True
-        )
+        typer.confirm(f"Erase it from {describe_target(target)}? This cannot be undone.", abort=True, err=True)
     erasure = run_async(_erase(target, wanted), doing="erasing")
     if as_json:
         print_json(erasure)
@@ -134,9 +130,7 @@ async def _rewrite(settings: Settings, slug: str) -> RewrittenFiles:
         tenant = await platform.tenants.find(slug)
     database = settings.database
     if database.admin_url is not None:
-        return await rewrite_files(
-            database.admin_url.get_secret_value(), tenant.id, "DATABASE_ADMIN_URL", _tell
-        )
+        return await rewrite_files(database.admin_url.get_secret_value(), tenant.id, "DATABASE_ADMIN_URL", _tell)
     if not database.embedded:
         raise ConfigurationError(
             "DATABASE_ADMIN_URL", "must be set to the role that owns the tables", "see deploy/roles.sql"

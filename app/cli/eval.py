@@ -59,9 +59,7 @@ def measure_quality(
     ] = None,
     modes: Annotated[
         str,
-        typer.Option(
-            help="What to measure, separated by commas: keyword, semantic, hybrid, hybrid-rrf, hybrid-score."
-        ),
+        typer.Option(help="What to measure, separated by commas: keyword, semantic, hybrid, hybrid-rrf, hybrid-score."),
     ] = "keyword,semantic,hybrid",
     queries: Annotated[
         int | None,
@@ -73,9 +71,7 @@ def measure_quality(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Write evaluation.md, evaluation.json and the rankings (TREC format) there."
-        ),
+        typer.Option(metavar="DIR", help="Write evaluation.md, evaluation.json and the rankings (TREC format) there."),
     ] = None,
     as_json: Annotated[
         bool, json_option("the content of evaluation.json; with --tenant {queries, judgements, …}")
@@ -148,9 +144,7 @@ def choose_variants(modes: str) -> list[Variant]:
     for name in modes.replace(" ", "").split(","):
         matching = {v for label, v in known.items() if name in (label, v.mode)}
         if not matching:
-            raise typer.BadParameter(
-                f"{name!r} must be one of hybrid, {', '.join(known)}", param_hint="--modes"
-            )
+            raise typer.BadParameter(f"{name!r} must be one of hybrid, {', '.join(known)}", param_hint="--modes")
         chosen |= matching
     return [v for v in VARIANTS if v in chosen]
 

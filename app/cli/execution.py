@@ -208,8 +208,7 @@ def _read_variables() -> tuple[Mapping[str, str], Mapping[str, str]]:
 
         file = read_env_file(path)
     environment, named = (
-        {name: value for name in NAMES if (value := source.get(name, "").strip())}
-        for source in (os.environ, file)
+        {name: value for name in NAMES if (value := source.get(name, "").strip())} for source in (os.environ, file)
     )
     return environment, named
 
@@ -274,9 +273,7 @@ def log_as_service(settings: Settings) -> None:
     from app.telemetry.logs import configure_logging
 
     chosen = settings.logging.format
-    configure_logging(
-        settings.logging.level, json=chosen == "json" or (chosen == "auto" and not sys.stderr.isatty())
-    )
+    configure_logging(settings.logging.level, json=chosen == "json" or (chosen == "auto" and not sys.stderr.isatty()))
     if settings.logging.level == "info":
         # Their lines about starting and stopping repeat ours.
         for name in ("uvicorn", "alembic"):

@@ -51,9 +51,7 @@ def export_tenant(
     ] = None,
     vectors: Annotated[
         bool,
-        typer.Option(
-            "--vectors", help="With the vectors, which a tenant on the same model need not make again."
-        ),
+        typer.Option("--vectors", help="With the vectors, which a tenant on the same model need not make again."),
     ] = False,
     as_json: Annotated[
         bool,

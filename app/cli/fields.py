@@ -23,9 +23,7 @@ EntryId = Annotated[str, typer.Argument(metavar="ID", help="The id of the entry,
 Title = Annotated[str | None, typer.Option(help="The subject in a few words.")]
 Type = Annotated[
     str | None,
-    typer.Option(
-        "--type", metavar="TYPE", help="fact, summary, template, decision, lesson, temp_note or insight."
-    ),
+    typer.Option("--type", metavar="TYPE", help="fact, summary, template, decision, lesson, temp_note or insight."),
 ]
 Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; may be repeated.")]
 Roles = Annotated[
@@ -34,14 +32,10 @@ Roles = Annotated[
 ]
 Confidence = Annotated[float | None, typer.Option(metavar="X", help="The author's confidence, 0 to 1.")]
 Scope = Annotated[Literal["global", "project"] | None, typer.Option(help="Where the entry applies.")]
-Parent = Annotated[
-    UUID | None, typer.Option("--parent", metavar="ID", help="The entry of which this one is a part.")
-]
+Parent = Annotated[UUID | None, typer.Option("--parent", metavar="ID", help="The entry of which this one is a part.")]
 SourceIds = Annotated[
     list[UUID] | None,
-    typer.Option(
-        "--source-id", metavar="ID", help="An entry from which this one was derived; may be repeated."
-    ),
+    typer.Option("--source-id", metavar="ID", help="An entry from which this one was derived; may be repeated."),
 ]
 Metadata = Annotated[str | None, typer.Option(metavar="JSON", help="Any other data, as a JSON object.")]
 Language = Annotated[str | None, typer.Option(help="The language, such as english; otherwise detected.")]
@@ -155,6 +149,4 @@ def read_asset_id(given: str) -> UUID:
     try:
         return UUID(given)
     except ValueError:
-        raise InvalidInput.of(
-            "ID", "must be the UUID of an asset; knowledge list --assets shows them"
-        ) from None
+        raise InvalidInput.of("ID", "must be the UUID of an asset; knowledge list --assets shows them") from None

@@ -130,9 +130,7 @@ def _check_first(file: Path) -> None:
         raise InvalidInput.of("FILE", f"nothing was deleted; line {first.line}: {error}") from None
 
 
-async def _import(
-    target: Target, file: Path, wait: bool, *, clear: bool
-) -> tuple[Restored | Imported, int | None]:
+async def _import(target: Target, file: Path, wait: bool, *, clear: bool) -> tuple[Restored | Imported, int | None]:
     if not isinstance(target, Local):
         async with open_knowledge(target) as (knowledge, tenant_id):
             outcome = await _write(knowledge, tenant_id, file)

@@ -204,9 +204,7 @@ def ingest(
                 "without_vector": outcome.without_vector,
                 "skipped": [{"path": path, "reason": reason} for path, reason in outcome.skipped],
                 "failed": [{"path": path, "reason": reason} for path, reason in outcome.failed],
-                "pages_without_text": [
-                    {"path": path, "pages": pages} for path, pages in outcome.without_text
-                ],
+                "pages_without_text": [{"path": path, "pages": pages} for path, pages in outcome.without_text],
             }
         )
     else:

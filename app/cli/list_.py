@@ -34,9 +34,7 @@ def register(app: typer.Typer) -> None:
 def list_items(
     tenant: TenantOption,
     assets: Annotated[bool, typer.Option("--assets", help="List uploaded files.")] = False,
-    entry_type: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Only entries of this type.")
-    ] = None,
+    entry_type: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only entries of this type.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="TAG", help="Only entries with this tag.")] = None,
     asset: Annotated[UUID | None, typer.Option(metavar="ID", help="Only chunks of this file.")] = None,
     status: Annotated[
@@ -44,19 +42,13 @@ def list_items(
         typer.Option(help="Only files in this state."),
     ] = None,
     expired: Annotated[bool, typer.Option("--include-expired", help="Include expired entries.")] = False,
-    quarantined: Annotated[
-        bool, typer.Option("--include-quarantined", help="Include entries in quarantine.")
-    ] = False,
+    quarantined: Annotated[bool, typer.Option("--include-quarantined", help="Include entries in quarantine.")] = False,
     sort: Annotated[
         str | None,
         typer.Option(metavar="ORDER", help="Such as -updated_at or title; default: newest first."),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of items, 1 to 200.")
-    ] = 50,
-    cursor: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Continue a list where it ended.")
-    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of items, 1 to 200.")] = 50,
+    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue a list where it ended.")] = None,
     as_json: Annotated[
         bool, json_option("{items, next_cursor}, as in GET /knowledge/entries, or with --assets of assets")
     ] = False,

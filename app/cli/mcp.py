@@ -53,9 +53,7 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     tenant: TenantOption,
-    role: Annotated[
-        Literal["reader", "creator", "tenant_admin"], typer.Option(help="The client's role.")
-    ] = "reader",
+    role: Annotated[Literal["reader", "creator", "tenant_admin"], typer.Option(help="The client's role.")] = "reader",
     subject: Annotated[str, typer.Option(metavar="S", help="The client's name in the audit trail.")] = ACTOR,
     groups: Annotated[
         list[str] | None,

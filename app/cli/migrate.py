@@ -40,9 +40,7 @@ def migrate(
             help="On Citus, at the first migration: shards of each table, 32 by default. A move takes a whole one.",
         ),
     ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; fail if migrations are missing.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if migrations are missing.")] = False,
     as_json: Annotated[bool, json_option("{before, revision, latest, current}")] = False,
 ) -> None:
     """Migrate the database to this version's schema, and register the configured embedding model.

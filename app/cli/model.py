@@ -47,15 +47,11 @@ def add_model(
     provider: Annotated[
         ProviderName | None, typer.Option(help="Default: the configured provider.", show_default=False)
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Default: the provider's default model.")
-    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the provider's default model.")] = None,
     dimensions: Annotated[int | None, typer.Option(metavar="N", help="Default: the model's default.")] = None,
     following: Annotated[
         bool,
-        typer.Option(
-            "--next", help="Register the model of EMBEDDING_NEXT_PROVIDER, to which tenants will move."
-        ),
+        typer.Option("--next", help="Register the model of EMBEDDING_NEXT_PROVIDER, to which tenants will move."),
     ] = False,
     as_json: Annotated[bool, json_option("{id, created, model: {provider, name, dimensions, …}}")] = False,
 ) -> None:
@@ -69,9 +65,7 @@ def add_model(
     settings = read_settings()
     if following:
         if provider or model or dimensions:
-            raise InvalidInput.of(
-                "--next", "uses the model of EMBEDDING_NEXT_PROVIDER and excludes the other options"
-            )
+            raise InvalidInput.of("--next", "uses the model of EMBEDDING_NEXT_PROVIDER and excludes the other options")
         if settings.next_embedding.provider is None:
             raise ConfigurationError("EMBEDDING_NEXT_PROVIDER", "must be set for --next")
         chosen = configured_models(settings)[1]
@@ -86,9 +80,7 @@ def add_model(
         print_json({"id": model_id, "created": is_new, "model": chosen})
     else:
         verb = "registered" if is_new else "already registered:"
-        typer.echo(
-            f"{verb} {chosen.provider}/{chosen.name}, {chosen.dimensions} dimensions (number {model_id})"
-        )
+        typer.echo(f"{verb} {chosen.provider}/{chosen.name}, {chosen.dimensions} dimensions (number {model_id})")
 
 
 def list_models(

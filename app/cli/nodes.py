@@ -30,9 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def nodes(
-    shards: Annotated[
-        bool, typer.Option("--shards", help="List the shards instead, the largest first.")
-    ] = False,
+    shards: Annotated[bool, typer.Option("--shards", help="List the shards instead, the largest first.")] = False,
     as_json: Annotated[
         bool,
         json_option(

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from app.contract.entries import Entry
     from app.knowledge.quarantine.service import QuarantineService
 
-Ids = Annotated[
-    list[UUID], typer.Argument(metavar="ID...", help="Ids of entries, or with --asset of assets.")
-]
+Ids = Annotated[list[UUID], typer.Argument(metavar="ID...", help="Ids of entries, or with --asset of assets.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -40,9 +38,7 @@ def register(app: typer.Typer) -> None:
     group = command_group(
         "List and release entries with suspicious content.", "knowledge quarantine list --tenant demo"
     )
-    group.command("list", epilog=examples("knowledge quarantine list --tenant demo --limit 100"))(
-        list_quarantined
-    )
+    group.command("list", epilog=examples("knowledge quarantine list --tenant demo --limit 100"))(list_quarantined)
     group.command(
         "release",
         epilog=examples(
@@ -55,9 +51,7 @@ def register(app: typer.Typer) -> None:
 
 def list_quarantined(
     tenant: TenantOption,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of entries, 1 to 200.")
-    ] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of entries, 1 to 200.")] = 50,
     as_json: Annotated[bool, json_option("a list of entries, as in GET /admin/quarantine")] = False,
 ) -> None:
     """List the newest entries and chunks that searches do not find because of their flags."""
@@ -80,9 +74,7 @@ def list_quarantined(
 def release(
     ids: Ids,
     tenant: TenantOption,
-    asset: Annotated[
-        bool, typer.Option("--asset", help="The ids are those of assets: release their chunks.")
-    ] = False,
+    asset: Annotated[bool, typer.Option("--asset", help="The ids are those of assets: release their chunks.")] = False,
     as_json: Annotated[bool, json_option("a list of the ids of the released entries")] = False,
 ) -> None:
     """Let searches find entries again. Their texts are not quarantined again for the same flags.

@@ -25,9 +25,7 @@ Mode = Annotated[vocabulary.Mode, typer.Option(help="The legs to run.")]
 Fusion = Annotated[vocabulary.Fusion | None, typer.Option(help="The fusion of the legs.")]
 Rerank = Annotated[
     bool | None,
-    typer.Option(
-        "--rerank/--no-rerank", help="Whether the reranker orders the first hits.", show_default=False
-    ),
+    typer.Option("--rerank/--no-rerank", help="Whether the reranker orders the first hits.", show_default=False),
 ]
 Role = Annotated[vocabulary.Audience | None, typer.Option(help="Only entries for this role or for all.")]
 Tags = Annotated[
@@ -39,9 +37,7 @@ EntryTypes = Annotated[
     list[str] | None,
     typer.Option("--type", metavar="TYPE", help="Only entries of this type; may be repeated."),
 ]
-Source = Annotated[
-    vocabulary.Source | None, typer.Option(help="Only written entries, or only chunks of files.")
-]
+Source = Annotated[vocabulary.Source | None, typer.Option(help="Only written entries, or only chunks of files.")]
 Scope = Annotated[vocabulary.Scope | None, typer.Option(help="Only entries of this scope.")]
 MinConfidence = Annotated[float | None, typer.Option(metavar="X", help="Minimum confidence, 0 to 1.")]
 Condition = Annotated[
@@ -52,18 +48,10 @@ Condition = Annotated[
         help='Conditions on metadata and fields, such as {"field": "metadata.year", "gte": 2020}.',
     ),
 ]
-CreatedAfter = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only entries created at this time or later.")
-]
-CreatedBefore = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only entries created before this time.")
-]
-UpdatedAfter = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only entries changed at this time or later.")
-]
-UpdatedBefore = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only entries last changed before this time.")
-]
+CreatedAfter = Annotated[str | None, typer.Option(metavar="TIME", help="Only entries created at this time or later.")]
+CreatedBefore = Annotated[str | None, typer.Option(metavar="TIME", help="Only entries created before this time.")]
+UpdatedAfter = Annotated[str | None, typer.Option(metavar="TIME", help="Only entries changed at this time or later.")]
+UpdatedBefore = Annotated[str | None, typer.Option(metavar="TIME", help="Only entries last changed before this time.")]
 Threshold = Annotated[float | None, typer.Option(metavar="X", help="Minimum similarity, 0 to 1.")]
 Superseded = Annotated[bool, typer.Option("--include-superseded", help="Include superseded entries.")]
 

@@ -72,9 +72,7 @@ def reembed(
             show_default="0.8",
         ),
     ] = None,
-    by_hand: Annotated[
-        bool, typer.Option("--by-hand", help="Do not switch; use `knowledge reembed switch`.")
-    ] = False,
+    by_hand: Annotated[bool, typer.Option("--by-hand", help="Do not switch; use `knowledge reembed switch`.")] = False,
     as_json: Annotated[
         bool,
         json_option("{state, progress, old, new, entries, comparison, …}; {state: ended} once it is over"),

@@ -27,9 +27,7 @@ def register(app: typer.Typer) -> None:
 def related(
     entry: fields.EntryId,
     tenant: TenantOption,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of entries, 1 to 20.")
-    ] = 5,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of entries, 1 to 20.")] = 5,
     as_json: Annotated[
         bool, json_option("the response of GET /knowledge/entries/{id}/related, {results, metadata}")
     ] = False,
@@ -40,9 +38,7 @@ def related(
     arguments = {"entry": entry, "limit": limit}
     # Only an external id has to be looked up.
     opening = open_tenants if fields.is_id(entry) else open_service
-    found = call(
-        choose_target(tenant), "related", arguments, answer, opening=opening, doing="reading relations"
-    )
+    found = call(choose_target(tenant), "related", arguments, answer, opening=opening, doing="reading relations")
     if as_json:
         print_json(found)
         return

@@ -72,9 +72,7 @@ def search(
         str | None,
         typer.Option(metavar="CURSOR", help="Continue a search of the last 24 hours where it ended."),
     ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Explain the legs and the parts of each score.")
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain the legs and the parts of each score.")] = False,
     as_json: Annotated[
         bool,
         json_option("the response of POST /knowledge/search, {results, metadata, debug_info, facets}"),
@@ -110,9 +108,7 @@ def search(
         "explain": explain or not as_json,
     }
     arguments = {"query": wanted, "lines": None if as_json else {"explain": explain}}
-    found = call(
-        target, "search", arguments, answer, check=lambda: query.read_query(wanted), doing="searching"
-    )
+    found = call(target, "search", arguments, answer, check=lambda: query.read_query(wanted), doing="searching")
     if as_json:
         print_json(found)
         return

@@ -60,9 +60,7 @@ def show_settings(tenant: TenantOption, as_json: Annotated[bool, json_option(SHA
 def set_settings(
     changes: Annotated[
         list[str],
-        typer.Argument(
-            metavar="NAME=VALUE", help="Numbers, words, on or off, or JSON; `default` resets a setting."
-        ),
+        typer.Argument(metavar="NAME=VALUE", help="Numbers, words, on or off, or JSON; `default` resets a setting."),
     ],
     tenant: TenantOption,
     as_json: Annotated[bool, json_option(SHAPE)] = False,

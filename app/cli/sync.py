@@ -46,9 +46,7 @@ def sync(
     tenant: TenantOption,
     ref: Annotated[
         str | None,
-        typer.Option(
-            "--ref", metavar="REF", help="A branch, tag or commit; ORIGIN is then a git repository."
-        ),
+        typer.Option("--ref", metavar="REF", help="A branch, tag or commit; ORIGIN is then a git repository."),
     ] = None,
     exclude: Annotated[
         list[str] | None,
@@ -60,9 +58,7 @@ def sync(
     ] = None,
     tags: Annotated[
         list[str] | None,
-        typer.Option(
-            "--tag", metavar="TAG", help="Tag for the files that this run uploads; may be repeated."
-        ),
+        typer.Option("--tag", metavar="TAG", help="Tag for the files that this run uploads; may be repeated."),
     ] = None,
     roles: Annotated[
         list[str] | None,
@@ -166,9 +162,7 @@ def sync(
         raise typer.Exit(1)
 
 
-async def _sync(
-    target: Target, name: str, origin: Origin, options: RunOptions
-) -> tuple[RunOutcome, SourceStatus]:
+async def _sync(target: Target, name: str, origin: Origin, options: RunOptions) -> tuple[RunOutcome, SourceStatus]:
     from app.cli.waiting import AssetWatch, wait_for_embeddings
     from app.knowledge.sources.run import SourceRun
 

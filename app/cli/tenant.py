@@ -51,9 +51,7 @@ def register(app: typer.Typer) -> None:
         "knowledge tenant list",
     )
     group.command("create", epilog=examples('knowledge tenant create acme --name "Acme Ltd."'))(create_tenant)
-    group.command("list", epilog=examples("knowledge tenant list", "knowledge tenant list --json"))(
-        list_tenants
-    )
+    group.command("list", epilog=examples("knowledge tenant list", "knowledge tenant list --json"))(list_tenants)
     group.command(
         "limits",
         short_help="Show or change the limits of a tenant.",
@@ -115,9 +113,7 @@ def limit_tenant(
     ] = None,
     as_json: Annotated[
         bool,
-        json_option(
-            "{id, slug, limits: {NAME: {allowed, default, own, used}}}; allowed: null means unlimited"
-        ),
+        json_option("{id, slug, limits: {NAME: {allowed, default, own, used}}}; allowed: null means unlimited"),
     ] = False,
 ) -> None:
     """Show or change the limits of a tenant.
@@ -131,10 +127,7 @@ def limit_tenant(
         return
     print_table(
         ("limit", "allowed", "default", "own", "used"),
-        [
-            (name, *("-" if v is None else f"{v:,}" for v in astuple(found.limits[name])))
-            for name in found.limits
-        ],
+        [(name, *("-" if v is None else f"{v:,}" for v in astuple(found.limits[name]))) for name in found.limits],
         right=("allowed", "default", "own", "used"),
     )
 
@@ -143,15 +136,11 @@ def move_tenant(
     slug: Slug,
     to: Annotated[
         str,
-        typer.Option(
-            metavar="HOST:PORT", help="The node, as `knowledge nodes` lists it.", show_default=False
-        ),
+        typer.Option(metavar="HOST:PORT", help="The node, as `knowledge nodes` lists it.", show_default=False),
     ],
     alone: Annotated[
         bool,
-        typer.Option(
-            "--alone", help="Give the tenant a shard of its own first, so that no other tenant moves."
-        ),
+        typer.Option("--alone", help="Give the tenant a shard of its own first, so that no other tenant moves."),
     ] = False,
     block_writes: Annotated[
         bool,
@@ -243,9 +232,7 @@ def _describe_move(done: TenantMove) -> str:
     return f"{what} in {done.seconds:.1f} s{held}"
 
 
-async def _move(
-    settings: Settings, slug: str, host: str, port: int, *, alone: bool, blocks: bool
-) -> TenantMove:
+async def _move(settings: Settings, slug: str, host: str, port: int, *, alone: bool, blocks: bool) -> TenantMove:
     from app.composition.database import open_cluster
 
     async with open_cluster(settings, for_moves=True) as cluster:

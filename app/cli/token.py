@@ -70,9 +70,7 @@ def register(app: typer.Typer) -> None:
 
 def print_token(
     context: typer.Context,
-    roles: Annotated[
-        list[Role] | None, typer.Option("--role", help="Role of the token; may be repeated.")
-    ] = None,
+    roles: Annotated[list[Role] | None, typer.Option("--role", help="Role of the token; may be repeated.")] = None,
     tenant: Annotated[
         str | None,
         typer.Option(
@@ -89,9 +87,7 @@ def print_token(
     ] = None,
     subject: Annotated[str, typer.Option(metavar="S", help="The subject (`sub`).")] = SUBJECT,
     ttl: Annotated[int, typer.Option(metavar="SECONDS", min=1, help="Validity in seconds.")] = DAY,
-    as_json: Annotated[
-        bool, json_option("{token, token_id, subject, tenant_id, roles, groups, ttl}")
-    ] = False,
+    as_json: Annotated[bool, json_option("{token, token_id, subject, tenant_id, roles, groups, ttl}")] = False,
 ) -> None:
     """Print a bearer token, and nothing else. Requires JWT_SECRET(S), or the secret of the embedded mode."""
     if context.invoked_subcommand is not None:
@@ -231,13 +227,9 @@ async def _list(slug: str | None) -> list[RevokedToken]:
         tenant = None if slug is None else await platform.tenants.find(slug)
         while True:
             if tenant is None:
-                page = await platform.platform_revocations.list_revoked(
-                    limit=MAX_PAGE, cursor=cursor, reader=ACTOR
-                )
+                page = await platform.platform_revocations.list_revoked(limit=MAX_PAGE, cursor=cursor, reader=ACTOR)
             else:
-                page = await platform.revocations.list_revoked(
-                    tenant.id, limit=MAX_PAGE, cursor=cursor, reader=ACTOR
-                )
+                page = await platform.revocations.list_revoked(tenant.id, limit=MAX_PAGE, cursor=cursor, reader=ACTOR)
             found += page.items
             cursor = page.next_cursor
             if cursor is None:

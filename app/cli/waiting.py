@@ -56,9 +56,7 @@ class Patience:
         waited = now - self._since
         if waited >= self._still:
             return True
-        if waited >= self._away and await self._services.embedder.is_provider_away(
-            self._tenant_id, within=self._away
-        ):
+        if waited >= self._away and await self._services.embedder.is_provider_away(self._tenant_id, within=self._away):
             return True
         if not self._told and waited > STALLED_SECONDS:
             self._told = True
@@ -132,9 +130,7 @@ async def _look(services: Knowledge, tenant_id: UUID, asset_id: UUID) -> Asset |
         return None
 
 
-async def wait_for_embeddings(
-    services: Knowledge, tenant_id: UUID, patience: Patience | None = None
-) -> int | None:
+async def wait_for_embeddings(services: Knowledge, tenant_id: UUID, patience: Patience | None = None) -> int | None:
     """Wait until no entry waits for its vector, for as long as `patience` lasts; returns how many have none: the
     provider refused them, or is down. None if the token of a service elsewhere may not read the tenant's statistics.
 

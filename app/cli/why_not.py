@@ -80,9 +80,7 @@ def why_not(
         "include_superseded": superseded,
     }
     arguments = {"entry": entry, "query": wanted}
-    found = call(
-        target, "why-not", arguments, answer, check=lambda: query.read_query(wanted), doing="searching"
-    )
+    found = call(target, "why-not", arguments, answer, check=lambda: query.read_query(wanted), doing="searching")
     if as_json:
         print_json(found)
         return

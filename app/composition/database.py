@@ -51,9 +51,7 @@ log = logging.getLogger(__name__)
 MIGRATOR = "kb_migrator"
 SERVICE = "kb_service"
 # Large objects belong to no tenant. The server's functions that create them are open to all roles by default.
-LARGE_OBJECTS = (
-    "revoke execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea) from public"
-)
+LARGE_OBJECTS = "revoke execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea) from public"
 CHECK_SECONDS = 30.0
 """A database that has not answered the check by then is not used."""
 # Embedded start-ups in several processes prepare the database one after the other.
@@ -81,9 +79,7 @@ async def open_database(settings: Settings) -> AsyncIterator[DatabaseAddresses]:
         return
     async with embedded_database(settings.database.data_dir) as addresses:
         assert addresses.admin is not None
-        await prepare(
-            addresses.admin, service_role=SERVICE, model=configured_model(settings), setting="KB_DATA_DIR"
-        )
+        await prepare(addresses.admin, service_role=SERVICE, model=configured_model(settings), setting="KB_DATA_DIR")
         yield addresses
 
 
@@ -95,9 +91,7 @@ async def embedded_database(
     server = EmbeddedPostgres(data_dir, settings=server_settings or {})
     address = await asyncio.to_thread(server.start)
     try:
-        passwords = {
-            role: read_or_create_secret(data_dir / f"{role}-password") for role in (MIGRATOR, SERVICE)
-        }
+        passwords = {role: read_or_create_secret(data_dir / f"{role}-password") for role in (MIGRATOR, SERVICE)}
         await create_roles(address.dsn(), passwords)
         yield DatabaseAddresses(
             service=address.dsn(SERVICE, DATABASE, passwords[SERVICE]),
@@ -119,9 +113,7 @@ async def create_roles(superuser_dsn: str, passwords: Mapping[str, str]) -> None
             await check_lineage(connection, "KB_DATA_DIR")
             for role, rights in ((MIGRATOR, "createrole"), (SERVICE, "nocreaterole")):
                 quoted = await connection.fetchval("select quote_literal($1::text)", passwords[role])
-                exists = await connection.fetchval(
-                    "select exists (select from pg_roles where rolname = $1)", role
-                )
+                exists = await connection.fetchval("select exists (select from pg_roles where rolname = $1)", role)
                 verb = "alter" if exists else "create"
                 await connection.execute(f"{verb} role {role} login {rights} password {quoted}")
             database = await connection.fetchval("select quote_ident(current_database())")
@@ -317,8 +309,7 @@ async def replicas_of(database: Database, settings: Settings, part: Part | None)
             "DATABASE_REPLICA_URLS", "searches of a Citus cluster do not read from replicas", "remove it"
         )
     replicas = [
-        Replica(name_of(address), make_database(settings, address, part), Probe(address))
-        for address in addresses
+        Replica(name_of(address), make_database(settings, address, part), Probe(address)) for address in addresses
     ]
     database.replicas = Replicas(
         Probe(database.dsn),
@@ -364,9 +355,7 @@ async def open_cluster(settings: Settings, *, for_moves: bool = False) -> AsyncI
         if state is None:
             raise ConfigurationError(SETTING, "the database is one server, not a Citus cluster")
         if not state.coordinator:
-            raise ConfigurationError(
-                SETTING, "leads to a worker of the cluster", "use the coordinator's address"
-            )
+            raise ConfigurationError(SETTING, "leads to a worker of the cluster", "use the coordinator's address")
         if not state.distributed:
             raise ConfigurationError(SETTING, "the tables are not distributed yet", "run: knowledge migrate")
         await check_lineage(coordinator, SETTING)

@@ -40,9 +40,7 @@ def encryption_keys(settings: Settings) -> tuple[bytes, ...]:
             "KB_DATA_DIR", f"the encryption key {path} cannot be created or read: {error.strerror}"
         ) from None
     except ValueError:
-        raise ConfigurationError(
-            "KB_DATA_DIR", f"{path} contains no usable key", "restore it from a backup"
-        ) from None
+        raise ConfigurationError("KB_DATA_DIR", f"{path} contains no usable key", "restore it from a backup") from None
 
 
 CALLBACK = "/console/sign-in/callback"
@@ -81,9 +79,7 @@ async def open_sign_in(settings: Settings) -> AsyncIterator[ProviderSignIn | Non
 
     secret = oidc.client_secret.get_secret_value() if oidc.client_secret else None
     registration = Registration(client_id, secret, oidc.scopes, f"{home}{CALLBACK}")
-    sessions = Sessions(
-        derive("session"), service=f"{home}/console", seconds=round(3600 * oidc.session_hours)
-    )
+    sessions = Sessions(derive("session"), service=f"{home}/console", seconds=round(3600 * oidc.session_hours))
     async with (
         httpx.AsyncClient(trust_env=False) as client,
         httpx2.AsyncHTTPTransport(trust_env=False) as connections,

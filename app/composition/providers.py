@@ -51,9 +51,7 @@ def provider_configs(settings: Settings, part: Part | None = None) -> list[Provi
             key = key or getattr(embedding, f"{kind}_api_key")
             url = getattr(embedding, f"{kind}_base_url")
         secret = key.get_secret_value() if key else None
-        return ProviderConfig(
-            kind, model, dimensions, secret, url, query_timeout=embedding.query_timeout, part=part
-        )
+        return ProviderConfig(kind, model, dimensions, secret, url, query_timeout=embedding.query_timeout, part=part)
 
     configs = [configure(embedding.provider, embedding.model, embedding.dimensions, None, None)]
     if (kind := following.provider) is not None:
@@ -117,9 +115,7 @@ async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> l
                 f"run: knowledge {remedy}",
             )
         if number in found:
-            raise ConfigurationError(
-                "EMBEDDING_NEXT_PROVIDER", "must name another model than EMBEDDING_PROVIDER"
-            )
+            raise ConfigurationError("EMBEDDING_NEXT_PROVIDER", "must name another model than EMBEDDING_PROVIDER")
         found.append(number)
     for tenant in tenants:
         if tenant.model_id not in found:

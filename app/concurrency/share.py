@@ -86,9 +86,7 @@ class LoopShare:
     A tenant without charged requests has no account and never waits.
     """
 
-    def __init__(
-        self, is_alone: Callable[[Hashable], bool], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, is_alone: Callable[[Hashable], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
         """`is_alone` tells whether no tenant but this one is active."""
         self._is_alone = is_alone
         self._clock = clock

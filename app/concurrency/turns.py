@@ -152,15 +152,9 @@ class Turns:
         self._note_at(tenant, now)
         queue = self._queues[tenant]
         queue.most, queue.most_here = most, most_here
-        return (
-            not queue.waiting
-            and self._taken < self._places
-            and self._take(tenant, queue, self._share_at(now))
-        )
+        return not queue.waiting and self._taken < self._places and self._take(tenant, queue, self._share_at(now))
 
-    async def acquire(
-        self, tenant: Hashable, *, most: int | None = None, most_here: int | None = None
-    ) -> None:
+    async def acquire(self, tenant: Hashable, *, most: int | None = None, most_here: int | None = None) -> None:
         """Wait for a place; it is the tenant's until `release`.
 
         The tenant never has more than `most`, nor more than `most_here` in this process.

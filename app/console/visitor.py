@@ -27,9 +27,7 @@ def asks_for_everything(request: Request, token: str) -> bool:
 
 def begin_everything(response: Response, token: str, *, secure: bool) -> None:
     """See everything from the next request on, until the session ends."""
-    response.set_cookie(
-        EVERYTHING_COOKIE, _seal(token), path=PATH, httponly=True, samesite="strict", secure=secure
-    )
+    response.set_cookie(EVERYTHING_COOKIE, _seal(token), path=PATH, httponly=True, samesite="strict", secure=secure)
 
 
 def end_everything(response: Response) -> None:

@@ -30,14 +30,10 @@ class ListChange:
     """A change of a list: either `set`, or `add` and `remove`."""
 
     set: Annotated[Principals | None, Field(description="The new list; null: all.")] | Unset = UNSET
-    add: Annotated[
-        Principals | None, Field(description="Principals to add. A list that is null stays null.")
-    ] = None
+    add: Annotated[Principals | None, Field(description="Principals to add. A list that is null stays null.")] = None
     remove: Annotated[
         Principals | None,
-        Field(
-            description="Principals to remove. An item without a list, or with no other principal, is refused."
-        ),
+        Field(description="Principals to remove. An item without a list, or with no other principal, is refused."),
     ] = None
 
     def __post_init__(self) -> None:
@@ -88,9 +84,7 @@ class AccessSelection:
         | None,
         Field(description="Tags, as in a search."),
     ] = None
-    tags_match: Annotated[
-        TagsMatch, Field(description="Whether one tag or all are needed. Default: any.")
-    ] = "any"
+    tags_match: Annotated[TagsMatch, Field(description="Whether one tag or all are needed. Default: any.")] = "any"
     entry_type: Annotated[
         EntryType | Annotated[Items[EntryType], Field(min_length=1), AfterValidator(tuple)] | None,
         Field(description="Types, as in a search; the type of an asset is `chunk`."),
@@ -115,16 +109,12 @@ def _check_lists(readers: ListChange | None, info: ValidationInfo) -> ListChange
     return readers
 
 
-@request(
-    schema={"examples": [{"where": {"tags": ["payroll"]}, "readers": {"set": ["group:finance", "group:hr"]}}]}
-)
+@request(schema={"examples": [{"where": {"tags": ["payroll"]}, "readers": {"set": ["group:finance", "group:hr"]}}]})
 class AccessPatch:
     """A change of who may read and change entries and assets."""
 
     where: AccessSelection
-    writers: Annotated[ListChange | None, Field(description="Who may change them. Default: unchanged.")] = (
-        None
-    )
+    writers: Annotated[ListChange | None, Field(description="Who may change them. Default: unchanged.")] = None
     readers: Annotated[
         ListChange | None,
         AfterValidator(_check_lists),
@@ -182,9 +172,7 @@ class ItemReaders:
     writers: Annotated[Sequence[str] | None, Field(description="Null: all of these with the role creator.")]
     decided_by: Annotated[
         ListedKind,
-        Field(
-            description="What has the lists: a chunk has those of its asset, and an asset those of its source."
-        ),
+        Field(description="What has the lists: a chunk has those of its asset, and an asset those of its source."),
     ]
     asset_id: UUID | None
     source: str | None
@@ -223,9 +211,7 @@ class SubjectAccess:
     groups: Sequence[str]
     groups_from: Annotated[
         Literal["request", "token", "none"],
-        Field(
-            description="Where the groups are from: the request, or the person's last token of the last 90 days."
-        ),
+        Field(description="Where the groups are from: the request, or the person's last token of the last 90 days."),
     ]
     readable: Annotated[Counts, Field(description="What the person may read.")]
     total: Annotated[Counts, Field(description="What there is.")]

@@ -55,14 +55,10 @@ class Estimates:
     """How `estimated_matches` compared with the ranked lists, in the last 1,000 searches of the last 24 hours."""
 
     searches: int
-    truncated: Annotated[
-        int, Field(description="Searches whose ranked list ended before all matching entries.")
-    ]
+    truncated: Annotated[int, Field(description="Searches whose ranked list ended before all matching entries.")]
     ranked_share: Annotated[
         float,
-        Field(
-            description="Mean share of `estimated_matches` that the ranked list had; 1 if every list was complete."
-        ),
+        Field(description="Mean share of `estimated_matches` that the ranked list had; 1 if every list was complete."),
     ]
 
 
@@ -117,9 +113,7 @@ class Stats:
     ]
     records: Annotated[
         Mapping[str, RecordUse],
-        Field(
-            description="`receipts`, `feedback`, `audit`, `saved_searches`, `deliveries` and `former_versions`."
-        ),
+        Field(description="`receipts`, `feedback`, `audit`, `saved_searches`, `deliveries` and `former_versions`."),
     ]
 
 
@@ -301,9 +295,7 @@ class NewTenant:
         WithJsonSchema({"type": "string", "pattern": f"^{SLUG.pattern}$"}),
         Field(description="Unique short name: 1 to 63 characters of a-z, 0-9 and -, not starting with -."),
     ]
-    name: (
-        Annotated[str, Field(min_length=1, max_length=MAX_TENANT_NAME), AfterValidator(_trim_name)] | None
-    ) = None
+    name: Annotated[str, Field(min_length=1, max_length=MAX_TENANT_NAME), AfterValidator(_trim_name)] | None = None
 
 
 LONGEST = timedelta(days=3660)
@@ -331,9 +323,7 @@ def _check_end(expires_at: datetime) -> datetime:
 class NewRevocation:
     """A token to refuse from now on, by its `jti`."""
 
-    token_id: Annotated[
-        str, Field(min_length=1, max_length=MAX_TOKEN_ID_CHARACTERS), AfterValidator(_check_id)
-    ]
+    token_id: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN_ID_CHARACTERS), AfterValidator(_check_id)]
     expires_at: Annotated[
         Annotated[AwareDatetime, AfterValidator(_check_end)] | None,
         Field(description="When the token expires by itself; by default, as late as any token can."),

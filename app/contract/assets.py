@@ -61,9 +61,7 @@ class Asset:
     flags: Annotated[Mapping[str, int], Field(description="Chunks with each flag of suspicious content.")]
     quarantined_chunks: Annotated[
         int,
-        Field(
-            description="Chunks that searches do not find because of their flags, until an admin releases them."
-        ),
+        Field(description="Chunks that searches do not find because of their flags, until an admin releases them."),
     ]
     duplicate_of: Annotated[
         UUID | None,
@@ -86,15 +84,12 @@ class AssetFields:
     _: KW_ONLY
     tags: Annotated[Tags, Field(description="Replaces the tags of the asset and its chunks.")] | Unset = UNSET
     roles: (
-        Annotated[Roles, Field(description="The audience of the asset and its chunks; not a permission.")]
-        | Unset
+        Annotated[Roles, Field(description="The audience of the asset and its chunks; not a permission.")] | Unset
     ) = UNSET
     metadata: (
         Annotated[
             Metadata,
-            Field(
-                description="Replaces the metadata of the asset and its chunks; a chunk keeps its position."
-            ),
+            Field(description="Replaces the metadata of the asset and its chunks; a chunk keeps its position."),
         ]
         | Unset
     ) = UNSET

@@ -95,9 +95,7 @@ class Entry(WrittenEntry):
     chunk_index: int | None
     quarantined: Annotated[
         bool,
-        Field(
-            description="Whether searches do not find the entry because of its flags, until an admin releases it."
-        ),
+        Field(description="Whether searches do not find the entry because of its flags, until an admin releases it."),
     ]
     embedding_status: Literal["ready", "pending"]
     version: int
@@ -124,9 +122,7 @@ class TagCount:
     """A tag of the tenant's entries."""
 
     tag: Annotated[str, Field(examples=["backup"])]
-    count: Annotated[
-        int, Field(description="Entries that a search with this tag alone can find.", examples=[12])
-    ]
+    count: Annotated[int, Field(description="Entries that a search with this tag alone can find.", examples=[12])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +137,7 @@ class RelatedEntry(Entry):
 class RelatedMetadata:
     """The number of related entries and the kinds of relationship among them."""
 
-    total: Annotated[
-        int, Field(description=f"All related entries; of each kind, at most {MAX_COUNTED:,} are counted.")
-    ]
+    total: Annotated[int, Field(description=f"All related entries; of each kind, at most {MAX_COUNTED:,} are counted.")]
     relationship_types: Annotated[Sequence[Relationship], Field(description="The kinds among the results.")]
 
 
@@ -252,9 +246,7 @@ Expiry = Annotated[
     _require(is_moment, f"must be {MOMENT}"),
     AfterValidator(lambda moment: moment.astimezone(UTC)),
 ]
-Principals = Annotated[
-    Items[Principal], Field(min_length=1, max_length=MAX_PRINCIPALS), AfterValidator(tuple)
-]
+Principals = Annotated[Items[Principal], Field(min_length=1, max_length=MAX_PRINCIPALS), AfterValidator(tuple)]
 
 
 @request(schema={"examples": [{"tags": ["vercel"]}]})
@@ -292,9 +284,7 @@ class EntryDraft:
         ]
         | Unset
     ) = UNSET
-    roles: (
-        Annotated[Roles, Field(description="The audience; not a permission. New entries: all.")] | Unset
-    ) = UNSET
+    roles: Annotated[Roles, Field(description="The audience; not a permission. New entries: all.")] | Unset = UNSET
     confidence: (
         Annotated[
             float,
@@ -311,9 +301,7 @@ class EntryDraft:
     scope: (
         Annotated[
             Scope,
-            Field(
-                description="Whether the entry applies everywhere or to one project only. New entries: global."
-            ),
+            Field(description="Whether the entry applies everywhere or to one project only. New entries: global."),
         ]
         | Unset
     ) = UNSET
@@ -365,9 +353,7 @@ class EntryDraft:
     superseded_by_id: (
         Annotated[
             UUID | None,
-            Field(
-                description="The entry that replaces this one; searches skip this one. Null: no entry replaces it."
-            ),
+            Field(description="The entry that replaces this one; searches skip this one. Null: no entry replaces it."),
         ]
         | Unset
     ) = UNSET
@@ -476,9 +462,7 @@ DEFAULTS: Final = EntryDraft(
 class NewEntry(EntryDraft):
     """An entry to store."""
 
-    content: Annotated[
-        Content, Field(description=f"The text, self-contained; 1 to {MAX_CONTENT:,} characters.")
-    ]
+    content: Annotated[Content, Field(description=f"The text, self-contained; 1 to {MAX_CONTENT:,} characters.")]
 
 
 def _keep(given: T, _validate: object) -> T:

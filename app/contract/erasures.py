@@ -47,8 +47,7 @@ class NewErasure:
     asset_id: Annotated[UUID | None, Field(description="An asset, with its chunks.")] = None
     entry_id: Annotated[UUID | None, Field(description="An entry that is not a chunk.")] = None
     subject: Annotated[
-        Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT_CHARACTERS), AfterValidator(_check_subject)]
-        | None,
+        Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT_CHARACTERS), AfterValidator(_check_subject)] | None,
         Field(
             description="The `sub` of a principal's tokens: what it created, searched, saved and judged. Revoke its"
             " tokens first."
@@ -79,9 +78,7 @@ class Place:
     removed: Annotated[int, Field(description="Rows removed or, in receipts and the audit trail, changed.")]
     found: Annotated[
         int | None,
-        Field(
-            description="Rows that the last look found, in a later transaction; null before the first look."
-        ),
+        Field(description="Rows that the last look found, in a later transaction; null before the first look."),
     ]
 
 
@@ -121,9 +118,7 @@ class Erasure:
     requested_by: str
     state: Annotated[
         ErasureState,
-        Field(
-            description="`erased` after a look that found nothing, `done` after a second one, about a minute later."
-        ),
+        Field(description="`erased` after a look that found nothing, `done` after a second one, about a minute later."),
     ]
     created_at: datetime
     erased_at: datetime | None
@@ -150,9 +145,7 @@ def _check_number(entry_ids: tuple[UUID, ...], info: ValidationInfo) -> tuple[UU
 @request(
     schema={
         "examples": [{"entry_ids": ["0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11"]}],
-        "anyOf": [
-            {"required": [name], "properties": {name: {"minItems": 1}}} for name in ("entry_ids", "asset_ids")
-        ],
+        "anyOf": [{"required": [name], "properties": {name: {"minItems": 1}}} for name in ("entry_ids", "asset_ids")],
     }
 )
 class Release:

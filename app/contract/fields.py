@@ -56,11 +56,7 @@ def is_principal(value: Any) -> bool:
 
 def is_principal_list(value: Any) -> bool:
     """Whether a value is a list of principals."""
-    return (
-        isinstance(value, list | tuple)
-        and 1 <= len(value) <= MAX_PRINCIPALS
-        and all(map(is_principal, value))
-    )
+    return isinstance(value, list | tuple) and 1 <= len(value) <= MAX_PRINCIPALS and all(map(is_principal, value))
 
 
 def _check_principal(value: str) -> str:

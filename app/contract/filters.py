@@ -237,10 +237,7 @@ class _Reader:
 
     def read_term(self, given: Any, place: str, levels: int) -> Term:
         """A group, a negation, or the tests of one field. Raises _Unreadable at a limit; an invalid term is a stub."""
-        if (
-            not isinstance(given, dict)
-            or len(kinds := [k for k in ("field", "and", "or", "not") if k in given]) != 1
-        ):
+        if not isinstance(given, dict) or len(kinds := [k for k in ("field", "and", "or", "not") if k in given]) != 1:
             self._count_condition(place)
             return self._refuse(place, 'must be an object with exactly one of "field", "and", "or" and "not"')
         if (kind := kinds[0]) == "field":
@@ -275,9 +272,7 @@ class _Reader:
                 self._refuse(f"{place}.{name}", f"does not fit this field: use {', '.join(kind.operators)}")
             elif path is not None:
                 operator: Operator = name
-                tests.append(
-                    Test(path, operator, self._read_value(given[name], kind, operator, f"{place}.{name}"))
-                )
+                tests.append(Test(path, operator, self._read_value(given[name], kind, operator, f"{place}.{name}")))
         return tests[0] if len(tests) == 1 else Group("and", tests)
 
     def _read_path(self, given: Any, place: str) -> FieldPath | None:
@@ -285,18 +280,14 @@ class _Reader:
         if keys is not None and len(keys) == 1 and keys[0] in FIELDS:
             return FieldPath(keys, in_metadata=False)
         if keys is None or keys[0] != "metadata" or len(keys) == 1:
-            self._refuse(
-                place, f"must be {NAMES}; a dot in a key is written \\., or the path is a list of keys"
-            )
+            self._refuse(place, f"must be {NAMES}; a dot in a key is written \\., or the path is a list of keys")
             return None
         if len(keys) > MAX_KEYS + 1 or not all(map(is_storable, keys)):
             self._refuse(place, f"must have at most {MAX_KEYS} keys without NUL and lone surrogates")
             return None
         return FieldPath(keys[1:], in_metadata=True)
 
-    def _read_value(
-        self, given: Any, kind: Kind, operator: Operator, place: str
-    ) -> Scalar | Sequence[Scalar]:
+    def _read_value(self, given: Any, kind: Kind, operator: Operator, place: str) -> Scalar | Sequence[Scalar]:
         if operator == "exists":
             if not isinstance(given, bool):
                 self._refuse(place, "must be true or false")

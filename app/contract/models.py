@@ -17,9 +17,7 @@ IndexState = Literal["none", "building", "ready"]
 QueryOrigin = Literal["queries", "titles", "both"]
 """Where compared queries come from: the tenant's own, titles of its entries, or both."""
 Switching = Literal["undecided", "automatic", "by_hand"]
-Basis = Literal[
-    "feedback", "semantic_overlap", "too_little_evidence", "refused_entries", "request", "same_model"
-]
+Basis = Literal["feedback", "semantic_overlap", "too_little_evidence", "refused_entries", "request", "same_model"]
 """What decides whether the service switches by itself."""
 
 
@@ -64,39 +62,27 @@ class Quality:
 class Comparison:
     """A comparison of both models on a sample of the tenant's queries and of entry titles."""
 
-    queries: Annotated[
-        int, Field(description="Compared queries: those for which either model finds anything.")
-    ]
+    queries: Annotated[int, Field(description="Compared queries: those for which either model finds anything.")]
     source: Annotated[
         QueryOrigin | None,
         Field(
             description="Their origin: the tenant's own queries, entry titles, or both; null if nothing was compared."
         ),
     ]
-    depth: Annotated[
-        int, Field(description="Number of first hits compared: 10, or a tenth of the entries if fewer.")
-    ]
+    depth: Annotated[int, Field(description="Number of first hits compared: 10, or a tenth of the entries if fewer.")]
     overlap: Annotated[
         float | None,
         Field(description="Mean fraction of these hits that both models find, in whole searches."),
     ]
-    semantic_overlap: Annotated[
-        float | None, Field(description="The same fraction for the semantic leg only.")
-    ]
-    same: Annotated[
-        int, Field(description="Queries for which the semantic leg finds the same hits in the same order.")
-    ]
-    empty: Annotated[
-        int, Field(description="Queries for which only the old model's semantic leg finds anything.")
-    ]
+    semantic_overlap: Annotated[float | None, Field(description="The same fraction for the semantic leg only.")]
+    same: Annotated[int, Field(description="Queries for which the semantic leg finds the same hits in the same order.")]
+    empty: Annotated[int, Field(description="Queries for which only the old model's semantic leg finds anything.")]
     judgements: Annotated[
         int, Field(description="Judged entries of queries with feedback; a majority decides on each.")
     ]
     judged: Annotated[int, Field(description="Queries with a relevant entry, used to measure both models.")]
     quality: Annotated[Quality | None, Field(description="Of whole searches; null without feedback.")]
-    semantic_quality: Annotated[
-        Quality | None, Field(description="Of the semantic leg; null without feedback.")
-    ]
+    semantic_quality: Annotated[Quality | None, Field(description="Of the semantic leg; null without feedback.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +110,10 @@ class ModelChange:
     rate: int | None
     switch_at_overlap: float | None
     entries: int
-    waiting: Annotated[
-        int, Field(description="Entries that still need vectors of the model that is not in use.")
-    ]
+    waiting: Annotated[int, Field(description="Entries that still need vectors of the model that is not in use.")]
     refused: Annotated[
         int,
-        Field(
-            description="Entries that the provider of that model refuses; in a rebuild, they keep their vectors."
-        ),
+        Field(description="Entries that the provider of that model refuses; in a rebuild, they keep their vectors."),
     ]
     progress: float
     served: Annotated[
@@ -169,9 +151,7 @@ class NewModelChange:
     model: (
         Annotated[
             Annotated[str, Field(min_length=1, max_length=200)] | None,
-            Field(
-                description="A model that the operator has registered (`knowledge model add`) and configured."
-            ),
+            Field(description="A model that the operator has registered (`knowledge model add`) and configured."),
         ]
         | Unset
     ) = UNSET

@@ -101,9 +101,7 @@ CONFLICTS = (
         "See the status of the asset.",
         errors.NotFailed,
     ),
-    ProblemType(
-        "tenant-exists", 409, "A tenant has this slug already.", "Choose another slug.", errors.TenantExists
-    ),
+    ProblemType("tenant-exists", 409, "A tenant has this slug already.", "Choose another slug.", errors.TenantExists),
     ProblemType(
         "maximum-reached",
         409,
@@ -135,9 +133,7 @@ _ROWS = (
         "Send a valid token: Authorization: Bearer <token>.",
         errors.Unauthenticated,
     ),
-    ProblemType(
-        "forbidden", 403, "The token lacks the required role.", "Use a token with the role.", errors.Forbidden
-    ),
+    ProblemType("forbidden", 403, "The token lacks the required role.", "Use a token with the role.", errors.Forbidden),
     ProblemType(
         "not-a-writer",
         403,
@@ -236,9 +232,7 @@ _ROWS = (
         errors.TooSlow,
     ),
     *CONFLICTS,
-    ProblemType(
-        "conflict", 409, "The change contradicts what is stored.", "See the detail.", errors.Conflict
-    ),
+    ProblemType("conflict", 409, "The change contradicts what is stored.", "See the detail.", errors.Conflict),
     ProblemType(
         "cursor-expired",
         410,

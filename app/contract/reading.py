@@ -76,14 +76,10 @@ class ReadPart:
     stop: Annotated[int, Field(description="Where the page or section ends; beyond `end` if it was cut.")]
     total: Whole
     next_start: Next
-    matches: Annotated[
-        Sequence[Section], Field(description="Headings that match, at most 20; the first was read.")
-    ]
+    matches: Annotated[Sequence[Section], Field(description="Headings that match, at most 20; the first was read.")]
     contents: Annotated[
         Sequence[Section],
-        Field(
-            description="The table of contents, at most 300 headings, if the document was read from its beginning."
-        ),
+        Field(description="The table of contents, at most 300 headings, if the document was read from its beginning."),
     ]
 
 
@@ -95,7 +91,5 @@ class DocumentPart(ReadPart):
     name: str
     title: str | None
     total_pages: int | None
-    pages_without_text: Annotated[
-        Sequence[int], Field(description="Pages that show something and have no text.")
-    ]
+    pages_without_text: Annotated[Sequence[int], Field(description="Pages that show something and have no text.")]
     flags: Annotated[Mapping[str, int], Field(description="Passages of the whole document with each flag.")]

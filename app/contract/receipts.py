@@ -49,9 +49,7 @@ class Receipt:
     exact: bool
     pending: int
     model: ModelInfo
-    query: Annotated[
-        str | None, Field(description="Only if the tenant keeps query texts (`keep_query_text`).")
-    ] = None
+    query: Annotated[str | None, Field(description="Only if the tenant keeps query texts (`keep_query_text`).")] = None
     rrf_k: int
     fusion: Fusion
     options: Annotated[
@@ -96,9 +94,7 @@ class SearchLine:
     mode: Mode
     query: Annotated[
         str | None,
-        Field(
-            description="The first 200 characters, only if the tenant keeps query texts (`keep_query_text`)."
-        ),
+        Field(description="The first 200 characters, only if the tenant keeps query texts (`keep_query_text`)."),
     ]
 
 
@@ -106,12 +102,8 @@ class SearchLine:
 class ReplayRequest:
     """What a receipt does not have."""
 
-    query: Annotated[QueryText | None, Field(description="Needed unless the tenant keeps query texts.")] = (
-        None
-    )
-    query_embedding: Annotated[VectorNumbers | None, Field(description="Needed if the search had one.")] = (
-        None
-    )
+    query: Annotated[QueryText | None, Field(description="Needed unless the tenant keeps query texts.")] = None
+    query_embedding: Annotated[VectorNumbers | None, Field(description="Needed if the search had one.")] = None
 
 
 DifferenceReason = Literal["deleted", "changed", "not_found", "not_ranked_then", "other_score", "other_rank"]

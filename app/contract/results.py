@@ -33,9 +33,7 @@ class Passage:
 class PassageGroup:
     """The passages of a hit's asset."""
 
-    total: Annotated[
-        int, Field(description="Ranked passages of the asset, with the hit itself.", examples=[7])
-    ]
+    total: Annotated[int, Field(description="Ranked passages of the asset, with the hit itself.", examples=[7])]
     further: Annotated[Sequence[Passage], Field(description="The best of the others, at most three.")]
 
 
@@ -74,9 +72,7 @@ HIT_METADATA = Field(
     " topmost; page and total_pages if the asset has pages or slides; page_end if the chunk continues on a later"
     " page; ocr, if its text was recognised on an image and can contain errors; header_chars, the length of the"
     " header of its table, which its content begins with and which stands before char_start.",
-    examples=[
-        {"char_start": 0, "char_end": 812, "page": 3, "total_pages": 12, "headings": ["Payments", "Refunds"]}
-    ],
+    examples=[{"char_start": 0, "char_end": 812, "page": 3, "total_pages": 12, "headings": ["Payments", "Refunds"]}],
 )
 
 
@@ -96,12 +92,8 @@ class Hit(FoundEntry):
     """A ranked entry with its scores and the legs that found it."""
 
     score: Annotated[float, Field(examples=[0.0161])]
-    similarity: Annotated[
-        float | None, Field(description="Cosine; null if the semantic leg did not find the entry.")
-    ]
-    keyword_score: Annotated[
-        float | None, Field(description="BM25; null if the keyword leg did not find the entry.")
-    ]
+    similarity: Annotated[float | None, Field(description="Cosine; null if the semantic leg did not find the entry.")]
+    keyword_score: Annotated[float | None, Field(description="BM25; null if the keyword leg did not find the entry.")]
     sources: Annotated[
         Sequence[Leg],
         Field(description="The legs that found the entry.", examples=[["semantic", "keyword"]]),
@@ -130,9 +122,7 @@ class Hit(FoundEntry):
 class Relaxation:
     """Filters of a search without which entries match."""
 
-    without: Annotated[
-        Sequence[str], Field(description="Names of filters, as in the request.", examples=[["tags"]])
-    ]
+    without: Annotated[Sequence[str], Field(description="Names of filters, as in the request.", examples=[["tags"]])]
     matches: Annotated[int, Field(description="About how many entries match without them.", examples=[12])]
 
     def __str__(self) -> str:
@@ -147,9 +137,7 @@ class SearchMetadata:
     search_id: UUID
     total: Annotated[
         int,
-        Field(
-            description="Entries in the ranked list, before the limit; with `group_by`, the groups of them."
-        ),
+        Field(description="Entries in the ranked list, before the limit; with `group_by`, the groups of them."),
     ]
     strong_match: Annotated[
         bool,
@@ -158,9 +146,7 @@ class SearchMetadata:
     fallback_mode: Annotated[
         bool, Field(description="Whether the embedding provider failed and the search used keywords only.")
     ]
-    search_modes_used: Annotated[
-        Sequence[Leg], Field(description="The legs that compared entries with the query.")
-    ]
+    search_modes_used: Annotated[Sequence[Leg], Field(description="The legs that compared entries with the query.")]
     degraded: Annotated[
         Sequence[Degradation],
         Field(
@@ -196,9 +182,7 @@ class SearchMetadata:
     ]
     suggestions: Annotated[
         Sequence[str],
-        Field(
-            description="If nothing was found: queries to try. With a filter, each finds an entry that passes it."
-        ),
+        Field(description="If nothing was found: queries to try. With a filter, each finds an entry that passes it."),
     ]
     relaxations: Annotated[
         Sequence[Relaxation],
@@ -373,9 +357,7 @@ class Facet:
     ]
     other: Annotated[int, Field(description="The sum of the counts of all other values.")]
     missing: Annotated[int, Field(description="Matches without a value.")]
-    exact: Annotated[
-        bool, Field(description="Whether every match was counted; if not, the counts are lower bounds.")
-    ]
+    exact: Annotated[bool, Field(description="Whether every match was counted; if not, the counts are lower bounds.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,9 +400,9 @@ class SearchResult:
 class SearchProblem(Problem):
     """The problem of one search of a batch, with the values that would be headers."""
 
-    retry_after: Annotated[
-        int | None, Field(description="For 429 and 503: seconds to wait before trying again.")
-    ] = None
+    retry_after: Annotated[int | None, Field(description="For 429 and 503: seconds to wait before trying again.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,9 +410,7 @@ class SearchOutcome:
     """The outcome of one search of a batch: its result, or its problem."""
 
     index: Annotated[int, Field(description="The position in the request, from 0.")]
-    status: Annotated[
-        int, Field(description="The status of the same search as a single request.", examples=[200])
-    ]
+    status: Annotated[int, Field(description="The status of the same search as a single request.", examples=[200])]
     result: SearchResult | None
     error: SearchProblem | None
 

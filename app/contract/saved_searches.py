@@ -107,9 +107,7 @@ class NewSubscription:
     ]
     secret: Annotated[
         Annotated[Text, Field(max_length=MAX_SECRET)] | None,
-        Field(
-            description="`whsec_` and 24 to 64 bytes in base64, as in Standard Webhooks; generated if omitted."
-        ),
+        Field(description="`whsec_` and 24 to 64 bytes in base64, as in Standard Webhooks; generated if omitted."),
     ] = None
 
 

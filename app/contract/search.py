@@ -163,9 +163,7 @@ AssetIds = Annotated[
 
 def _check_metadata(given: dict[Any, Any]) -> dict[str, Any]:
     if count_values(given, MAX_METADATA_VALUES) > MAX_METADATA_VALUES or not is_storable_json(given):
-        raise ValueError(
-            f"must be a JSON object of at most {MAX_METADATA_VALUES} values and 64 KiB, {STORABLE_JSON}"
-        )
+        raise ValueError(f"must be a JSON object of at most {MAX_METADATA_VALUES} values and 64 KiB, {STORABLE_JSON}")
     copy: dict[str, Any] = orjson.loads(orjson.dumps(given))
     return copy
 
@@ -249,17 +247,13 @@ class SearchQuery:
     tags_match: Annotated[
         TagsMatch, Field(description="Whether an entry needs any (the default) or all of the tags.")
     ] = "any"
-    entry_type: Annotated[
-        EntryTypes | None, Field(description="One or more types; omit it for no filter.")
-    ] = None
+    entry_type: Annotated[EntryTypes | None, Field(description="One or more types; omit it for no filter.")] = None
     min_confidence: Fraction | None = None
     scope: Scope | None = None
     source: Annotated[
         Source | None, Field(description="Only entries written by callers, or only chunks of assets.")
     ] = None
-    asset_id: Annotated[AssetIds | None, Field(description="One or more assets; omit it for no filter.")] = (
-        None
-    )
+    asset_id: Annotated[AssetIds | None, Field(description="One or more assets; omit it for no filter.")] = None
     metadata: Annotated[
         MetadataFilter | None,
         Field(description="Values that the entry's metadata must contain, at most 100 at all depths."),
@@ -369,11 +363,7 @@ MAX_BATCH = 32
 
 
 @request(
-    schema={
-        "examples": [
-            {"searches": [{"query": "route order"}, {"query": "backup", "mode": "keyword", "limit": 3}]}
-        ]
-    }
+    schema={"examples": [{"searches": [{"query": "route order"}, {"query": "backup", "mode": "keyword", "limit": 3}]}]}
 )
 class SearchBatch:
     """1 to 32 searches, each with its own outcome."""

@@ -57,11 +57,7 @@ class Limits:
 
     def lowered(self, own: OwnLimits) -> Limits:
         """These limits, overridden by the tenant's own where those are lower; a tenant cannot raise a limit."""
-        lowest = {
-            name: min(value, getattr(self, name) or value)
-            for name, value in given_fields(own).items()
-            if value
-        }
+        lowest = {name: min(value, getattr(self, name) or value) for name, value in given_fields(own).items() if value}
         return Limits(**{**asdict(self), **lowest})
 
     def as_mapping(self) -> dict[str, int]:
@@ -141,17 +137,13 @@ class TenantSettings:
     verified_boost: float
     rerank: Annotated[
         bool | None,
-        Field(
-            description="false: no text of the tenant is sent to the reranker. Otherwise searches are reranked."
-        ),
+        Field(description="false: no text of the tenant is sent to the reranker. Otherwise searches are reranked."),
     ]
     keep_query_text: bool
     default_limit: int | None
     max_limit: int | None
     purge_expired_after_days: int | None
-    keep_versions_days: Annotated[
-        int, Field(description="Days for which former versions of entries are kept.")
-    ]
+    keep_versions_days: Annotated[int, Field(description="Days for which former versions of entries are kept.")]
     suspicious_content: Annotated[
         SuspiciousContent,
         Field(
@@ -195,9 +187,7 @@ DEFAULT_SETTINGS: Final = TenantSettings(
 def _check_type_weights(weights: dict[str, float]) -> dict[str, float]:
     allowed = get_args(EntryType)
     if not all(name in allowed and MIN_FACTOR <= w <= MAX_FACTOR for name, w in weights.items()):
-        raise ValueError(
-            f"must map any of {', '.join(allowed)} to numbers between {MIN_FACTOR} and {MAX_FACTOR}"
-        )
+        raise ValueError(f"must map any of {', '.join(allowed)} to numbers between {MIN_FACTOR} and {MAX_FACTOR}")
     return weights
 
 
@@ -229,13 +219,10 @@ class SettingsPatch:
     keep_query_text: YesOrNo | Unset | None = UNSET
     default_limit: PageLimit | Unset | None = UNSET
     max_limit: PageLimit | Unset | None = UNSET
-    purge_expired_after_days: Annotated[int, Field(strict=True, ge=0, le=MAX_PURGE_DAYS)] | Unset | None = (
-        UNSET
-    )
+    purge_expired_after_days: Annotated[int, Field(strict=True, ge=0, le=MAX_PURGE_DAYS)] | Unset | None = UNSET
     keep_versions_days: Annotated[int, Field(strict=True, ge=0, le=MAX_KEPT_DAYS)] | Unset | None = UNSET
     suspicious_content: (
-        Annotated[SuspiciousContent | None, Field(description="Applies to what is written from now on.")]
-        | Unset
+        Annotated[SuspiciousContent | None, Field(description="Applies to what is written from now on.")] | Unset
     ) = UNSET
     limits: OwnLimits | Unset | None = UNSET
     auto_tune: Annotated[YesOrNo | None, Field(description="False undoes `tuned`.")] | Unset = UNSET

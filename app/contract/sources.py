@@ -220,15 +220,11 @@ class Manifest:
     ] = None
     listed_at: Annotated[
         Annotated[Moment, AfterValidator(_check_moment)] | None,
-        Field(
-            description="When the listing began, with a time zone. Default, and latest: the arrival of the request."
-        ),
+        Field(description="When the listing began, with a time zone. Default, and latest: the arrival of the request."),
     ] = None
     confirm_deletions: Annotated[
         YesOrNo,
-        Field(
-            description="Whether more assets may be deleted than the share KB_SOURCE_MAX_DELETIONS. Default: false."
-        ),
+        Field(description="Whether more assets may be deleted than the share KB_SOURCE_MAX_DELETIONS. Default: false."),
     ] = False
     allow_empty: Annotated[
         YesOrNo,
@@ -280,9 +276,7 @@ class Source:
             examples=[212],
         ),
     ]
-    listed_at: Annotated[
-        datetime, Field(description="When the listing of the origin for the last manifest began.")
-    ]
+    listed_at: Annotated[datetime, Field(description="When the listing of the origin for the last manifest began.")]
     agreed_at: Annotated[
         datetime | None,
         Field(
@@ -313,9 +307,7 @@ class Source:
 class SourceStatus(Source):
     """A source with the number of its items in each state; they add up to `items`."""
 
-    indexed: Annotated[
-        int, Field(description="Items whose assets have their content and are indexed.", examples=[210])
-    ]
+    indexed: Annotated[int, Field(description="Items whose assets have their content and are indexed.", examples=[210])]
     pending: Annotated[int, Field(description="Items whose assets are being ingested.", examples=[0])]
     failed: Annotated[int, Field(description="Items whose files could not be ingested.", examples=[1])]
     refused: Annotated[
@@ -336,9 +328,7 @@ class Accepted(SourceStatus):
     """A source after a manifest, and what the manifest changed."""
 
     added: Annotated[int, Field(description="Items with a new external_id.", examples=[2])]
-    changed: Annotated[
-        int, Field(description="Items with another digest or name, or tried again.", examples=[1])
-    ]
+    changed: Annotated[int, Field(description="Items with another digest or name, or tried again.", examples=[1])]
     moved: Annotated[
         int,
         Field(description="Items with another external_id and the same bytes, which keep their assets."),

@@ -21,9 +21,7 @@ class Citation:
     entry_id: UUID
     asset_id: UUID | None
     asset_name: str | None
-    title: Annotated[
-        str | None, Field(description="Of the document, else its file's name; of an entry, its own.")
-    ]
+    title: Annotated[str | None, Field(description="Of the document, else its file's name; of an entry, its own.")]
     heading: Annotated[str | None, Field(description="The innermost heading above a passage.")]
     page: int | None
     page_end: int | None
@@ -65,9 +63,7 @@ class Note:
 
     kind: Annotated[
         Literal["superseded", "differing"],
-        Field(
-            description="superseded: the second replaces the first. differing: their texts are alike and not equal."
-        ),
+        Field(description="superseded: the second replaces the first. differing: their texts are alike and not equal."),
     ]
     hits: Sequence[UUID]
     text: str
@@ -87,9 +83,9 @@ class SearchAnswer:
         ),
     ]
     budget: Budget | None
-    facets: Annotated[
-        Mapping[str, Any] | None, Field(description="Only of a saved search that asks for facets.")
-    ] = None
+    facets: Annotated[Mapping[str, Any] | None, Field(description="Only of a saved search that asks for facets.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,8 +225,7 @@ def field_errors(found: Iterable[Mapping[str, Any]]) -> list[FieldError]:
         [
             error
             for kind, error in pairs
-            if kind == PART
-            or (error.field not in lists and (kind != "list_type" or error.field not in better))
+            if kind == PART or (error.field not in lists and (kind != "list_type" or error.field not in better))
         ]
     )[:MOST]
 
@@ -242,9 +241,7 @@ def _shorten(found: Sequence[FieldError]) -> list[FieldError]:
         if len(same) <= MAX_ITEMS:
             shown += same
         else:
-            shown.append(
-                FieldError(same[0].field, f"{message}; the same holds for {len(same) - 1} more items")
-            )
+            shown.append(FieldError(same[0].field, f"{message}; the same holds for {len(same) - 1} more items"))
     return shown
 
 

@@ -108,9 +108,7 @@ class Database(Server):
         """
         if self.nodes is None and await is_cluster(self):
             if self.is_lent:
-                raise ConfigurationError(
-                    "engine", "it cannot be lent for a Citus cluster", "give the address"
-                )
+                raise ConfigurationError("engine", "it cannot be lent for a Citus cluster", "give the address")
             patience = self._options.get("connect_timeout", 5.0)
             self.nodes = Nodes[Server](self, self._open_node, patience=patience)
             self.write = write_for_node

@@ -257,9 +257,7 @@ class Replicas:
             self.leave_out(replica, reason)
             return
         position = answer.position or 0
-        replica.covers = max(
-            (at for at, reached in self._positions if reached <= position), default=-math.inf
-        )
+        replica.covers = max((at for at, reached in self._positions if reached <= position), default=-math.inf)
         if replica.covers < time.monotonic() - self._staleness:
             if self._place is not None:
                 self.leave_out(replica, f"it is more than {self._staleness:g} s behind")

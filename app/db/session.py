@@ -76,23 +76,17 @@ class _Session:
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
-    async def stream(
-        self, statement: Statement, batch: int, **parameters: Any
-    ) -> AsyncIterator[Sequence[Row]]:
+    async def stream(self, statement: Statement, batch: int, **parameters: Any) -> AsyncIterator[Sequence[Row]]:
         """Rows from a cursor, `batch` at a time, for results that are too large for memory or not read to the end.
 
         The first batch takes one round trip, like `fetch`.
         """
         values = self._values(statement, parameters)
-        cursor = aiter(
-            self._connection.cursor(self._text(statement), *values, prefetch=batch, timeout=self._patience)
-        )
+        cursor = aiter(self._connection.cursor(self._text(statement), *values, prefetch=batch, timeout=self._patience))
         while rows := await self._outage.await_answer(_read(cursor, batch)):
             yield rows
 
-    async def _run(
-        self, call: Callable[..., Awaitable[T]], statement: Statement, parameters: dict[str, Any]
-    ) -> T:
+    async def _run(self, call: Callable[..., Awaitable[T]], statement: Statement, parameters: dict[str, Any]) -> T:
         values = self._values(statement, parameters)
         return await self._outage.await_answer(call(self._text(statement), *values, timeout=self._patience))
 

@@ -84,16 +84,12 @@ def read_member(archive: zipfile.ZipFile, name: str, limits: ParseLimits) -> byt
 def _check_claims(archive: zipfile.ZipFile, label: str, limits: ParseLimits) -> None:
     members = archive.infolist()
     if len(members) > _MAX_MEMBERS:
-        raise UnreadableDocument(
-            f"the {label} file has {len(members):,} parts; at most {_MAX_MEMBERS:,} are read"
-        )
+        raise UnreadableDocument(f"the {label} file has {len(members):,} parts; at most {_MAX_MEMBERS:,} are read")
     if any(member.flag_bits & 1 for member in members):
         raise UnreadableDocument(f"the {label} file is encrypted; save it without a password")
     unpacked = sum(member.file_size for member in members)
     packed = sum(member.compress_size for member in members)
-    if unpacked > limits.max_decompressed_bytes or (
-        unpacked > _RATIO_FROM and unpacked > _MAX_RATIO * packed
-    ):
+    if unpacked > limits.max_decompressed_bytes or (unpacked > _RATIO_FROM and unpacked > _MAX_RATIO * packed):
         raise _too_large(limits)
 
 

@@ -50,17 +50,13 @@ def _image(name: str, label: str, *suffixes: str) -> DocumentFormat:
 def _row(
     name: str, label: str, media_type: str, module: str, recognise: Callable[[Sample], bool], *suffixes: str
 ) -> DocumentFormat:
-    return DocumentFormat(
-        name, label, media_type, f"app.documents.readers.{module}", recognise, frozenset(suffixes)
-    )
+    return DocumentFormat(name, label, media_type, f"app.documents.readers.{module}", recognise, frozenset(suffixes))
 
 
 FORMATS: tuple[DocumentFormat, ...] = (
     _row("pdf", "PDF", "application/pdf", "pdf", recognition.is_pdf, ".pdf"),
     _row("docx", "DOCX", f"{_OFFICE}.wordprocessingml.document", "office.docx", recognition.is_docx, ".docx"),
-    _row(
-        "pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "office.pptx", recognition.is_pptx, ".pptx"
-    ),
+    _row("pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "office.pptx", recognition.is_pptx, ".pptx"),
     _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "office.xlsx", recognition.is_xlsx, ".xlsx"),
     _row("zip", "ZIP", "application/zip", "bundle", recognition.is_zip),
     _image("png", "PNG", ".png"),
@@ -109,9 +105,7 @@ def expect_formats(kind: DocumentFormat, data: bytes) -> tuple[DocumentFormat, .
     return tuple(item for item in FORMATS if not (item.suffixes and item.suffixes.isdisjoint(found)))
 
 
-def detect_format(
-    data: bytes, filename: str | None = None, declared_type: str | None = None
-) -> DocumentFormat:
+def detect_format(data: bytes, filename: str | None = None, declared_type: str | None = None) -> DocumentFormat:
     """Detect the kind of a file from its bytes; name and declared type decide only between kinds of text.
 
     Raises InvalidInput for an empty file, UnreadableDocument for an Office file with a password, and
@@ -140,9 +134,7 @@ def find_refusal(data: bytes) -> str | None:
     if data.startswith(b"\xd0\xcf\x11\xe0"):
         if "EncryptedPackage".encode("utf-16-le") in data:
             raise UnreadableDocument("the file is encrypted; save it without a password")
-        return (
-            "old Office files (.doc, .xls, .ppt) are not supported; save the file as DOCX, XLSX, PPTX or PDF"
-        )
+        return "old Office files (.doc, .xls, .ppt) are not supported; save the file as DOCX, XLSX, PPTX or PDF"
     if data.startswith(b"{\\rtf"):
         return "RTF is not supported; save the file as DOCX or PDF"
     return _refuse_archive(data) if is_archive(data) else None

@@ -31,9 +31,7 @@ CYRILLIC = (
 SCRIPTS = (
     # Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean
     Script(
-        re.compile(
-            "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af\uff66-\uff9f]"
-        ),
+        re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af\uff66-\uff9f]"),
         weight=3,
     ),
     Script(re.compile("[\u0370-\u03ff\u1f00-\u1fff]"), ("el",)),
@@ -146,11 +144,7 @@ def detect_language(text: str, default: str = "english") -> str:
     if codes is not None and len(codes) <= 1:
         return CONFIGURATIONS[codes[0]] if codes else "simple"
     ranked = _load_identifier().rank(text)
-    scores = {
-        code: score * _PRIORS.get(code, _OTHER_PRIOR)
-        for code, score in ranked
-        if codes is None or code in codes
-    }
+    scores = {code: score * _PRIORS.get(code, _OTHER_PRIOR) for code, score in ranked if codes is None or code in codes}
     best = max(scores, key=scores.__getitem__)
     if codes is not None:
         return CONFIGURATIONS.get(best, "simple")

@@ -61,9 +61,7 @@ _CODE_TYPES = (
     "application/xml application/yaml text/xml"
 )
 _CODE_HINTS = frozenset(_CODE_EXTENSIONS.split()) | frozenset(_CODE_TYPES.split())
-_CODE_NAMES = frozenset(
-    {"dockerfile", "makefile", "gnumakefile", "jenkinsfile", "rakefile", "gemfile", "vagrantfile"}
-)
+_CODE_NAMES = frozenset({"dockerfile", "makefile", "gnumakefile", "jenkinsfile", "rakefile", "gemfile", "vagrantfile"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,9 +62,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
         if not re.fullmatch(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?", name):
             raise ConfigurationError(None, f"{name!r} is not the lowercase name of a Postgres setting")
         if name in RESERVED:
-            raise ConfigurationError(
-                None, f"the Postgres setting {name} cannot be changed for the embedded database"
-            )
+            raise ConfigurationError(None, f"the Postgres setting {name} cannot be changed for the embedded database")
 
 
 def build_arguments(settings: Mapping[str, str], socket_dir: Path) -> list[str]:
@@ -135,9 +133,7 @@ def ensure_cluster(folder: DataFolder, account: Account, binaries: Path, setting
         _create(folder, password, account, binaries, settings)
 
 
-def _create(
-    folder: DataFolder, password: str, account: Account, binaries: Path, settings: Mapping[str, str]
-) -> None:
+def _create(folder: DataFolder, password: str, account: Account, binaries: Path, settings: Mapping[str, str]) -> None:
     work = Path(tempfile.mkdtemp(prefix=".initdb-", dir=folder.root))
     try:
         account.own(work)
@@ -163,9 +159,7 @@ def _create(
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _run_alone(
-    sql: str, cluster: Path, account: Account, binaries: Path, settings: Mapping[str, str]
-) -> None:
+def _run_alone(sql: str, cluster: Path, account: Account, binaries: Path, settings: Mapping[str, str]) -> None:
     """Run one statement in single-user mode, before the cluster accepts connections."""
     flags = ["-c", "exit_on_error=on", "-c", "log_min_error_statement=panic"]
     if settings.get("fsync") == "off":

@@ -65,9 +65,7 @@ class EmbeddedPostgres:
                 self._join(folder, deadline)
                 if address := self._wait_until_ready(folder, deadline):
                     return address
-            raise ConfigurationError(
-                None, f"the embedded Postgres was stopped while it started: see {folder.log}"
-            )
+            raise ConfigurationError(None, f"the embedded Postgres was stopped while it started: see {folder.log}")
         except PermissionError as error:
             self.stop()
             raise ConfigurationError(
@@ -136,9 +134,7 @@ class EmbeddedPostgres:
         except subprocess.SubprocessError as error:
             output = getattr(error, "stderr", "") or str(error)
             reason = output.strip().splitlines()[-1]
-            raise ConfigurationError(
-                None, f"the embedded Postgres could not be launched: {reason}"
-            ) from error
+            raise ConfigurationError(None, f"the embedded Postgres could not be launched: {reason}") from error
 
     def _wait_until_ready(self, folder: DataFolder, deadline: float) -> EmbeddedAddress | None:
         """Return the address, or None when the supervisor has ended without reporting a failure."""

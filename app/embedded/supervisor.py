@@ -157,9 +157,7 @@ class Supervisor:
                 return
             ended = 1 if steady else ended + 1
             self._deadline = time.monotonic() + self._options.start_timeout
-        raise ConfigurationError(
-            None, f"the embedded Postgres ended {RESTART_LIMIT} times in a row: see {folder.log}"
-        )
+        raise ConfigurationError(None, f"the embedded Postgres ended {RESTART_LIMIT} times in a row: see {folder.log}")
 
     def _attend(self, postmaster: Postmaster) -> bool:
         """Watch Postgres until there is no user left, or until it was ready and then ended by itself.

@@ -116,16 +116,12 @@ def _build_gemini(model: EmbeddingModel, config: ProviderConfig) -> _Source:
         from app.embeddings.providers.gemini import GEMINI_BATCH, GeminiProvider
     except ImportError:
         raise _name_missing_extra("EMBEDDING_PROVIDER", GEMINI, "gemini") from None
-    gemini = GeminiProvider(
-        model, api_key=config.api_key, base_url=config.base_url, timeout=config.document_timeout
-    )
+    gemini = GeminiProvider(model, api_key=config.api_key, base_url=config.base_url, timeout=config.document_timeout)
     return _Source(gemini, GEMINI_BATCH)
 
 
 def _name_missing_extra(setting: str, value: str, extra: str) -> ConfigurationError:
-    return ConfigurationError(
-        setting, f"{value} is not installed", f"run: pip install 'knowledge-search[{extra}]'"
-    )
+    return ConfigurationError(setting, f"{value} is not installed", f"run: pip install 'knowledge-search[{extra}]'")
 
 
 def _check_access(kind: str, config: ProviderConfig) -> None:
@@ -136,8 +132,7 @@ def _check_access(kind: str, config: ProviderConfig) -> None:
     elif not config.api_key:
         raise ConfigurationError(
             f"{prefix}_API_KEY",
-            f"EMBEDDING_PROVIDER={kind} needs a key, or {prefix}_BASE_URL with the address of a server that "
-            "takes none",
+            f"EMBEDDING_PROVIDER={kind} needs a key, or {prefix}_BASE_URL with the address of a server that takes none",
         )
 
 

@@ -70,9 +70,7 @@ def resolve_model(provider: str, name: str | None = None, dimensions: int | None
             f"{name} has {allowed} dimensions, not {dimensions}",
             f"leave it empty for {facts.dimensions}",
         )
-    return EmbeddingModel(
-        provider, name, dimensions or facts.dimensions, facts.max_tokens, facts.similarity_threshold
-    )
+    return EmbeddingModel(provider, name, dimensions or facts.dimensions, facts.max_tokens, facts.similarity_threshold)
 
 
 def _describe_unknown(provider: str, name: str, dimensions: int | None) -> EmbeddingModel:

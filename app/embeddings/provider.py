@@ -116,6 +116,4 @@ def describe_status(
     failure = read_status(status, headers, key_rejected=key_rejected)
     if failure.input_refused:
         return InputRefused(provider, failure.reason)
-    return EmbeddingUnavailable(
-        provider, failure.reason, retry_after=failure.retry_after, permanent=failure.permanent
-    )
+    return EmbeddingUnavailable(provider, failure.reason, retry_after=failure.retry_after, permanent=failure.permanent)

@@ -43,9 +43,7 @@ class BatchLimits:
     tokens: int | None = None
 
 
-def split_batches(
-    texts: Sequence[str], limits: BatchLimits, count_tokens: Callable[[str], int]
-) -> Iterator[list[str]]:
+def split_batches(texts: Sequence[str], limits: BatchLimits, count_tokens: Callable[[str], int]) -> Iterator[list[str]]:
     """Split texts into consecutive batches within the limits; a text over the token limit is a batch of one."""
     batch: list[str] = []
     tokens = 0

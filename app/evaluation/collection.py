@@ -145,9 +145,7 @@ def read_collection(folder: Path, qrels: Path | None = None) -> Collection:
     if not documents or not queries:
         missing = "document with text" if not documents else "query with a positive judgement"
         raise UnreadableCollection(f"{folder}: has no {missing}")
-    return Collection(
-        folder.resolve().name, judgements_file.name, documents, queries, skipped, judged=len(queries)
-    )
+    return Collection(folder.resolve().name, judgements_file.name, documents, queries, skipped, judged=len(queries))
 
 
 def _find_qrels(folder: Path, qrels: Path | None) -> Path:
@@ -264,9 +262,7 @@ def _read_turns(conversation: Mapping[str, Any]) -> Iterator[Document]:
     """The turns in their order. As in the authors' retrieval, a turn's text has the time of its session, the speaker
     and the caption of a shared picture.
     """
-    sessions = sorted(
-        (int(match[1]), key) for key in conversation if (match := _SESSION.fullmatch(key)) is not None
-    )
+    sessions = sorted((int(match[1]), key) for key in conversation if (match := _SESSION.fullmatch(key)) is not None)
     seen: Counter[str] = Counter()
     for number, key in sessions:
         time = str(conversation.get(f"{key}_date_time") or "").strip()

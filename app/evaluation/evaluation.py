@@ -48,9 +48,7 @@ class VectorCache:
         self._file = sqlite3.connect(folder / f"{name}.sqlite3", timeout=30, isolation_level=None)
         self._file.execute("pragma journal_mode = wal")
         self._file.execute("pragma synchronous = off")
-        self._file.execute(
-            "create table if not exists vectors (text_hash blob primary key, vector blob) without rowid"
-        )
+        self._file.execute("create table if not exists vectors (text_hash blob primary key, vector blob) without rowid")
         self.made = 0
 
     async def embed_query(self, text: str) -> Vector:
@@ -80,17 +78,12 @@ class VectorCache:
         self._file.close()
 
     def _find(self, kind: str, text: str) -> Vector | None:
-        row = self._file.execute(
-            "select vector from vectors where text_hash = ?", (_key(kind, text),)
-        ).fetchone()
+        row = self._file.execute("select vector from vectors where text_hash = ?", (_key(kind, text),)).fetchone()
         return None if row is None else np.frombuffer(row[0], dtype=np.float32)
 
     def _keep(self, kind: str, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
         self.made += len(texts)
-        rows = [
-            (_key(kind, t), np.asarray(v, dtype=np.float32).tobytes())
-            for t, v in zip(texts, vectors, strict=True)
-        ]
+        rows = [(_key(kind, t), np.asarray(v, dtype=np.float32).tobytes()) for t, v in zip(texts, vectors, strict=True)]
         self._file.execute("begin")
         self._file.executemany("insert or replace into vectors values (?, ?)", rows)
         self._file.execute("commit")

@@ -122,9 +122,7 @@ def compare_paired(
     if len(ours) != len(theirs) or not len(ours):
         raise ValueError("both systems need a value for each query, and at least one query")
     differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
-    (found,) = estimate_means(
-        differences[:, np.newaxis], resamples=resamples, seed=seed, confidence=confidence
-    )
+    (found,) = estimate_means(differences[:, np.newaxis], resamples=resamples, seed=seed, confidence=confidence)
     return Interval(found.mean, found.low, found.high)
 
 

@@ -264,9 +264,7 @@ class Report:
             )
         lines += ["", "| setting | value |", "|---|---|"]
         lines += [f"| {name} | {_plain(value)} |" for name, value in self.settings.items()]
-        lines += [
-            f"| {name} | {value} |" for name, value in (_versions() | {"postgres": self.server}).items()
-        ]
+        lines += [f"| {name} | {value} |" for name, value in (_versions() | {"postgres": self.server}).items()]
         return "\n".join(lines) + "\n"
 
     def write(self, folder: Path, stem: str = "evaluation") -> tuple[Path, Path]:
@@ -303,8 +301,7 @@ def _evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
         ],
         **_comparison_json(evaluation),
         "groups": [
-            {"name": group.name, "queries": group.queries, **_comparison_json(group)}
-            for group in evaluation.groups
+            {"name": group.name, "queries": group.queries, **_comparison_json(group)} for group in evaluation.groups
         ],
     }
 
@@ -312,9 +309,7 @@ def _evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
 def _comparison_json(found: Comparison) -> dict[str, Any]:
     baseline = found.baseline
     return {
-        "baseline": {"name": baseline.name, **_metrics_json(baseline.scores, baseline.estimates)}
-        if baseline
-        else None,
+        "baseline": {"name": baseline.name, **_metrics_json(baseline.scores, baseline.estimates)} if baseline else None,
         "runs": [
             {
                 "mode": run.variant.mode,
@@ -322,9 +317,7 @@ def _comparison_json(found: Comparison) -> dict[str, Any]:
                 **_metrics_json(run.scores, run.estimates),
                 "median_ms": None if run.median_seconds is None else round(1000 * run.median_seconds, 2),
                 "ndcg@10_against_bm25s": asdict(run.against_baseline) if run.against_baseline else None,
-                "ndcg@10_against_better_leg": asdict(run.against_better_leg)
-                if run.against_better_leg
-                else None,
+                "ndcg@10_against_better_leg": asdict(run.against_better_leg) if run.against_better_leg else None,
             }
             for run in found.runs
         ],

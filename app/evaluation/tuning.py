@@ -93,11 +93,7 @@ async def tune(services: Services, slug: str, progress: ShowProgress, *, reader:
     context = await services.tenants.context(tenant.id)
     judged = await services.feedback.judged_queries(tenant.id, reader=reader)
     if not judged:
-        kept = (
-            ""
-            if context.settings.keep_query_text
-            else "; switch keep_query_text on, so that queries are kept"
-        )
+        kept = "" if context.settings.keep_query_text else "; switch keep_query_text on, so that queries are kept"
         raise NothingToTuneBy(f"tenant {slug} has no feedback with a query and a relevant hit{kept}")
     settled = make_plan(SearchQuery(query="current"), context, services.search.defaults)
     current = (settled.fusion, settled.weights)

@@ -169,9 +169,7 @@ class AuditTrail:
                 with contextlib.suppress(TenantNotFound):
                     await self._write(tenant_id, actor, "access", (), noted)
 
-    async def refuse_on_platform(
-        self, actor: str, action: PlatformAction, subject: UUID | None = None
-    ) -> None:
+    async def refuse_on_platform(self, actor: str, action: PlatformAction, subject: UUID | None = None) -> None:
         """Record a refusal in the platform's trail; an unavailable database does not replace the refusal."""
         with _reporting_loss(action):
             await self._write_on_platform(actor, action, subject)
@@ -181,9 +179,7 @@ class AuditTrail:
             await platform.note_action(session, actor, action, subject, outcome="refused")
 
     @contextlib.asynccontextmanager
-    async def _turn(
-        self, tenant_id: UUID | None, actor: str, operation: str, action: str
-    ) -> AsyncIterator[bool]:
+    async def _turn(self, tenant_id: UUID | None, actor: str, operation: str, action: str) -> AsyncIterator[bool]:
         """Yield whether the refusal is to be recorded now; if recording fails, the next refusal is recorded."""
         key, now = (tenant_id, actor, operation), self._clock()
         if now < self._noted.get(key, now):

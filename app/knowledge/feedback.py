@@ -58,9 +58,7 @@ def _discounted(gains: Sequence[float]) -> float:
     return math.fsum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
-def difference_interval(
-    old: Sequence[float], new: Sequence[float], *, confidence: float = 0.95
-) -> tuple[float, float]:
+def difference_interval(old: Sequence[float], new: Sequence[float], *, confidence: float = 0.95) -> tuple[float, float]:
     """The percentile interval of the mean of `new - old`, from a bootstrap of the pairs (Efron, 1979)."""
     differences = np.asarray(new) - np.asarray(old)
     drawn = np.random.default_rng(SEED).integers(0, len(differences), (RESAMPLES, len(differences)))
@@ -99,9 +97,7 @@ class FeedbackService:
         self._journal = journal
         self._accesses = accesses
 
-    async def give(
-        self, tenant_id: UUID, subject: str, search_id: UUID, entry_id: UUID, relevant: bool
-    ) -> Feedback:
+    async def give(self, tenant_id: UUID, subject: str, search_id: UUID, entry_id: UUID, relevant: bool) -> Feedback:
         """Store a caller's judgement of a hit of its own search; it replaces an earlier judgement of the hit.
         A relevant hit counts as read.
 

@@ -36,6 +36,4 @@ def require_one_server(database: Database, **lists: object) -> None:
     """Raise InvalidInput for lists of principals in a cluster of Citus, whose tables have no policies on them."""
     for field, given in lists.items():
         if database.nodes is not None and isinstance(given, list | tuple):
-            raise InvalidInput.of(
-                field, "must be null: a cluster of Citus has no permissions inside a tenant"
-            )
+            raise InvalidInput.of(field, "must be null: a cluster of Citus has no permissions inside a tenant")

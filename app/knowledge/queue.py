@@ -50,9 +50,7 @@ class JobQueue:
         self.calls = 0
         self._called = asyncio.Event()
 
-    async def enqueue(
-        self, session: TenantSession, kind: JobKind, subject: str, *, delay: float = 0.0
-    ) -> None:
+    async def enqueue(self, session: TenantSession, kind: JobKind, subject: str, *, delay: float = 0.0) -> None:
         """Queue a job to run `delay` seconds from now, in the transaction of the change that requires it."""
         await db.enqueue_job(session, kind, subject, timedelta(seconds=delay))
 
@@ -150,6 +148,4 @@ class Lease:
                 return False
             if self._asset_id is None or self.generation is None:
                 return True
-            return await assets.set_progress(
-                session, self._job, self._asset_id, self.generation, self.progress()
-            )
+            return await assets.set_progress(session, self._job, self._asset_id, self.generation, self.progress())

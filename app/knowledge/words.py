@@ -26,18 +26,14 @@ MARKS = (
 """Marks that belong to such a letter before them: vowels, tones, voicing marks, variation selectors."""
 
 COMBINING = "".join(
-    chr(code)
-    for code in (*range(0x300, 0x1E00), *range(0xA800, 0xAC00))
-    if unicodedata.category(chr(code))[0] == "M"
+    chr(code) for code in (*range(0x300, 0x1E00), *range(0xA800, 0xAC00)) if unicodedata.category(chr(code))[0] == "M"
 )
 """Marks that belong to a word of any script."""
 
 RUN = re.compile(f"(?:[{CHARACTERS}][{MARKS}]*)+")
 CHARACTER = re.compile(f"[{CHARACTERS}][{MARKS}]*")
 MARK = re.compile(f"[{MARKS}]")
-WORD = re.compile(
-    rf"(?P<run>(?:[{CHARACTERS}][{MARKS}]*)+)|(?:(?![{CHARACTERS}])[^\W_]|[{COMBINING}\u200c\u200d])+"
-)
+WORD = re.compile(rf"(?P<run>(?:[{CHARACTERS}][{MARKS}]*)+)|(?:(?![{CHARACTERS}])[^\W_]|[{COMBINING}\u200c\u200d])+")
 """A run; or letters and digits, with their marks and joiners."""
 
 _OF_OTHER_WIDTH = re.compile("[\uf900-\ufaff\uff10-\uff5a\uff66-\uff9f]")
@@ -51,8 +47,7 @@ _REMOVED = re.compile(
     "]+"
 )
 _SPECIAL = str.maketrans(
-    {"ß": "ss", "æ": "ae", "œ": "oe", "þ": "th"}
-    | dict(zip("øđħŧłðıŋəſςىیةکۀ", "odhtldinesσييهكه", strict=True))
+    {"ß": "ss", "æ": "ae", "œ": "oe", "þ": "th"} | dict(zip("øđħŧłðıŋəſςىیةکۀ", "odhtldinesσييهكه", strict=True))
 )
 _GERMAN_E = re.compile(r"([ao])e")
 _GERMAN_UE = re.compile(r"(^|[^aeiouyq])ue")

@@ -169,9 +169,7 @@ class JobRunner:
 
     async def _ingest(self, job: Job, lease: Lease) -> Turn:
         if job.lost >= MAX_LOST:
-            return await self._fail(
-                job, lease, f"the service was stopped {job.lost} times while it processed the file"
-            )
+            return await self._fail(job, lease, f"the service was stopped {job.lost} times while it processed the file")
         await self.ingestion.ingest(job, lease)
         # Files often arrive in groups: word statistics are refreshed once for all files of some seconds.
         await self.upkeep.check(job.tenant_id, delay=FILES_COUNTED_AFTER)
@@ -183,9 +181,7 @@ class JobRunner:
         match job.kind:
             case "embed_entries":
                 gives_up = job.postponed >= MAX_POSTPONED
-                if not await self.embedder.embed_all(
-                    tenant_id, seconds=self.slice_seconds, gives_up=gives_up
-                ):
+                if not await self.embedder.embed_all(tenant_id, seconds=self.slice_seconds, gives_up=gives_up):
                     return 0.0
                 await self.upkeep.check(tenant_id)
                 return None

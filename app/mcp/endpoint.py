@@ -114,9 +114,7 @@ class Endpoint:
                     await _refuse(error)(scope, receive, send)
                     return
                 manager: StreamableHTTPSessionManager = self._app.state.mcp
-                await manager.handle_request(
-                    scope, replay(body, receive), _refuse_invalid_id(body, scope, send)
-                )
+                await manager.handle_request(scope, replay(body, receive), _refuse_invalid_id(body, scope, send))
 
 
 def _check_origin(request: Request, parts: Parts) -> None:

@@ -67,9 +67,7 @@ _ALLOWED = f"must be {ENTRY}ID, {DOCUMENT}ID or {DOCUMENT}ID/pages/NUMBER"
 
 async def list_resources(call: Call, cursor: str | None) -> ListResourcesResult:
     """A page of the indexed documents, the newest first. Raises InvalidInput for a bad cursor."""
-    page = await call.services.assets.list_assets(
-        call.tenant_id, limit=PAGE_SIZE, cursor=cursor, status="indexed"
-    )
+    page = await call.services.assets.list_assets(call.tenant_id, limit=PAGE_SIZE, cursor=cursor, status="indexed")
     return ListResourcesResult(resources=[_describe(a) for a in page.items], next_cursor=page.next_cursor)
 
 
@@ -81,9 +79,7 @@ async def read_resource(call: Call, uri: str) -> TextResourceContents:
     if match := _ENTRY.fullmatch(uri):
         answer = answer_entry(await call.read_entry(UUID(match[1])), int(match[2] or 0))
     elif match := _DOCUMENT.fullmatch(uri):
-        answer = answer_part(
-            *await call.read_document(UUID(match[1]), page=_number(match[2]), start=_number(match[3]))
-        )
+        answer = answer_part(*await call.read_document(UUID(match[1]), page=_number(match[2]), start=_number(match[3])))
     else:
         raise InvalidInput.of("uri", _ALLOWED)
     return TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=answer.text)

@@ -66,13 +66,9 @@ def build_server(services: Services, find_caller: FindCaller, links: Links) -> S
             log.exception("reading failed")
             raise MCPError(types.INTERNAL_ERROR, "an unexpected error occurred") from None
 
-    async def list_tools(
-        context: Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def list_tools(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         principal = (await _let_in(find(context))).caller.principal
-        return types.ListToolsResult(
-            tools=[_describe(tool) for tool in TOOLS.values() if principal.has(tool.role)]
-        )
+        return types.ListToolsResult(tools=[_describe(tool) for tool in TOOLS.values() if principal.has(tool.role)])
 
     async def list_documents(
         context: Context, params: types.PaginatedRequestParams | None
@@ -90,9 +86,7 @@ def build_server(services: Services, find_caller: FindCaller, links: Links) -> S
         async with reading(context) as call:
             return types.ReadResourceResult(contents=[await read_resource(call, str(params.uri))])
 
-    async def list_prompts(
-        context: Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
+    async def list_prompts(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         await _let_in(find(context))
         return types.ListPromptsResult(prompts=describe_prompts())
 
@@ -113,9 +107,7 @@ def build_server(services: Services, find_caller: FindCaller, links: Links) -> S
             log.exception("tool failed", extra={"tool": tool.name})
             return _refuse(tool, orjson.loads(unexpected_error().body))
         TOOL_CALLS.labels(tool.name, 200).inc()
-        return types.CallToolResult(
-            content=[types.TextContent(text=answer.text)], structured_content=answer.structured
-        )
+        return types.CallToolResult(content=[types.TextContent(text=answer.text)], structured_content=answer.structured)
 
     server: Server[Any] = Server(
         "knowledge-search",

@@ -99,9 +99,7 @@ class Folder:
 
 
 def _unreadable(error: OSError) -> OriginUnavailable:
-    return OriginUnavailable(
-        f"{error.filename or 'a file'} cannot be read: {error.strerror or type(error).__name__}"
-    )
+    return OriginUnavailable(f"{error.filename or 'a file'} cannot be read: {error.strerror or type(error).__name__}")
 
 
 def _shown(path: str) -> str:

@@ -175,9 +175,7 @@ class _Fetched:
 
 def _environment() -> Mapping[str, str]:
     """The user's environment, without variables that point git to another repository."""
-    own: Sequence[str] = [
-        name for name in os.environ if not name.startswith("GIT_") or name == "GIT_SSH_COMMAND"
-    ]
+    own: Sequence[str] = [name for name in os.environ if not name.startswith("GIT_") or name == "GIT_SSH_COMMAND"]
     return {name: os.environ[name] for name in own} | ENVIRONMENT
 
 

@@ -67,9 +67,7 @@ _DOCUMENTS = (
     SampleDocument(
         "DOC-incident-handbook", "incident-handbook.pdf", "application/pdf", ("incident", "on-call"), ("all",)
     ),
-    SampleDocument(
-        "DOC-datensicherung", "datensicherung.md", "text/markdown", ("backup", "postgres"), ("dev", "qa")
-    ),
+    SampleDocument("DOC-datensicherung", "datensicherung.md", "text/markdown", ("backup", "postgres"), ("dev", "qa")),
     SampleDocument("DOC-api-guide", "api-guide.html", "text/html", ("api", "partners"), ("dev", "pm")),
     SampleDocument(
         "DOC-onboarding-guide",

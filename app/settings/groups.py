@@ -216,9 +216,7 @@ class DatabaseSettings(SettingsGroup):
     data_dir: Folder = setting("KB_DATA_DIR", Path(".data"), "the path of a folder; ~ is a home that exists")
     prepared_statements: bool = setting("DATABASE_PREPARED_STATEMENTS", True, "on or off")
     pool_size: int = setting("KB_DATABASE_POOL_SIZE", 10, "an integer from 1 to 500", ge=1, le=500)
-    timeout: float = setting(
-        "KB_DATABASE_TIMEOUT", 5.0, "a number of seconds from 0.1 to 600", ge=0.1, le=600
-    )
+    timeout: float = setting("KB_DATABASE_TIMEOUT", 5.0, "a number of seconds from 0.1 to 600", ge=0.1, le=600)
     statement_timeout: float = setting(
         "KB_DATABASE_STATEMENT_TIMEOUT", 30.0, "a number of seconds from 0.1 to 3600", ge=0.1, le=3600
     )
@@ -235,12 +233,8 @@ class EmbeddingSettings(SettingsGroup):
     provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower_text)] = setting(
         "EMBEDDING_PROVIDER", "local", "local, openai, gemini or mock"
     )
-    model: str | None = setting(
-        "EMBEDDING_MODEL", None, "the name of a model of the provider", max_length=200
-    )
-    dimensions: int | None = setting(
-        "EMBEDDING_DIMENSIONS", None, "an integer from 1 to 4000, or empty", ge=1, le=4000
-    )
+    model: str | None = setting("EMBEDDING_MODEL", None, "the name of a model of the provider", max_length=200)
+    dimensions: int | None = setting("EMBEDDING_DIMENSIONS", None, "an integer from 1 to 4000, or empty", ge=1, le=4000)
     query_timeout: float = setting(
         "KB_EMBEDDING_QUERY_TIMEOUT", 3.0, "a number of seconds from 0.1 to 60", ge=0.1, le=60
     )
@@ -253,8 +247,8 @@ class EmbeddingSettings(SettingsGroup):
 class NextEmbeddingSettings(SettingsGroup):
     """The second model, while tenants move from one to the other; without a provider, there is none."""
 
-    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower_text)] | None = (
-        setting("EMBEDDING_NEXT_PROVIDER", None, "local, openai, gemini, mock, or empty")
+    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower_text)] | None = setting(
+        "EMBEDDING_NEXT_PROVIDER", None, "local, openai, gemini, mock, or empty"
     )
     model: str | None = setting(
         "EMBEDDING_NEXT_MODEL", None, "the name of a model of EMBEDDING_NEXT_PROVIDER", max_length=200
@@ -281,9 +275,7 @@ class JwtSettings(SettingsGroup):
     jwks_url: HttpUrl | None = setting("JWT_JWKS_URL", None, HTTP_ALLOWED)
     audience: str | None = setting("JWT_AUDIENCE", None, "at most 1000 characters", max_length=1000)
     issuer: str | None = setting("JWT_ISSUER", None, "at most 1000 characters", max_length=1000)
-    groups_claim: str = setting(
-        "JWT_GROUPS_CLAIM", "groups", "1 to 200 characters", min_length=1, max_length=200
-    )
+    groups_claim: str = setting("JWT_GROUPS_CLAIM", "groups", "1 to 200 characters", min_length=1, max_length=200)
     mcp_issuer: HttpUrl | None = setting("KB_MCP_ISSUER", None, HTTP_ALLOWED)
     mcp_scopes: Annotated[str, AfterValidator(check_scopes)] | None = setting(
         "KB_MCP_SCOPES", None, "names separated by spaces, or empty"
@@ -302,9 +294,7 @@ class OidcSettings(SettingsGroup):
     )
     tenant_claim: str = setting("KB_OIDC_TENANT_CLAIM", "tenant_id", CLAIM_ALLOWED, max_length=200)
     roles_claim: str = setting("KB_OIDC_ROLES_CLAIM", "roles", CLAIM_ALLOWED, max_length=200)
-    session_hours: float = setting(
-        "KB_OIDC_SESSION_HOURS", 8.0, "a number of hours from 0.1 to 168", ge=0.1, le=168
-    )
+    session_hours: float = setting("KB_OIDC_SESSION_HOURS", 8.0, "a number of hours from 0.1 to 168", ge=0.1, le=168)
     origins: Annotated[tuple[str, ...], BeforeValidator(check_origins)] = setting(
         "KB_OIDC_ORIGINS", (), "origins such as https://login.example.com, separated by commas, or empty"
     )
@@ -320,9 +310,7 @@ class SearchSettings(SettingsGroup):
     similarity_threshold: float | None = setting(
         "KB_SEMANTIC_SIMILARITY_THRESHOLD", None, "a number from 0 to 1, or empty", ge=0, le=1
     )
-    exact_limit: int = setting(
-        "KB_EXACT_SEARCH_LIMIT", 5_000, "an integer from 0 to 1000000", ge=0, le=1_000_000
-    )
+    exact_limit: int = setting("KB_EXACT_SEARCH_LIMIT", 5_000, "an integer from 0 to 1000000", ge=0, le=1_000_000)
 
 
 class RerankerSettings(SettingsGroup):
@@ -332,9 +320,7 @@ class RerankerSettings(SettingsGroup):
     api: Annotated[Literal["cohere", "jina", "vllm", "tei"], BeforeValidator(lower_text)] = setting(
         "KB_RERANKER_API", "cohere", "cohere, jina, vllm or tei"
     )
-    model: str | None = setting(
-        "KB_RERANKER_MODEL", None, "the name of a model of the server", max_length=200
-    )
+    model: str | None = setting("KB_RERANKER_MODEL", None, "the name of a model of the server", max_length=200)
     api_key: SecretStr | None = setting("KB_RERANKER_API_KEY", None, "a key, or empty")
     candidates: int = setting("KB_RERANKER_CANDIDATES", 50, "an integer from 2 to 200", ge=2, le=200)
     timeout: float = setting("KB_RERANKER_TIMEOUT", 2.0, "a number of seconds from 0.1 to 60", ge=0.1, le=60)
@@ -374,9 +360,7 @@ class LimitSettings(SettingsGroup):
 class RecordSettings(SettingsGroup):
     """Records that the service keeps of what happened."""
 
-    audit_rows: int = setting(
-        "KB_AUDIT_ROWS", 2_000_000, "an integer of rows, or 0 for unlimited", ge=0, le=10**12
-    )
+    audit_rows: int = setting("KB_AUDIT_ROWS", 2_000_000, "an integer of rows, or 0 for unlimited", ge=0, le=10**12)
 
 
 class WebhookSettings(SettingsGroup):
@@ -392,9 +376,7 @@ class WebhookSettings(SettingsGroup):
 class ServerSettings(SettingsGroup):
     """Where the service listens."""
 
-    host: Annotated[str, AfterValidator(check_host)] = setting(
-        "KB_HOST", "127.0.0.1", "a host name or an address"
-    )
+    host: Annotated[str, AfterValidator(check_host)] = setting("KB_HOST", "127.0.0.1", "a host name or an address")
     port: Port = setting("KB_PORT", 8000, "an integer from 1 to 65535")
     workers: int | None = setting("KB_WORKERS", None, "an integer from 1 to 32, or empty", ge=1, le=32)
     metrics_port: Port | None = setting("KB_METRICS_PORT", None, "an integer from 1 to 65535, or empty")
@@ -426,9 +408,9 @@ class EncryptionSettings(SettingsGroup):
 class LoggingSettings(SettingsGroup):
     """What is logged, and in which form."""
 
-    level: Annotated[
-        Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower_text)
-    ] = setting("LOG_LEVEL", "info", "debug, info, warning, error or critical")
+    level: Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower_text)] = setting(
+        "LOG_LEVEL", "info", "debug, info, warning, error or critical"
+    )
     format: Annotated[Literal["auto", "json", "plain"], BeforeValidator(lower_text)] = setting(
         "KB_LOG_FORMAT", "auto", "auto, json or plain"
     )

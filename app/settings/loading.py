@@ -239,9 +239,7 @@ def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
     if jwt.mcp_issuer and not server.public_url:
         raise ConfigurationError("KB_PUBLIC_URL", "must be set with KB_MCP_ISSUER")
     if jwt.mcp_issuer and jwt.issuer not in (None, jwt.mcp_issuer):
-        raise ConfigurationError(
-            "KB_MCP_ISSUER", "must be the same as JWT_ISSUER, whose keys verify its tokens"
-        )
+        raise ConfigurationError("KB_MCP_ISSUER", "must be the same as JWT_ISSUER, whose keys verify its tokens")
     if identity_required:
         _check_sign_in(settings)
     if identity_required and not (jwt.secret or jwt.secrets or jwt.jwks_url or settings.database.embedded):

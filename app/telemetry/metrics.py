@@ -43,9 +43,7 @@ PROVIDER_CALLS = Counter(
     "Calls of an embedding provider or the reranker by outcome, after all retries",
     ("provider", "operation", "outcome"),
 )
-PROVIDER_TRIES = Counter(
-    "knowledge_provider_tries_total", "Requests sent for these calls", ("provider", "operation")
-)
+PROVIDER_TRIES = Counter("knowledge_provider_tries_total", "Requests sent for these calls", ("provider", "operation"))
 PROVIDER_SECONDS = Histogram(
     "knowledge_provider_seconds",
     "Time of a call of an embedding provider or the reranker with its retries",

@@ -200,9 +200,7 @@ class Parts:
     origins: frozenset[str] = frozenset()
 
 
-async def identify(
-    request: Request, token: str | None = None, verifier: TokenVerifier | None = None
-) -> Principal:
+async def identify(request: Request, token: str | None = None, verifier: TokenVerifier | None = None) -> Principal:
     """Verify `token` or the request's bearer token, with `verifier` or the app's; also sets `request.state.principal`.
 
     Raises Unauthenticated.
@@ -314,9 +312,7 @@ async def _answer_tenant(request: Request, caller: Caller, admission: Admission,
         async with admission.reading(caller.tenant):
             return await handle(request)
     count = body_length(request)
-    if (
-        not count or media_type(request) == "multipart/form-data"
-    ):  # a file is read piece by piece, into a file
+    if not count or media_type(request) == "multipart/form-data":  # a file is read piece by piece, into a file
         return await handle(request)
     async with admission.holding(caller.tenant, count) as arrival:
         try:

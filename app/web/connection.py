@@ -312,9 +312,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Whether a problem would come in the midst of an answer, before one that is owed, or as a second one."""
         if self.cycle is not None and self.cycle.response_complete:
             return not self._in_head
-        return self.cycle is not None and (
-            bool(self.pipeline) or self._in_head or self.cycle.response_started
-        )
+        return self.cycle is not None and (bool(self.pipeline) or self._in_head or self.cycle.response_started)
 
     def _expect_head(self) -> None:
         """Wait for the next head, or for enough of the rest of a body."""

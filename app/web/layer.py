@@ -347,9 +347,7 @@ def _choose_id(headers: GivenHeaders) -> str:
 def _trace_parent(headers: GivenHeaders) -> dict[str, str]:
     """The caller's trace, as W3C Trace Context names it; its baggage is left alone."""
     return {
-        name.decode(): headers[name].decode("latin-1")
-        for name in (b"traceparent", b"tracestate")
-        if name in headers
+        name.decode(): headers[name].decode("latin-1") for name in (b"traceparent", b"tracestate") if name in headers
     }
 
 

@@ -39,9 +39,7 @@ class RemoteLogin:
 
     def __post_init__(self) -> None:
         if not is_secure(self.issuer):
-            raise ConfigurationError(
-                "KB_MCP_ISSUER", "must be an https:// address", "http:// only on this machine"
-            )
+            raise ConfigurationError("KB_MCP_ISSUER", "must be an https:// address", "http:// only on this machine")
 
     @property
     def metadata_url(self) -> str:

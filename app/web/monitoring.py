@@ -198,9 +198,7 @@ class Observation:
             "Whether the database had time to count the queue when it was last asked to",
             value=self._queue is not None,
         )
-        jobs = GaugeMetricFamily(
-            "knowledge_queue_jobs", "Jobs of all tenants, up to 100,000", labels=("kind", "state")
-        )
+        jobs = GaugeMetricFamily("knowledge_queue_jobs", "Jobs of all tenants, up to 100,000", labels=("kind", "state"))
         oldest = GaugeMetricFamily(
             "knowledge_queue_oldest_seconds",
             "How long the oldest due job has been waiting for a worker",

@@ -189,9 +189,7 @@ class Document:
         coded = accepts_gzip(request.headers.get("accept-encoding", ""))
         tag = f'"{self.digest}-gzip"' if coded else f'"{self.digest}"'
         headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-        known = {
-            part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")
-        }
+        known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
         if known & {tag, "*"}:
             return Response(status_code=304, headers=headers)
         if coded:
@@ -217,9 +215,7 @@ def _generate(app: FastAPI) -> Document:
 
 
 DOCS_FILES = Path(fastapi_offline.__file__).parent / "static"
-DOCS_SOURCES = (
-    "default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
-)
+DOCS_SOURCES = "default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
 DOCS_PARAMETERS: Mapping[str, Any] = {
     # The page shares its origin with the console: a kept token would lie in the origin's localStorage.
     "persistAuthorization": False,
@@ -268,12 +264,7 @@ def install_docs(app: FastAPI) -> None:
         swagger_favicon_url="/docs/files/favicon.png",
         swagger_ui_parameters=dict(DOCS_PARAMETERS),
     )
-    html = (
-        bytes(page.body)
-        .decode()
-        .replace("<html>", '<html lang="en">')
-        .replace("</head>", f"{DARK_MODE}</head>")
-    )
+    html = bytes(page.body).decode().replace("<html>", '<html lang="en">').replace("</head>", f"{DARK_MODE}</head>")
     headers = {"content-security-policy": _page_policy(html), "cache-control": "no-cache"}
 
     @app.get("/docs", include_in_schema=False)

@@ -140,9 +140,7 @@ class ExampleMaker:
                     schema.get("format", ""), "text"
                 )
             case "integer" | "number":
-                return (
-                    max(schema.get("minimum", 1), 1) if schema.get("maximum", 1) >= 1 else schema["maximum"]
-                )
+                return max(schema.get("minimum", 1), 1) if schema.get("maximum", 1) >= 1 else schema["maximum"]
             case "boolean":
                 return False
         return {}

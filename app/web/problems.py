@@ -37,9 +37,7 @@ class MethodTable:
         # A path without a parameter takes precedence over one with a parameter.
         if path in self._methods:
             return self._methods[path]
-        return next(
-            (self._methods[t] for t, form in self._forms.items() if form.fullmatch(path)), frozenset()
-        )
+        return next((self._methods[t] for t, form in self._forms.items() if form.fullmatch(path)), frozenset())
 
     def takes(self, path: str, method: str) -> bool:
         """Whether the path supports the method; True if the description has no such path."""
@@ -53,9 +51,7 @@ class MethodTable:
 
     @cached_property
     def _forms(self) -> Mapping[str, re.Pattern[str]]:
-        return {
-            path: re.compile(re.sub(r"\{[^{}]+\}", "[^/]+", path)) for path in self._methods if "{" in path
-        }
+        return {path: re.compile(re.sub(r"\{[^{}]+\}", "[^/]+", path)) for path in self._methods if "{" in path}
 
 
 def is_head(scope: Scope) -> bool:

@@ -23,9 +23,7 @@ def mix_languages(german: Collection, english: Collection) -> Collection:
             continue
         judgements = {**query.judgements, **original.judgements}
         queries.append(replace(query, id=f"{query.id}/de", judgements=judgements, group="German question"))
-        queries.append(
-            replace(original, id=f"{query.id}/en", judgements=judgements, group="English question")
-        )
+        queries.append(replace(original, id=f"{query.id}/en", judgements=judgements, group="English question"))
     relevant = {document for query in queries for document in query.judgements}
     return Collection(
         NAME,

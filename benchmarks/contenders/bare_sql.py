@@ -88,9 +88,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
                     words = await _fetch(connection, SQL["keyword_leg"], given)
                     meanings = await (parallel or nearest_passages(connection, given))
                     # It does not matter which hits are read, only how many.
-                    ids = list(
-                        dict.fromkeys(row["entry_id"] for row in (*meanings, *words) if row["entry_id"])
-                    )[:10]
+                    ids = list(dict.fromkeys(row["entry_id"] for row in (*meanings, *words) if row["entry_id"]))[:10]
                     hits = await _fetch(connection, hydrate, {**given, "ids": ids})
                     await connection.execute("commit")
             finally:
@@ -101,9 +99,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
 
 
 async def _fetch(connection: Any, statement: Statement, values: dict[str, Any]) -> list[asyncpg.Record]:
-    rows: list[asyncpg.Record] = await connection.fetch(
-        statement.sql, *[values[name] for name in statement.parameters]
-    )
+    rows: list[asyncpg.Record] = await connection.fetch(statement.sql, *[values[name] for name in statement.parameters])
     return rows
 
 

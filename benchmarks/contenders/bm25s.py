@@ -25,9 +25,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     index = await asyncio.to_thread(library.BM25.load, str(copy.folder / tenant.slug), load_corpus=True)
 
     def ask(question: Question) -> int:
-        tokens = library.tokenize(
-            question.text, stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False
-        )
+        tokens = library.tokenize(question.text, stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False)
         found, _ = index.retrieve(tokens, k=min(10, tenant.size), show_progress=False)
         return int(found.shape[1])
 
@@ -52,9 +50,7 @@ def _build(folder: Path, race: Race) -> None:
     library, stemmer = import_peer("bm25s", "bm25s"), _stemmer()
     with race.progress("copy for bm25s", len(race.measured)) as report:
         for number, tenant in enumerate(race.measured):
-            texts = [
-                f"{e.title}\n{e.content}" if e.title else e.content for e in race.stock.make_entries(tenant)
-            ]
+            texts = [f"{e.title}\n{e.content}" if e.title else e.content for e in race.stock.make_entries(tenant)]
             index = library.BM25(method="lucene")
             index.index(
                 library.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False),

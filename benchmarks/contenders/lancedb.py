@@ -58,9 +58,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
 
 
 async def _build(folder: Path, race: Race) -> None:
-    lancedb, index, pa = (
-        import_peer(module, "lancedb") for module in ("lancedb", "lancedb.index", "pyarrow")
-    )
+    lancedb, index, pa = (import_peer(module, "lancedb") for module in ("lancedb", "lancedb.index", "pyarrow"))
     dimensions = race.stock.vectors.shape[1]
     schema = pa.schema([
         ("tenant_id", pa.int32()),

@@ -23,8 +23,7 @@ PACKAGE = "langchain-postgres"
 HYBRID = "langchain_postgres.v2.hybrid_search_config"
 VERSION = 1
 SETUP = (
-    "one table with a tenant column and an index on it; HNSW and GIN with its defaults, ten "
-    "candidates from each leg"
+    "one table with a tenant column and an index on it; HNSW and GIN with its defaults, ten candidates from each leg"
 )
 DATABASE = "langchain"
 TABLE = "entries"

@@ -34,9 +34,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     """A running service and keep-alive connections to it."""
     port = free_port()
     secret = secrets.token_urlsafe(48)
-    token = issue_token(
-        secret, tenant_id=race.dataset.tenant_id, roles={Role.READER}, subject="benchmark", ttl=7200
-    )
+    token = issue_token(secret, tenant_id=race.dataset.tenant_id, roles={Role.READER}, subject="benchmark", ttl=7200)
     async with serve(race.settings, race.addresses, port, secret) as process:
         client = Client(f"http://127.0.0.1:{port}/knowledge/search", token)
 
@@ -84,17 +82,13 @@ class Client:
         reader, writer = await asyncio.open_connection(self._host, self._port)
         return await self._exchange(reader, writer, request)
 
-    async def _exchange(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
-    ) -> bytes:
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> bytes:
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         _, _, rest = head.lower().partition(b"content-length:")
         answer = await reader.readexactly(int(rest.split(b"\r\n", 1)[0]))
         if not head.startswith(b"HTTP/1.1 200"):
-            raise BenchmarkFailed(
-                f"the service answered {head.splitlines()[0].decode()}: {answer[:500].decode()}"
-            )
+            raise BenchmarkFailed(f"the service answered {head.splitlines()[0].decode()}: {answer[:500].decode()}")
         self._idle.append((reader, writer))
         return answer
 
@@ -105,9 +99,7 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def serve(
-    settings: Settings, addresses: DatabaseAddresses, port: int, secret: str
-) -> AsyncIterator[Process]:
+async def serve(settings: Settings, addresses: DatabaseAddresses, port: int, secret: str) -> AsyncIterator[Process]:
     """Start the service as a user would with a Postgres of their own: its other settings are the defaults."""
     embedding = settings.embedding
     environment = {

@@ -60,9 +60,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     def ask_near(question: Question, rare: bool) -> Any:
         chosen = own_rare if rare else own
         return shard.query(
-            q.QueryRequest(
-                limit=10, query=near(question), filter=chosen, params=effort, with_payload=["number"]
-            )
+            q.QueryRequest(limit=10, query=near(question), filter=chosen, params=effort, with_payload=["number"])
         )
 
     # Its Python package has no asynchronous calls.
@@ -97,9 +95,7 @@ def _build(folder: Path, race: Race) -> None:
     shard = q.EdgeShard.create(
         str(folder / "shard"),
         q.EdgeConfig(
-            vectors={
-                "vector": q.EdgeVectorParams(size=race.stock.vectors.shape[1], distance=q.Distance.Cosine)
-            },
+            vectors={"vector": q.EdgeVectorParams(size=race.stock.vectors.shape[1], distance=q.Distance.Cosine)},
             sparse_vectors={"words": q.EdgeSparseVectorParams(modifier=q.Modifier.Idf)},
             # No graph over all tenants, one for each.
             hnsw_config=q.HnswIndexConfig(m=0, payload_m=16, ef_construct=100, full_scan_threshold=10_000),

@@ -57,9 +57,7 @@ async def build_tenants(
                 tenant = waiting.pop()
                 if tenant.tenant_id not in known:
                     async with services.database.platform_session() as session:
-                        await create_tenant(
-                            session, tenant.tenant_id, tenant.slug, tenant.slug, model_id, "benchmark"
-                        )
+                        await create_tenant(session, tenant.tenant_id, tenant.slug, tenant.slug, model_id, "benchmark")
                 await _fill(services, stock, tenant, advance)
 
         async with asyncio.TaskGroup() as group:
@@ -125,9 +123,7 @@ async def _fill(services: Services, stock: Stock, tenant: Population, advance: C
     advance(context.passages)
     for start in range(context.passages, tenant.size, BATCH):
         batch = await asyncio.to_thread(stock.make_batch, tenant, start)
-        async with services.database.tenant_session(
-            tenant.tenant_id, setup=UNSYNCED, background=LOADING
-        ) as session:
+        async with services.database.tenant_session(tenant.tenant_id, setup=UNSYNCED, background=LOADING) as session:
             await insert_entries(session, [written_entry(entry) for entry in batch])
             await embeddings.store_vectors(session, model_id, [passage_vector(entry) for entry in batch])
         advance(len(batch))

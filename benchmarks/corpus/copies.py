@@ -47,9 +47,7 @@ class Copy:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def iterate_batches(
-    stock: Stock, tenants: Sequence[Population]
-) -> Iterator[tuple[Population, Sequence[StockEntry]]]:
+def iterate_batches(stock: Stock, tenants: Sequence[Population]) -> Iterator[tuple[Population, Sequence[StockEntry]]]:
     """All entries of the tenants, in batches of up to BATCH entries of one tenant."""
     for tenant in tenants:
         for start in range(0, tenant.size, BATCH):

@@ -60,10 +60,7 @@ class Vocabulary:
 def make_texts(count: int, seed: int = 0) -> Sequence[Document]:
     """Texts of made-up words, the same in each run."""
     vocabulary, generator = Vocabulary(), random.Random(seed)
-    return [
-        Document(f"made-up-{number}", None, " ".join(_sentences(vocabulary, generator)))
-        for number in range(count)
-    ]
+    return [Document(f"made-up-{number}", None, " ".join(_sentences(vocabulary, generator))) for number in range(count)]
 
 
 def _sentences(vocabulary: Vocabulary, generator: random.Random) -> Iterator[str]:

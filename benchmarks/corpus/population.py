@@ -55,9 +55,7 @@ def plan_tenants() -> Sequence[Population]:
 def find_tenant(size: int) -> Population:
     """The measured tenant with this number of entries. Raises ValueError."""
     if size not in MEASURED:
-        raise ValueError(
-            f"no tenant of {size} entries is measured; there are {', '.join(map(str, MEASURED))}"
-        )
+        raise ValueError(f"no tenant of {size} entries is measured; there are {', '.join(map(str, MEASURED))}")
     return next(p for p in plan_tenants() if p.size == size)
 
 

@@ -35,13 +35,9 @@ def main() -> int:
     """Measure, print the tables, and write the figures; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.documents", description=__doc__.split(":")[0])
     parser.add_argument("collections", nargs="*", metavar="COLLECTION", help=f"of {', '.join(COLLECTIONS)}")
-    parser.add_argument(
-        "--output", type=Path, default=KEPT / "documents.json", help="the file of the figures"
-    )
+    parser.add_argument("--output", type=Path, default=KEPT / "documents.json", help="the file of the figures")
     parser.add_argument("--compare", type=Path, metavar="JSON", help="the figures of another version")
-    parser.add_argument(
-        "--misses", action="store_true", help="list the questions without a right hit among three"
-    )
+    parser.add_argument("--misses", action="store_true", help="list the questions without a right hit among three")
     arguments = parser.parse_args()
     names = arguments.collections or list(COLLECTIONS)
     if unknown := set(names) - set(COLLECTIONS):
@@ -66,9 +62,7 @@ async def _measure(names: list[str]) -> dict[str, Figures]:
     # A busy machine must not turn into searches by keyword.
     settings = settings.model_copy(update={"embedding": EmbeddingSettings(query_timeout=60)})
     async with open_services(settings) as plain, with_cache(plain, VECTORS) as services:
-        return {
-            name: await measure_collection(services, name, load_files(name), show_progress) for name in names
-        }
+        return {name: await measure_collection(services, name, load_files(name), show_progress) for name in names}
 
 
 def _print_figures(figures: Figures, misses: bool) -> None:

@@ -63,9 +63,7 @@ async def measure_collection(
                     result = await services.search.search(
                         tenant_id, SearchQuery(query=question.text, limit=DEPTH, rerank=False)
                     )
-                    hits = [
-                        Found(assets[hit.asset_id], hit.title, hit.metadata) for hit in result if hit.asset_id
-                    ]
+                    hits = [Found(assets[hit.asset_id], hit.title, hit.metadata) for hit in result if hit.asset_id]
                     scores = score_hits(question, file.name, hits)
                     figures.scores[file.name].append(scores)
                     if not scores["hit@3"]:

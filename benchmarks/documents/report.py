@@ -30,9 +30,7 @@ def make_rows(figures: Figures) -> list[tuple[str, ...]]:
     every = [score for scores in figures.scores.values() for score in scores]
     if every:
         estimates = estimate_means([[score[metric] for metric in METRICS] for score in every])
-        rows.append(
-            ("all", "", str(len(every)), *(f"{e.mean:.3f} [{e.low:.3f}, {e.high:.3f}]" for e in estimates))
-        )
+        rows.append(("all", "", str(len(every)), *(f"{e.mean:.3f} [{e.low:.3f}, {e.high:.3f}]" for e in estimates)))
     return rows
 
 

@@ -83,9 +83,7 @@ async def main(course: Course) -> None:
         await remove_assets(services, tenants)
     if not course.kinds:
         return
-    tokens = {
-        slug: make_token(settings, t, [Role.TENANT_ADMIN], "flood", 7200) for slug, t in tenants.items()
-    }
+    tokens = {slug: make_token(settings, t, [Role.TENANT_ADMIN], "flood", 7200) for slug, t in tenants.items()}
     asked = send_searches(texts, seed=2)
     missed = []
     async with serve(settings) as service:

@@ -111,9 +111,7 @@ async def _hold_idle(url: str, stop: Event, answers: Counter[str]) -> None:
     address = urlsplit(url)
     while not stop.is_set():
         try:
-            reader, writer = await asyncio.open_connection(
-                address.hostname, address.port, local_addr=(ADDRESS, 0)
-            )
+            reader, writer = await asyncio.open_connection(address.hostname, address.port, local_addr=(ADDRESS, 0))
         except OSError:
             answers["closed"] += 1
             await asyncio.sleep(LOOKS_SECONDS)

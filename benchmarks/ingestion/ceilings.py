@@ -44,9 +44,7 @@ async def prepare_file(line: Line, name: str, data: bytes) -> Prepared:
     rows = [make_chunk_row(chunk, document, None) for chunk in chunks]
     passages = [(row, *p) for row in rows for p in enumerate(make_passages(provider, row.title, row.content))]
     return Prepared(
-        NewAsset(
-            None, name, find_format(document.format).media_type, new_id().bytes * 2, data, [], ["all"], {}
-        ),
+        NewAsset(None, name, find_format(document.format).media_type, new_id().bytes * 2, data, [], ["all"], {}),
         document.title,
         document.text,
         rows,

@@ -55,9 +55,7 @@ async def measure_ingestion(report: IngestionReport, megabytes: int, heats: Sequ
     """
     await asyncio.to_thread(shutil.rmtree, DATA, ignore_errors=True)
     for heat in heats:
-        remark(
-            f"ingestion: {heat.kind}, {heat.files} files of {heat.size:,} bytes, {heat.concurrency} jobs at a time"
-        )
+        remark(f"ingestion: {heat.kind}, {heat.files} files of {heat.size:,} bytes, {heat.concurrency} jobs at a time")
         report.throughputs.append(await _run_heat(heat, report))
     if megabytes:
         remark(f"ingestion: memory while {megabytes:,} MB go through")

@@ -45,8 +45,7 @@ class FileMaker:
     def make_word_file(self, prose: int, pictures: int) -> bytes:
         """A DOCX with `prose` bytes of text and a picture of `pictures` bytes."""
         body = "".join(
-            f"<w:p><w:r><w:t>{escape(paragraph)}</w:t></w:r></w:p>"
-            for paragraph in self._make_paragraphs(prose)
+            f"<w:p><w:r><w:t>{escape(paragraph)}</w:t></w:r></w:p>" for paragraph in self._make_paragraphs(prose)
         )
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as archive:

@@ -28,9 +28,7 @@ DEFERRED = SearchDefaults(exact_limit=1_000_000_000)
 BACKLOG = 4
 """Maximum number of waiting files: they would count as memory of the service."""
 
-WAITING = parse_statement(
-    "waiting", "select count(*) from jobs where tenant_id = :tenant_id and kind = 'ingest_asset'"
-)
+WAITING = parse_statement("waiting", "select count(*) from jobs where tenant_id = :tenant_id and kind = 'ingest_asset'")
 """Files that wait or are in progress."""
 
 

@@ -20,9 +20,7 @@ DATABASE = "langchain_ingestion"
 TABLE = "entries"
 
 
-async def add_documents(
-    server: EmbeddedPostgres, provider: EmbeddingProvider, files: Sequence[Prepared]
-) -> float:
+async def add_documents(server: EmbeddedPostgres, provider: EmbeddingProvider, files: Sequence[Prepared]) -> float:
     """Add the chunks of the files to a new table with a word index, one call for each file; returns the
     seconds.
 
@@ -36,9 +34,7 @@ async def add_documents(
         await connection.execute(f"drop database if exists {DATABASE}")
         await connection.execute(f"create database {DATABASE}")
         await connection.close()
-        pool = create_async_engine(
-            psycopg_url(address.dsn(SUPERUSER, DATABASE)), pool_size=CONNECTIONS, max_overflow=0
-        )
+        pool = create_async_engine(psycopg_url(address.dsn(SUPERUSER, DATABASE)), pool_size=CONNECTIONS, max_overflow=0)
         engine = library.PGEngine.from_engine(pool)
         words = hybrid.HybridSearchConfig(tsv_column="content_tsv")
         await engine.ainit_vectorstore_table(TABLE, DIMENSIONS, hybrid_search_config=words)

@@ -84,14 +84,10 @@ async def measure_index(
         stored = await session.fetch_value(SIZE, name=name)
     entry, vector = await _time_writes(services, stock, tenant, context.space.model_id)
     p50, p95 = np.quantile(took, (0.5, 0.95)) * 1000
-    return IndexFigures(
-        tenant.size, context.indexed, float(p50), float(p95), stored or 0, entry, vector, build
-    )
+    return IndexFigures(tenant.size, context.indexed, float(p50), float(p95), stored or 0, entry, vector, build)
 
 
-async def _time_writes(
-    services: Services, stock: Stock, tenant: Population, model_id: int
-) -> tuple[float, float]:
+async def _time_writes(services: Services, stock: Stock, tenant: Population, model_id: int) -> tuple[float, float]:
     """Milliseconds to write an entry, and its vector: the median of several transactions."""
     grown = Population(tenant.number, tenant.size + WRITTEN)
     batch = stock.make_batch(grown, tenant.size - tenant.size % BATCH)[-WRITTEN:]

@@ -42,9 +42,7 @@ async def measure(entries: int, rounds: int) -> Figures:
         callers = list_callers(scene)
         # About texts that each department has some of, without quotation marks, which are a condition of their own.
         originals = scene.stock.originals_of(scene.plain)
-        queries = (
-            q for q in make_queries(originals, 0, scene.stock.library.ask_about(originals)) if '"' not in q
-        )
+        queries = (q for q in make_queries(originals, 0, scene.stock.library.ask_about(originals)) if '"' not in q)
         texts = list(itertools.islice(queries, QUESTIONS))
         questions = [Question(text, await scene.services.provider.embed_query(text)) for text in texts]
         figures = Figures(entries)

@@ -41,8 +41,7 @@ def list_callers(scene: Scene) -> list[Caller]:
     entries = scene.plain.size
     everything = np.arange(entries, dtype=np.int64)
     divided = [
-        Caller(name, scene.divided, groups, numbers_of(departments, entries))
-        for name, groups, departments in GROUPS
+        Caller(name, scene.divided, groups, numbers_of(departments, entries)) for name, groups, departments in GROUPS
     ]
     return [
         Caller("no permissions", scene.plain, (), everything),

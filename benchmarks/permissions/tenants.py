@@ -86,12 +86,8 @@ async def open_scene(entries: int, progress: ShowProgress) -> AsyncIterator[Scen
             services = await stack.enter_async_context(open_services(settings))
             stock = await prepare_stock(services.provider, progress)
             few = Population(2, len(numbers_of(1, entries)))
-            scene = Scene(
-                settings, addresses, services, stock, Population(0, entries), Population(1, entries), few
-            )
-            state = (
-                f"recipe {RECIPE}, {find_kind()}, exact limit {EXACT_LIMIT}, migration {latest_revision()}"
-            )
+            scene = Scene(settings, addresses, services, stock, Population(0, entries), Population(1, entries), few)
+            state = f"recipe {RECIPE}, {find_kind()}, exact limit {EXACT_LIMIT}, migration {latest_revision()}"
             if not mark.exists() or orjson.loads(mark.read_bytes()) != state:
                 await build(scene, progress)
                 mark.write_bytes(orjson.dumps(state))
@@ -136,12 +132,8 @@ async def _fill(
     for start in range(0, scene.plain.size, BATCH):
         batch = await asyncio.to_thread(scene.stock.make_batch, scene.plain, start)
         own = [replace(e, id=tenant.entry_id(e.number)) for e in batch if belongs(e.number)]
-        written = [
-            replace(written_entry(e), readers=readers_of(e.number) if is_divided else None) for e in own
-        ]
-        async with services.database.tenant_session(
-            tenant.tenant_id, setup=UNSYNCED, background=LOADING
-        ) as session:
+        written = [replace(written_entry(e), readers=readers_of(e.number) if is_divided else None) for e in own]
+        async with services.database.tenant_session(tenant.tenant_id, setup=UNSYNCED, background=LOADING) as session:
             await insert_entries(session, written)
             await embeddings.store_vectors(session, context.space.model_id, [passage_vector(e) for e in own])
         done += len(own)

@@ -92,9 +92,7 @@ def _recalls(report: Report) -> Iterator[Target]:
             yield Target(f"recall@10, {size:,} entries", RECALL, recall.recall, most=False)
     for words in report.words:
         if words.size == max(LATENCY):
-            yield Target(
-                f"exact BM25's ten best, {words.size:,} entries", KEYWORD_RECALL, words.recall, most=False
-            )
+            yield Target(f"exact BM25's ten best, {words.size:,} entries", KEYWORD_RECALL, words.recall, most=False)
 
 
 def make_target_rows(report: Report) -> list[tuple[str, ...]]:

@@ -33,18 +33,14 @@ def draw_plots(report: Report, folder: Path, remark: Callable[[str], object]) ->
         lines = _gather([m for m in cached if m.callers == 1], lambda m: (m.size, m.timings.p50))
         axes = figure.add_subplot()
         _draw(axes, lines, styles, sizes)
-        axes.set(
-            title="One caller, embedding of the query known", xlabel="entries of the tenant", ylabel="p50, ms"
-        )
+        axes.set(title="One caller, embedding of the query known", xlabel="entries of the tenant", ylabel="p50, ms")
         made.append(_save(figure, axes, folder / LATENCY))
     if len(callers) > 1:
         shown = sizes[-PANELS:]
         figure = new_figure(figsize=(1.5 + 4 * len(shown), 6.5), layout="constrained")
         panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
         for axes, size in zip(panels, shown, strict=True):
-            lines = _gather(
-                [m for m in cached if m.size == size], lambda m: (m.callers, m.timings.throughput)
-            )
+            lines = _gather([m for m in cached if m.size == size], lambda m: (m.callers, m.timings.throughput))
             _draw(axes, lines, styles, callers)
             axes.set(title=f"{size:,} entries", xlabel="callers at once")
         panels[0].set_ylabel("answers a second")

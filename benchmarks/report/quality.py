@@ -30,8 +30,7 @@ def make_quality_table(report: Report) -> str:
     first = report.evaluations[0]
     headings = ("collection", *_columns(first))
     rows = [
-        (TITLES[e.collection.name].format(f"{len(e.collection.queries):,}"), *_cells(e))
-        for e in report.evaluations
+        (TITLES[e.collection.name].format(f"{len(e.collection.queries):,}"), *_cells(e)) for e in report.evaluations
     ]
     return "\n".join(format_table(headings, rows)) + "\n"
 
@@ -49,9 +48,7 @@ def make_language_table(evaluation: Evaluation) -> str:
 
 
 def _columns(found: Comparison) -> list[str]:
-    names = [
-        f"hybrid `{run.variant.fusion}`" if run.variant.fusion else run.variant.label for run in found.runs
-    ]
+    names = [f"hybrid `{run.variant.fusion}`" if run.variant.fusion else run.variant.label for run in found.runs]
     return ["bm25s", *names] if found.baseline is not None else names
 
 

@@ -61,16 +61,13 @@ class Report:
         matching = (
             m.timings
             for m in self.measurements
-            if m.contender.startswith(contender)
-            and (m.size, m.callers, m.workload) == (size, callers, "cached")
+            if m.contender.startswith(contender) and (m.size, m.callers, m.workload) == (size, callers, "cached")
         )
         return next(matching, None)
 
     def recall_of(self, contender: str, size: int, *, rare: bool = False) -> Recall | None:
         """The recall of a contender in the tenant of this size, if it was measured."""
-        matching = (
-            r for r in self.recalls if r.contender.startswith(contender) and (r.size, r.rare) == (size, rare)
-        )
+        matching = (r for r in self.recalls if r.contender.startswith(contender) and (r.size, r.rare) == (size, rare))
         return next(matching, None)
 
     def service_missed(self) -> int:

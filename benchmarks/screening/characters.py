@@ -43,9 +43,7 @@ SUSPICIOUS: dict[str, Make] = {
     "message in variation selectors": lambda r: _insert(r, "\U0001f600" + _as_selectors(MESSAGE)),
     "words split by a zero-width space": lambda r: _split_words(r, "\u200b", 3),
     "words split by a joiner": lambda r: _split_words(r, r.choice("\u200c\u200d\u2060\ufeff"), 2),
-    "override of direction": lambda r: _insert(
-        r, f" invoice\u202e{r.choice(('fdp', 'cod', 'txt'))}.exe\u202c"
-    ),
+    "override of direction": lambda r: _insert(r, f" invoice\u202e{r.choice(('fdp', 'cod', 'txt'))}.exe\u202c"),
     "isolates in source code": lambda r: (
         f"if role != 'user\u2066 // check\u2069 \u2067' and level > {r.randrange(9)}:\n    grant()\u2069"
     ),
@@ -76,16 +74,11 @@ FRESH = (
 ORDINARY: dict[str, Make] = {
     "emoji with joiners": lambda r: _insert(
         r,
-        " "
-        + r.choice(
-            ("\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f\u200d\U0001f525", "1\ufe0f\u20e3")
-        ),
+        " " + r.choice(("\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f\u200d\U0001f525", "1\ufe0f\u20e3")),
     ),
     "flag of a region": lambda r: _insert(
         r,
-        " \U0001f3f4"
-        + "".join(chr(0xE0000 + ord(c)) for c in r.choice(("gbeng", "gbsct", "gbwls")))
-        + "\U000e007f",
+        " \U0001f3f4" + "".join(chr(0xE0000 + ord(c)) for c in r.choice(("gbeng", "gbsct", "gbwls"))) + "\U000e007f",
     ),
     "Persian": lambda r: r.choice(("می‌خواهم کتاب‌ها را بخوانم", "نمی‌دانم چه می‌گویند", "خانه‌های بزرگ‌تر")),
     "Arabic and Hebrew with marks": lambda r: r.choice(
@@ -105,9 +98,7 @@ ORDINARY: dict[str, Make] = {
             "app.\u200bservices.\u200bSearch",
         )
     ),
-    "names of a translation": lambda r: (
-        f"Hello \u2068{r.choice(('Anna', 'Omar', 'Mia'))}\u2069, welcome back!"
-    ),
+    "names of a translation": lambda r: f"Hello \u2068{r.choice(('Anna', 'Omar', 'Mia'))}\u2069, welcome back!",
     "ideographs with variants": lambda r: "葛\U000e0100城 辻\U000e0101本",
     "non-breaking spaces": lambda r: r.choice(CARRIERS).replace(" ", "\u00a0", 3).replace(" ", "\u202f", 2),
 }

@@ -119,8 +119,7 @@ def write_docx(text: str, properties: str, random: Random) -> bytes:
     first, last = random.sample(CARRIERS, 2)
     runs = f"<w:r><w:t>So </w:t></w:r><w:r><w:rPr>{properties}</w:rPr><w:t>{text}</w:t></w:r>"
     body = "".join(
-        f"<w:p>{part}</w:p>"
-        for part in (f"<w:r><w:t>{first}</w:t></w:r>", runs, f"<w:r><w:t>{last}</w:t></w:r>")
+        f"<w:p>{part}</w:p>" for part in (f"<w:r><w:t>{first}</w:t></w:r>", runs, f"<w:r><w:t>{last}</w:t></w:r>")
     )
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:

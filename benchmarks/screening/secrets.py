@@ -83,9 +83,7 @@ UNKNOWN: dict[str, Make] = {
     "key without a name": lambda r: f"Use this on the build server: {draw(r, 40, LETTERS + '+/')}",
     "token of another issuer": lambda r: f"{r.choice(('sntrys', 'flyv1', 'acme', 'dsn'))}_{draw(r, 40)}",
     "password in a sentence": lambda r: f"Log in as deploy with {type_password(r)} and restart the crane.",
-    "password in a table": lambda r: (
-        f"| account | password |\n| --- | --- |\n| deploy | {type_password(r)} |"
-    ),
+    "password in a table": lambda r: f"| account | password |\n| --- | --- |\n| deploy | {type_password(r)} |",
     "PIN": lambda r: f"The code of the safe is {r.randrange(1_000, 999_999)}.",
 }
 FRESH: tuple[Make, ...] = (
@@ -128,9 +126,7 @@ ORDINARY: dict[str, Make] = {
         f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{draw(r, 43)} ada@acme.io\n-----BEGIN PUBLIC KEY-----\n"
         f"{draw(r, 64)}\n-----END PUBLIC KEY-----"
     ),
-    "certificate": lambda r: (
-        f"-----BEGIN CERTIFICATE-----\n{draw(r, 64)}\n{draw(r, 64)}\n-----END CERTIFICATE-----"
-    ),
+    "certificate": lambda r: f"-----BEGIN CERTIFICATE-----\n{draw(r, 64)}\n{draw(r, 64)}\n-----END CERTIFICATE-----",
     "example key": lambda r: r.choice(
         (
             "AKIAIOSFODNN7EXAMPLE and wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
@@ -163,9 +159,7 @@ ORDINARY: dict[str, Make] = {
         "License " + "-".join(draw(r, 5, string.ascii_uppercase + string.digits) for _ in range(5))
     ),
     "query of an address": lambda r: f"https://acme.io/map?session={draw(r, 24)}&v={r.randrange(99)}",
-    "bucket key": lambda r: (
-        f"storage_key: uploads/{r.randrange(2020, 2027)}/{UUID(bytes=r.randbytes(16), version=4)}"
-    ),
+    "bucket key": lambda r: f"storage_key: uploads/{r.randrange(2020, 2027)}/{UUID(bytes=r.randbytes(16), version=4)}",
 }
 
 

@@ -174,9 +174,7 @@ async def _purge(scene: Scene) -> Sequence[str]:
 async def _restore(scene: Scene) -> Sequence[str]:
     """Settings only: rows of the other parts are covered by tests/knowledge/transfer/test_audit.py."""
     services = scene.stage.services
-    restoration = TenantRestoration(
-        services.database, services.tenants, services.jobs, scene.tenant_id, "ada"
-    )
+    restoration = TenantRestoration(services.database, services.tenants, services.jobs, scene.tenant_id, "ada")
     header = {"kind": "tenant", "format": FORMAT, "settings": {"fusion": "score"}}
     await restoration.write(header, [TextLine(2, orjson.dumps({"kind": "end"}))], lambda _: None)
     return []
@@ -267,9 +265,7 @@ READS = _by_name(
     _over_http("GET /admin/access/sources/{name}", "access.read", prepare=_put_source),
     _over_http("GET /admin/access/subject", "access.read", params={"subject": "eve"}),
     _over_http("GET /admin/searches/{search_id}", "search.read", "search_id", prepare=_search),
-    _over_http(
-        "POST /admin/searches/{search_id}/replay", "search.read", "search_id", prepare=_search, json=ASK
-    ),
+    _over_http("POST /admin/searches/{search_id}/replay", "search.read", "search_id", prepare=_search, json=ASK),
     _over_http("GET /admin/erasures", "erasure.read"),
     _over_http("GET /admin/erasures/{erasure_id}", "erasure.read", "erasure_id", prepare=_erase),
     _over_http("GET /admin/reembed", "model.read", prepare=_move),

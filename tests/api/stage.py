@@ -91,9 +91,7 @@ async def open_stage(
         tables = await _list_tables(superuser)
         # The check of the database, which refuses foreign functions, comes first.
         database = Database(made.service_dsn, pool_size=5)
-        services = await build_services(
-            database, FailingProvider(MODEL), next_provider=FailingProvider(WIDER)
-        )
+        services = await build_services(database, FailingProvider(MODEL), next_provider=FailingProvider(WIDER))
         await superuser.execute(REFUSAL)
         for table in TRAILS:
             await superuser.execute(

@@ -167,9 +167,7 @@ async def test_a_receipt_exists_as_soon_as_its_search_is_answered(admin: Caller)
         assert answer.json()["search_id"] == search_id
 
 
-async def test_the_audit_names_actor_and_action_and_no_content(
-    admin: Caller, http: httpx.AsyncClient
-) -> None:
+async def test_the_audit_names_actor_and_action_and_no_content(admin: Caller, http: httpx.AsyncClient) -> None:
     writer = Caller(http, admin.tenant_id, make_token(admin.tenant_id, Role.CREATOR, subject="carl"))
     entry = await writer.add("Secret of the harbour", title="Hidden")
     path = f"/knowledge/entries/{entry['id']}"
@@ -216,9 +214,7 @@ async def test_a_search_has_a_receipt_for_its_own_tenants_admin(
     assert unknown["detail"] == foreign["detail"]
 
 
-async def test_a_receipt_keeps_the_query_when_the_tenant_enables_it(
-    admin: Caller, api_services: Services
-) -> None:
+async def test_a_receipt_keeps_the_query_when_the_tenant_enables_it(admin: Caller, api_services: Services) -> None:
     await admin.patch("/admin/settings", {"keep_query_text": True})
     found = await admin.search("where is the harbour")
     await api_services.journal.flush()
@@ -226,9 +222,7 @@ async def test_a_receipt_keeps_the_query_when_the_tenant_enables_it(
     assert receipt["query"] == "where is the harbour"
 
 
-async def test_platform_admins_create_list_and_delete_tenants(
-    platform: Caller, http: httpx.AsyncClient
-) -> None:
+async def test_platform_admins_create_list_and_delete_tenants(platform: Caller, http: httpx.AsyncClient) -> None:
     slug = f"p-{new_id().hex}"
     answer = await platform.post("/admin/tenants", {"slug": slug, "name": "Port Authority"})
     assert answer.status_code == 201
@@ -275,10 +269,7 @@ async def test_tenants_are_listed_in_pages(
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        *(
-            ({"slug": slug}, "slug")
-            for slug in ("", "-a", "A", "a b", "ä", "a" * 64, "a\n", "a\x00", None, 1)
-        ),
+        *(({"slug": slug}, "slug") for slug in ("", "-a", "A", "a b", "ä", "a" * 64, "a\n", "a\x00", None, 1)),
         *(({"slug": "fine", "name": name}, "name") for name in ("", "  ", "x" * 201, "\x00", 1)),
         ({}, "slug"),
         ({"slug": "fine", "id": "x"}, "id"),

@@ -43,9 +43,7 @@ async def nothing_written(admin: Caller, api_database: TestDatabase) -> AsyncIte
         ("a.zip", b"PK\x05\x06" + bytes(18), "application/zip"),
     ],
 )
-async def test_an_unsupported_kind_of_file_is_refused(
-    admin: Caller, name: str, data: bytes, media_type: str
-) -> None:
+async def test_an_unsupported_kind_of_file_is_refused(admin: Caller, name: str, data: bytes, media_type: str) -> None:
     body = expect_problem(await admin.upload(name, data, media_type), 415)
     assert "PDF" in body["detail"]
 
@@ -82,9 +80,7 @@ async def test_a_file_over_the_limit_is_refused(admin: Caller) -> None:
         ({"external_id": "  "}, "external_id"),
     ],
 )
-async def test_a_form_field_outside_its_range_is_named(
-    admin: Caller, form: dict[str, Any], field: str
-) -> None:
+async def test_a_form_field_outside_its_range_is_named(admin: Caller, form: dict[str, Any], field: str) -> None:
     expect_fields(await admin.upload(*TEXT, **form), field)
 
 
@@ -105,9 +101,7 @@ async def test_a_request_without_exactly_one_file_is_refused(admin: Caller) -> N
     expect_problem(await admin.post(PATH, {"file": "text"}), 415)
     packed = {"Content-Type": "multipart/form-data; boundary=x", "Content-Encoding": "gzip"}
     expect_problem(await admin.post(PATH, content=b"--x--", headers=packed), 415)
-    expect_fields(
-        await admin.post(PATH, files=[("file", TEXT), ("file", ("b.txt", b"b", "text/plain"))]), "file"
-    )
+    expect_fields(await admin.post(PATH, files=[("file", TEXT), ("file", ("b.txt", b"b", "text/plain"))]), "file")
 
 
 @pytest.mark.usefixtures("nothing_written")
@@ -138,9 +132,7 @@ async def test_a_multipart_body_that_ends_early_is_refused(admin: Caller) -> Non
 FAILING: list[Any] = [
     pytest.param("garbage.pdf", b"%PDF-1.4\nThe harbour, but no PDF at all", "damaged", id="garbage"),
     pytest.param("cut.pdf", write_pdf([["The harbour"]])[:200], "damaged", id="cut"),
-    pytest.param(
-        "locked.pdf", write_pdf_with([["The harbour"]], user_password="x"), "encrypted", id="encrypted"
-    ),
+    pytest.param("locked.pdf", write_pdf_with([["The harbour"]], user_password="x"), "encrypted", id="encrypted"),
     pytest.param("blank.pdf", write_pdf([[""]]), "no text", id="without text"),
     pytest.param("cut.docx", b"PK\x03\x04word/document.xml and then nothing", "damaged", id="cut DOCX"),
     pytest.param("blank.txt", b" \n\t\n", "no text", id="blank"),

@@ -68,9 +68,7 @@ async def test_an_upload_is_accepted_with_every_field(admin: Caller) -> None:
 
 @pytest.mark.parametrize("document", load_documents(), ids=lambda d: d.name)
 async def test_a_sample_document_becomes_searchable(document: Any, admin: Caller, work: Work) -> None:
-    answer = await admin.upload(
-        document.name, document.read(), document.media_type, tags=",".join(document.tags)
-    )
+    answer = await admin.upload(document.name, document.read(), document.media_type, tags=",".join(document.tags))
     assert answer.status_code == 202
     await work()
     asset = await get(admin, answer.json()["id"])
@@ -117,9 +115,7 @@ async def test_a_word_file_is_read(admin: Caller, work: Work) -> None:
     assert (await admin.search("shell", mode="keyword"))["results"]
 
 
-async def test_the_same_bytes_again_are_the_same_asset(
-    admin: Caller, work: Work, provider: FailingProvider
-) -> None:
+async def test_the_same_bytes_again_are_the_same_asset(admin: Caller, work: Work, provider: FailingProvider) -> None:
     first = await admin.upload("a.txt", b"The harbour opens at six", "text/plain")
     await work()
     embedded = list(provider.documents)
@@ -226,9 +222,9 @@ async def test_a_provider_that_is_down_delays_only_vectors(
     assert [hit["asset_id"] for hit in found["results"]] == [asset["id"]]
     assert found["metadata"]["degraded"] == ["embedding_unavailable"]
     assert found["metadata"]["pending"] == 1
-    assert (await admin.get(f"/knowledge/entries/{found['results'][0]['id']}")).json()[
-        "embedding_status"
-    ] == ("pending")
+    assert (await admin.get(f"/knowledge/entries/{found['results'][0]['id']}")).json()["embedding_status"] == (
+        "pending"
+    )
     assert (await admin.get("/admin/stats")).json()["pending_embeddings"] == 1
 
 

@@ -44,9 +44,7 @@ class Scene:
                 " where tenant_id = $1 order by at, id",
                 self.admin.tenant_id,
             )
-        return [
-            (*(r[n] for n in ("actor", "action", "outcome", "ids")), json.loads(r["detail"])) for r in rows
-        ]
+        return [(*(r[n] for n in ("actor", "action", "outcome", "ids")), json.loads(r["detail"])) for r in rows]
 
     async def read_platform_rows(self) -> list[tuple[Any, ...]]:
         async with connected(self.made.superuser_dsn) as superuser:
@@ -174,18 +172,14 @@ async def test_a_refusal_on_the_platform_is_noted_once(refusal: Refusal, scene: 
 
 async def test_a_call_that_changes_nothing_leaves_no_row(scene: Scene) -> None:
     before = await scene.read_rows()
-    assert (
-        await scene.admin.post("/knowledge/entries", {"content": "The harbour opens at six"})
-    ).status_code == 200
+    assert (await scene.admin.post("/knowledge/entries", {"content": "The harbour opens at six"})).status_code == 200
     assert (await scene.admin.upload("a.txt", b"The lighthouse is red", "text/plain")).status_code == 200
     assert (await scene.admin.post("/knowledge/entries", {"content": ""})).status_code == 422
     assert await scene.read_rows() == before
 
 
 async def test_a_missing_role_is_noted_once_per_interval(scene: Scene, http: httpx.AsyncClient) -> None:
-    reader = Caller(
-        http, scene.admin.tenant_id, make_token(scene.admin.tenant_id, Role.READER, subject="rob")
-    )
+    reader = Caller(http, scene.admin.tenant_id, make_token(scene.admin.tenant_id, Role.READER, subject="rob"))
     for _ in range(3):
         assert (await reader.get("/admin/stats")).status_code == 403
         assert (await reader.delete(f"/knowledge/entries/{scene.ids['entry_id']}")).status_code == 403
@@ -207,9 +201,7 @@ async def test_one_callers_refusals_do_not_fill_the_trail(scene: Scene, http: ht
             assert (await reader.post("/knowledge/feedback", feedback)).status_code == 404
             assert (await reader.delete(f"/knowledge/saved-searches/{uuid4()}")).status_code == 404
     refused = sorted(row[:2] for row in await scene.read_rows() if row[2] == "refused")
-    assert refused == [
-        (who, what) for who in ("rita", "rob") for what in ("feedback.write", "saved_search.delete")
-    ]
+    assert refused == [(who, what) for who in ("rita", "rob") for what in ("feedback.write", "saved_search.delete")]
 
 
 async def test_a_refusal_is_noted_again_after_the_interval(scene: Scene) -> None:
@@ -237,9 +229,7 @@ async def test_reads_are_noted_once_in_an_interval_with_their_number(scene: Scen
 
     async def rows(reader: str) -> list[tuple[str, int]]:
         async with scene.services.database.tenant_session(tenant_id) as session:
-            found = await fetch_audit(
-                session, [r.id for r in await list_audit(session, AuditFilter(), None, 100)]
-            )
+            found = await fetch_audit(session, [r.id for r in await list_audit(session, AuditFilter(), None, 100)])
         return [(r.outcome, r.detail.get("reads", 1)) for r in reversed(found) if r.actor == reader]
 
     for moment in (0.0, 1.0, READ_SECONDS - 0.1, READ_SECONDS):
@@ -265,9 +255,7 @@ class UnsteadyDatabase(Database):
     ) -> AsyncIterator[TenantSession]:
         if self.away:
             raise DatabaseUnavailable("told to be away")
-        async with super().tenant_session(
-            tenant_id, setup=setup, background=background, aside=aside
-        ) as session:
+        async with super().tenant_session(tenant_id, setup=setup, background=background, aside=aside) as session:
             yield session
 
 

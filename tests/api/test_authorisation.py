@@ -117,9 +117,7 @@ async def test_what_another_tenant_owns_is_answered_like_an_unknown_id(
     assert foreign.headers.keys() == unknown.headers.keys()
 
 
-async def test_a_strangers_requests_change_nothing(
-    admin: Caller, stranger: Caller, ids: dict[str, str]
-) -> None:
+async def test_a_strangers_requests_change_nothing(admin: Caller, stranger: Caller, ids: dict[str, str]) -> None:
     path = f"/knowledge/entries/{ids['entry_id']}"
     before = (await admin.get(path)).text
     await stranger.patch(path, {"content": "taken over"})
@@ -142,9 +140,7 @@ async def test_an_entry_cannot_refer_to_another_tenants_entry(stranger: Caller, 
         body = expect_problem(answer, 422)
         assert body["errors"][0]["field"] == field
         unknown = [UNKNOWN] if isinstance(value, list) else UNKNOWN
-        other = expect_problem(
-            await stranger.post("/knowledge/entries", {"content": "mine", field: unknown}), 422
-        )
+        other = expect_problem(await stranger.post("/knowledge/entries", {"content": "mine", field: unknown}), 422)
         assert body["errors"] == other["errors"]
 
 
@@ -152,9 +148,7 @@ async def test_no_tenant_can_be_named_in_a_request(admin: Caller, stranger: Call
     await admin.add("The harbour opens at six")
     named = {"tenant_id": str(admin.tenant_id)}
     asked = {"query": "harbour"}
-    found = await stranger.post(
-        "/knowledge/search", asked, headers={"X-Tenant-Id": named["tenant_id"], **named}
-    )
+    found = await stranger.post("/knowledge/search", asked, headers={"X-Tenant-Id": named["tenant_id"], **named})
     assert found.json()["results"] == []
     refused = await stranger.post("/knowledge/search", asked, params=named)
     assert [error["field"] for error in expect_problem(refused, 422)["errors"]] == ["tenant_id"]
@@ -199,16 +193,12 @@ async def test_the_body_of_a_caller_without_the_role_is_not_read(reader: Caller)
         read = True
         yield b"{}"
 
-    answer = await reader.post(
-        "/knowledge/entries", content=body(), headers={"Content-Type": "application/json"}
-    )
+    answer = await reader.post("/knowledge/entries", content=body(), headers={"Content-Type": "application/json"})
     expect_problem(answer, 403)
     assert not read
 
 
-async def test_a_deleted_tenants_token_is_refused(
-    admin: Caller, platform: Caller, api_services: Services
-) -> None:
+async def test_a_deleted_tenants_token_is_refused(admin: Caller, platform: Caller, api_services: Services) -> None:
     await admin.add("soon gone")
     assert (await platform.delete(f"/admin/tenants/{admin.tenant_id}")).status_code == 204
     for method, path in (("GET", "/knowledge/entries"), ("GET", "/admin/stats")):

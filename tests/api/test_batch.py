@@ -34,9 +34,7 @@ async def search_all(caller: Caller, *searches: Any) -> list[dict[str, Any]]:
 
 
 def without_times(result: dict[str, Any]) -> dict[str, Any]:
-    metadata = {
-        name: value for name, value in result["metadata"].items() if name not in {"search_id", *TIMES}
-    }
+    metadata = {name: value for name, value in result["metadata"].items() if name not in {"search_id", *TIMES}}
     return result | {"metadata": metadata}
 
 
@@ -124,9 +122,7 @@ async def test_an_unknown_field_next_to_the_searches_is_refused(reader: Caller) 
     expect_fields(answer, "tenant_id")
 
 
-async def test_without_the_provider_all_searches_are_keyword_only(
-    admin: Caller, provider: FailingProvider
-) -> None:
+async def test_without_the_provider_all_searches_are_keyword_only(admin: Caller, provider: FailingProvider) -> None:
     await admin.add("The harbour opens at six")
     provider.down = True
     provider.calls.clear()
@@ -187,9 +183,7 @@ async def test_a_page_can_be_continued_in_a_batch(admin: Caller, api_services: S
     for n in range(4):
         await admin.add(f"harbour {n}")
     first = await admin.search("harbour", limit=2)
-    (outcome,) = await search_all(
-        admin, {"query": "harbour", "limit": 2, "cursor": first["metadata"]["next_cursor"]}
-    )
+    (outcome,) = await search_all(admin, {"query": "harbour", "limit": 2, "cursor": first["metadata"]["next_cursor"]})
     shown = [hit["id"] for page in (first, outcome["result"]) for hit in page["results"]]
     assert len(set(shown)) == 4
     assert outcome["result"]["metadata"]["strong_match"] is first["metadata"]["strong_match"]

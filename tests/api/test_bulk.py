@@ -116,9 +116,7 @@ async def test_repeats_within_one_request_are_written_in_order(admin: Caller) ->
 
 
 @pytest.mark.parametrize("repeats", [2, 300])
-async def test_repeats_cost_one_round_at_any_number(
-    admin: Caller, api_services: Services, repeats: int
-) -> None:
+async def test_repeats_cost_one_round_at_any_number(admin: Caller, api_services: Services, repeats: int) -> None:
     entries = [{"content": "same", "tags": ["t"]}] * repeats
     entries += [{"content": f"text {n % 3}", "external_id": "A"} for n in range(repeats)]
     statements: list[str] = []
@@ -146,17 +144,13 @@ async def test_repeats_cost_one_round_at_any_number(
     assert sum(SQL["find_same"].sql == statement for statement in statements) == 2
 
 
-async def test_a_repeat_of_an_entry_over_the_quota_is_written_where_it_fits(
-    admin: Caller, platform: Caller
-) -> None:
+async def test_a_repeat_of_an_entry_over_the_quota_is_written_where_it_fits(admin: Caller, platform: Caller) -> None:
     await allow(platform, admin, bytes=30)
     long, short = ({"content": "x" * n, "external_id": "A"} for n in (40, 20))
     results = await write_with_failures(admin, long, long, short, long, short, {**short, "content": "y" * 25})
     assert [r["status"] for r in results] == ["failed", "failed", "created", "failed", "unchanged", "updated"]
     assert len({r["id"] for r in results[2:]}) == 1
-    assert {r["error"] for r in results[:2]} == {
-        "bytes: this would exceed the tenant's limit of 30 stored bytes"
-    }
+    assert {r["error"] for r in results[:2]} == {"bytes: this would exceed the tenant's limit of 30 stored bytes"}
     assert (await admin.get("/admin/stats")).json()["limits"]["bytes"]["used"] == 25
 
 

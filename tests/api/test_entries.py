@@ -115,9 +115,7 @@ REFUSED: list[tuple[str, Any]] = [
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("field", "value"), REFUSED, ids=lambda v: ascii(v)[:30])
-async def test_a_field_outside_its_range_is_named_and_nothing_is_stored(
-    admin: Caller, field: str, value: Any
-) -> None:
+async def test_a_field_outside_its_range_is_named_and_nothing_is_stored(admin: Caller, field: str, value: Any) -> None:
     body = json.dumps({"content": "word", field: value})
     answer = await admin.post(PATH, content=body, headers=JSON)
     errors = expect_problem(answer, 422)["errors"]
@@ -150,9 +148,7 @@ async def test_a_change_keeps_what_it_does_not_name(admin: Caller, provider: Fai
     assert provider.documents == ["The harbour opens at six"]  # the title is part of what is embedded
 
 
-async def test_a_changed_text_is_found_by_its_new_words_only(
-    admin: Caller, provider: FailingProvider
-) -> None:
+async def test_a_changed_text_is_found_by_its_new_words_only(admin: Caller, provider: FailingProvider) -> None:
     provider.vectors["Old words"] = provider.vectors["old"] = provider.direction(1.0)
     provider.vectors["New text"] = provider.direction(0.0, 1.0)
     entry = await admin.add("Old words")

@@ -50,9 +50,7 @@ async def test_requests_over_a_minutes_limit_are_refused_until_one_is_free(
 
 
 @pytest.mark.usefixtures("still_clock")
-async def test_requests_without_the_role_are_counted_too(
-    admin: Caller, reader: Caller, platform: Caller
-) -> None:
+async def test_requests_without_the_role_are_counted_too(admin: Caller, reader: Caller, platform: Caller) -> None:
     await allow(platform, admin, requests_per_minute=3)
     for _ in range(3):
         expect_problem(await reader.post("/knowledge/entries", {"content": "harbour"}), 403)
@@ -60,9 +58,7 @@ async def test_requests_without_the_role_are_counted_too(
 
 
 @pytest.mark.usefixtures("still_clock")
-async def test_a_refused_body_counts_by_its_length(
-    admin: Caller, api_services: Services, platform: Caller
-) -> None:
+async def test_a_refused_body_counts_by_its_length(admin: Caller, api_services: Services, platform: Caller) -> None:
     await allow(platform, admin, requests_per_minute=60)
     tenant = await api_services.tenants.context(admin.tenant_id or uuid4())
 
@@ -156,9 +152,7 @@ async def test_reading_waits_for_the_tenants_turn(
         assert (await caller.get(path)).status_code == 200
 
 
-async def test_a_request_over_the_limit_is_refused_before_its_body_is_read(
-    admin: Caller, platform: Caller
-) -> None:
+async def test_a_request_over_the_limit_is_refused_before_its_body_is_read(admin: Caller, platform: Caller) -> None:
     await allow(platform, admin, requests_per_minute=1)
     await admin.get("/knowledge/entries")
     read = False
@@ -172,14 +166,10 @@ async def test_a_request_over_the_limit_is_refused_before_its_body_is_read(
     assert not read
 
 
-async def test_entries_over_the_limit_are_refused_and_others_changed_as_before(
-    admin: Caller, platform: Caller
-) -> None:
+async def test_entries_over_the_limit_are_refused_and_others_changed_as_before(admin: Caller, platform: Caller) -> None:
     await allow(platform, admin, entries=2)
     first = await admin.add("one", external_id="one")
-    answer = await admin.post(
-        "/knowledge/entries/bulk", {"entries": [{"content": t} for t in ("a", "b", "c")]}
-    )
+    answer = await admin.post("/knowledge/entries/bulk", {"entries": [{"content": t} for t in ("a", "b", "c")]})
     results = answer.json()["results"]
     assert [r["status"] for r in results] == ["created", "failed", "failed"]
     assert results[1]["error"] == "entries: the tenant's limit of 2 entries is reached"

@@ -61,9 +61,7 @@ async def test_a_refused_body_is_charged(
 
 
 @pytest.mark.usefixtures("still")
-async def test_accepted_small_requests_and_missing_items_are_not_charged(
-    api_services: Services, admin: Caller
-) -> None:
+async def test_accepted_small_requests_and_missing_items_are_not_charged(api_services: Services, admin: Caller) -> None:
     assert (await admin.post("/knowledge/entries", {"content": "harbour"})).status_code == 201
     assert (await admin.post("/knowledge/search", {"query": "harbour"})).status_code == 200
     assert (await admin.get(f"/knowledge/entries/{uuid4()}")).status_code == 404

@@ -135,9 +135,7 @@ def test_the_paths_parameters_are_described(description: dict[str, Any]) -> None
         assert described == set(re.findall(r"\{(\w+)\}", name)), name
 
 
-async def test_answers_have_the_fields_that_the_description_names(
-    admin: Caller, description: dict[str, Any]
-) -> None:
+async def test_answers_have_the_fields_that_the_description_names(admin: Caller, description: dict[str, Any]) -> None:
     schemas = description["components"]["schemas"]
     entry = await admin.add("The harbour")
     found = await admin.search("The harbour")

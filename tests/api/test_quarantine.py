@@ -26,9 +26,7 @@ async def creator(http: httpx.AsyncClient, api_tenant: Tenant) -> Caller:
 @pytest.fixture(autouse=True)
 async def quarantining(admin: Caller) -> None:
     """The tenant quarantines suspicious content, and keeps versions."""
-    answer = await admin.patch(
-        "/admin/settings", {"suspicious_content": "quarantine", "keep_versions_days": 30}
-    )
+    answer = await admin.patch("/admin/settings", {"suspicious_content": "quarantine", "keep_versions_days": 30})
     assert answer.status_code == 200, answer.text
 
 

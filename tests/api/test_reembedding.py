@@ -37,9 +37,7 @@ async def moving_services(database: Database, fresh_database: TestDatabase) -> A
 
 
 @pytest.fixture
-async def mover(
-    moving_services: Services, settings: Settings, verifier: TokenVerifier
-) -> AsyncIterator[Caller]:
+async def mover(moving_services: Services, settings: Settings, verifier: TokenVerifier) -> AsyncIterator[Caller]:
     """The admin of a tenant with three entries."""
     tenant = await moving_services.tenants.create(NewTenant("moving"), actor="test")
     app = create_app(settings, moving_services, verifier)
@@ -94,9 +92,7 @@ async def test_a_tenant_moves_to_another_model_back_and_there_again(
     assert (await mover.get("/admin/stats")).json()["model"]["dimensions"] == 24
     found = await mover.search("entry number 1", mode="semantic", similarity_threshold=0.9)
     assert [hit["content"] for hit in found["results"]] == ["entry number 1"]
-    expect_fields(
-        await mover.post("/knowledge/search", {"query": "x", "query_embedding": [1] * 16}), "query_embedding"
-    )
+    expect_fields(await mover.post("/knowledge/search", {"query": "x", "query_embedding": [1] * 16}), "query_embedding")
 
     assert (await mover.post("/admin/reembed/switch-back")).json()["state"] == "ready"
     assert (await mover.get("/admin/stats")).json()["model"]["dimensions"] == 16

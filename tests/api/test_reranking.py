@@ -79,16 +79,12 @@ async def test_every_way_to_a_search_is_reranked(served: Served, rerank_wire: Re
     assert [hit["id"] for hit in first["results"]] == order
     assert (first["metadata"]["reranked"], second["metadata"]["reranked"]) == (True, False)
 
-    saved = await admin.post(
-        "/knowledge/saved-searches", {"name": "r", "request": {**request, "rerank": True}}
-    )
+    saved = await admin.post("/knowledge/saved-searches", {"name": "r", "request": {**request, "rerank": True}})
     assert saved.json()["request"]["rerank"] is True
     run = await admin.post(f"/knowledge/saved-searches/{saved.json()['id']}/run")
     assert [hit["id"] for hit in run.json()["results"]] == order
 
-    why = await admin.post(
-        "/knowledge/search/why-not", {"entry_id": order[3], "request": {**request, "limit": 1}}
-    )
+    why = await admin.post("/knowledge/search/why-not", {"entry_id": order[3], "request": {**request, "limit": 1}})
     assert [reason["stage"] for reason in why.json()["reasons"]] == ["cut", "reranker"]
 
     receipt = await admin.get(f"/admin/searches/{found['metadata']['search_id']}")

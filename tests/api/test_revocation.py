@@ -84,9 +84,7 @@ async def test_another_process_refuses_it_when_its_context_of_the_tenant_expires
     assert "leaked" in (await elsewhere.context(admin.tenant_id)).revoked_tokens
 
 
-async def test_a_revocation_while_the_list_is_read_counts_at_once(
-    admin: Caller, api_services: Services
-) -> None:
+async def test_a_revocation_while_the_list_is_read_counts_at_once(admin: Caller, api_services: Services) -> None:
     assert admin.tenant_id is not None
     tenant_id, database = admin.tenant_id, api_services.database
 
@@ -123,9 +121,7 @@ async def test_a_revocation_ends_when_the_token_has_expired(admin: Caller, api_s
         admin.tenant_id, NewRevocation(token_id="short", expires_at=until), actor="test"
     )
     assert revoked.expires_at == until
-    again = await api_services.revocations.revoke(
-        admin.tenant_id, NewRevocation(token_id="long"), actor="test"
-    )
+    again = await api_services.revocations.revoke(admin.tenant_id, NewRevocation(token_id="long"), actor="test")
     assert again.expires_at - again.revoked_at > timedelta(days=3600)
     while datetime.now(UTC) < until:
         api_services.tenants.forget(admin.tenant_id)

@@ -105,9 +105,7 @@ async def test_the_same_name_again_replaces_the_request(reader: Caller) -> None:
     assert answer.json()["request"] == {"query": "lamp"}
 
 
-async def test_other_principals_of_the_tenant_do_not_see_it(
-    reader: Caller, berta: Caller, admin: Caller
-) -> None:
+async def test_other_principals_of_the_tenant_do_not_see_it(reader: Caller, berta: Caller, admin: Caller) -> None:
     saved = await save(reader)
     await reader.post(f"{PATH}/{saved['id']}/subscription", {"url": HOOK})
     for other in (berta, admin):
@@ -150,9 +148,7 @@ async def test_a_search_that_could_never_run_is_not_saved(reader: Caller, field:
 
 async def test_a_search_over_the_tenants_limits_is_not_saved(admin: Caller) -> None:
     await admin.patch("/admin/settings", {"max_limit": 5})
-    expect_fields(
-        await admin.post(PATH, {"name": "n", "request": {"query": "x", "limit": 6}}), "request.limit"
-    )
+    expect_fields(await admin.post(PATH, {"name": "n", "request": {"query": "x", "limit": 6}}), "request.limit")
 
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "a\x00b", None])
@@ -160,9 +156,7 @@ async def test_a_name_out_of_range_is_refused(reader: Caller, name: Any) -> None
     expect_fields(await reader.post(PATH, {"name": name, "request": {"query": "harbour"}}), "name")
 
 
-async def test_the_refusal_of_a_name_with_nul_names_the_rule(
-    reader: Caller, admin: Caller, platform: Caller
-) -> None:
+async def test_the_refusal_of_a_name_with_nul_names_the_rule(reader: Caller, admin: Caller, platform: Caller) -> None:
     for caller, path, body in (
         (reader, PATH, {"name": "a\x00b", "request": {"query": "harbour"}}),
         (admin, "/admin/revoked-tokens", {"token_id": "a\x00b"}),
@@ -172,9 +166,7 @@ async def test_the_refusal_of_a_name_with_nul_names_the_rule(
         assert error["message"].endswith(" characters, no NUL and no lone surrogates")
 
 
-async def test_a_request_over_the_tenants_lowered_limits_is_refused_when_run(
-    admin: Caller, reader: Caller
-) -> None:
+async def test_a_request_over_the_tenants_lowered_limits_is_refused_when_run(admin: Caller, reader: Caller) -> None:
     saved = await save(reader, limit=20)
     await admin.patch("/admin/settings", {"max_limit": 10})
     expect_fields(await reader.post(f"{PATH}/{saved['id']}/run"), "limit")

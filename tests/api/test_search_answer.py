@@ -159,9 +159,7 @@ async def test_the_semantic_mode_uses_the_semantic_leg_only(admin: Caller, provi
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
-async def test_a_failing_provider_leaves_the_keyword_order(
-    mode: str, admin: Caller, provider: FailingProvider
-) -> None:
+async def test_a_failing_provider_leaves_the_keyword_order(mode: str, admin: Caller, provider: FailingProvider) -> None:
     await add_notes(admin)
     by_words = await admin.search("harbour", mode="keyword", limit=20)
     provider.down = True
@@ -199,8 +197,7 @@ def recompute(debug: dict[str, Any], hit: dict[str, Any]) -> float:
     else:
         words = ((hit["keyword_score"] or 0.0) / (debug["keyword_scale"] or 1.0)) ** 1.5
         terms = {
-            "semantic": weights["semantic"]
-            * max(1 - debug["cosine_stretch"] * (1 - (hit["cosine"] or 0.0)), 0.0),
+            "semantic": weights["semantic"] * max(1 - debug["cosine_stretch"] * (1 - (hit["cosine"] or 0.0)), 0.0),
             "keyword": weights["keyword"] * words,
         }
     assert hit["semantic_term"] == pytest.approx(terms["semantic"])

@@ -19,9 +19,7 @@ async def ask(caller: Caller, kind: str, body: bytes, path: str = "/knowledge/se
     return await caller.request("POST", path, content=body, headers={"Content-Type": kind})
 
 
-@pytest.mark.parametrize(
-    "kind", ["", "text/plain", "application/xml", "application/jsonp", "multipart/form-data"]
-)
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/xml", "application/jsonp", "multipart/form-data"])
 async def test_other_media_types_are_refused(admin: Caller, kind: str) -> None:
     assert (await ask(admin, kind, VALID)).status_code == 415
 
@@ -33,9 +31,7 @@ async def test_a_query_parameter_is_refused(admin: Caller) -> None:
 
 
 @pytest.mark.parametrize("body", [VALID, b"{}", b'{"query": '], ids=["valid", "missing query", "no JSON"])
-async def test_each_request_counts_once(
-    admin: Caller, platform: Caller, api_services: Services, body: bytes
-) -> None:
+async def test_each_request_counts_once(admin: Caller, platform: Caller, api_services: Services, body: bytes) -> None:
     limits = f"/admin/tenants/{admin.tenant_id}"
     assert (await platform.patch(limits, {"limits": {"requests_per_minute": 100}})).status_code == 200
     await admin.search("harbour")

@@ -25,9 +25,7 @@ ENTRIES: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-async def filterable(
-    http: httpx.AsyncClient, api_services: Services, shared_provider: FailingProvider
-) -> Caller:
+async def filterable(http: httpx.AsyncClient, api_services: Services, shared_provider: FailingProvider) -> Caller:
     """The admin of a tenant with `ENTRIES`, all of which are also near the query semantically."""
     tenant = await api_services.tenants.create(NewTenant(f"f-{new_id().hex}"), actor="test")
     admin = Caller(http, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))

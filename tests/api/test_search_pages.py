@@ -18,9 +18,7 @@ from tests.fixtures.http.limits import allow
 from tests.fixtures.providers.failing import FailingProvider
 
 
-@pytest.mark.parametrize(
-    "request_fields", [{}, {"fusion": "score"}, {"boost": ["type"]}, {"mode": "keyword"}]
-)
+@pytest.mark.parametrize("request_fields", [{}, {"fusion": "score"}, {"boost": ["type"]}, {"mode": "keyword"}])
 async def test_all_pages_together_equal_one_large_page(admin: Caller, request_fields: dict[str, Any]) -> None:
     await add_notes(admin, 23)
     first = await admin.search("harbour", limit=5, **request_fields)
@@ -35,9 +33,7 @@ async def test_all_pages_together_equal_one_large_page(admin: Caller, request_fi
     assert [len(page["results"]) for page in pages[:-1]] == [5] * (len(pages) - 1)
     assert len(hits) == first["metadata"]["total"]
     large = (await admin.search("harbour", limit=50, **request_fields))["results"][: len(hits)]
-    assert [(h["id"], h["score"], h["sources"]) for h in hits] == [
-        (h["id"], h["score"], h["sources"]) for h in large
-    ]
+    assert [(h["id"], h["score"], h["sources"]) for h in hits] == [(h["id"], h["score"], h["sources"]) for h in large]
 
 
 async def test_later_pages_continue_the_first_search(admin: Caller, provider: FailingProvider) -> None:
@@ -61,9 +57,7 @@ async def test_the_page_of_a_fallback_is_marked_as_one(admin: Caller, provider: 
     assert len(second["results"]) == 2
 
 
-async def test_the_page_of_a_search_over_its_quota_gives_the_same_reason(
-    admin: Caller, platform: Caller
-) -> None:
+async def test_the_page_of_a_search_over_its_quota_gives_the_same_reason(admin: Caller, platform: Caller) -> None:
     await add_notes(admin, 6)
     await allow(platform, admin, embedding_tokens_per_day=1)
     await admin.search("uses it up")
@@ -114,9 +108,7 @@ async def test_a_cursor_of_another_search_is_refused(admin: Caller, other: dict[
         {"query": "harbour", "metadata": {}, "mode": "keyword"},
     ],
 )
-async def test_a_cursor_continues_with_the_same_query_and_filters(
-    admin: Caller, same: dict[str, Any]
-) -> None:
+async def test_a_cursor_continues_with_the_same_query_and_filters(admin: Caller, same: dict[str, Any]) -> None:
     cursor = await fill_asked(admin)
     page = (await admin.post("/knowledge/search", {**same, "cursor": cursor})).json()
     assert len(page["results"]) == same.get("limit", 4)

@@ -39,9 +39,7 @@ class CountingDatabase(Database):
         self, tenant_id: UUID, *, setup: str = "", background: timedelta | None = None, aside: bool = False
     ) -> AsyncIterator[TenantSession]:
         self.opened += 1
-        async with super().tenant_session(
-            tenant_id, setup=setup, background=background, aside=aside
-        ) as session:
+        async with super().tenant_session(tenant_id, setup=setup, background=background, aside=aside) as session:
             yield session
 
 

@@ -65,9 +65,7 @@ async def test_text_of_any_script_is_found_by_its_words(admin: Caller, content: 
         await admin.search(query, mode=mode, explain=True)
 
 
-@pytest.mark.parametrize(
-    "query", ["\u202e", "\u200b", "\ufeff", "\u0301", "\x01\x02", "\U0010ffff", "%s %(x)s {}"]
-)
+@pytest.mark.parametrize("query", ["\u202e", "\u200b", "\ufeff", "\u0301", "\x01\x02", "\U0010ffff", "%s %(x)s {}"])
 async def test_odd_characters_are_answered(admin: Caller, query: str) -> None:
     await admin.add("The harbour opens at six")
     for mode in MODES:
@@ -94,9 +92,7 @@ async def test_a_title_match_is_enough_and_weighs_more(admin: Caller) -> None:
 
 
 async def test_a_snippet_of_a_long_entry_shows_the_match(admin: Caller) -> None:
-    await admin.add(
-        "Filler words stand here. " * 200 + "The crane is serviced in March. " + "And more. " * 200
-    )
+    await admin.add("Filler words stand here. " * 200 + "The crane is serviced in March. " + "And more. " * 200)
     (hit,) = (await admin.search("crane", mode="keyword"))["results"]
     assert len(hit["snippet"]) <= 240
     assert "crane" in hit["snippet"]

@@ -34,9 +34,7 @@ async def put(caller: Caller, files: dict[str, bytes], **fields: Any) -> Any:
 async def fill(caller: Caller, services: Services) -> None:
     run = (await put(caller, FILES, run=0))["run"]
     for path, data in FILES.items():
-        answer = await caller.upload(
-            path, data, "text/markdown", external_id=path, source="mines", run=str(run)
-        )
+        answer = await caller.upload(path, data, "text/markdown", external_id=path, source="mines", run=str(run))
         assert answer.status_code == 202, answer.text
     while await services.worker.run_once():
         pass
@@ -45,9 +43,7 @@ async def fill(caller: Caller, services: Services) -> None:
 async def test_source_is_filled_step_by_step_and_its_hits_carry_its_origin(
     admin: Caller, api_services: Services
 ) -> None:
-    answer = await admin.request(
-        "PUT", "/knowledge/sources/mines", json=manifest(FILES, run=0, origin="a folder")
-    )
+    answer = await admin.request("PUT", "/knowledge/sources/mines", json=manifest(FILES, run=0, origin="a folder"))
     assert (answer.status_code, answer.headers["location"]) == (201, "/knowledge/sources/mines")
     body = answer.json()
     assert (body["added"], body["missing"], body["agrees"], body["agreed_at"]) == (3, 3, False, None)
@@ -76,13 +72,9 @@ async def test_refusals_name_their_numbers_and_their_kind(admin: Caller, api_ser
     stale = manifest(FILES, run=0)
     problem = expect_problem(await admin.request("PUT", "/knowledge/sources/mines", json=stale), 409)
     assert problem["type"] == "/problems/run-superseded"
-    other = await admin.upload(
-        "amber.md", b"other", "text/plain", external_id="amber.md", source="mines", run="1"
-    )
+    other = await admin.upload("amber.md", b"other", "text/plain", external_id="amber.md", source="mines", run="1")
     assert expect_problem(other, 409)["type"] == "/problems/item-changed"
-    unknown = await admin.upload(
-        "amber.md", b"other", "text/plain", external_id="amber.md", source="no", run="1"
-    )
+    unknown = await admin.upload("amber.md", b"other", "text/plain", external_id="amber.md", source="no", run="1")
     assert expect_problem(unknown, 404)["type"] == "/problems/source-not-found"
     assert (await put(admin, {"amber.md": FILES["amber.md"]}, run=1, confirm_deletions=True))["removed"] == 2
 
@@ -91,9 +83,7 @@ async def test_refusals_name_their_numbers_and_their_kind(admin: Caller, api_ser
     ("fields", "named"),
     [({"source": "mines"}, "run"), ({"run": "1"}, "source"), ({"source": "mines", "run": "x"}, "run")],
 )
-async def test_upload_names_both_the_source_and_its_run(
-    admin: Caller, fields: dict[str, str], named: str
-) -> None:
+async def test_upload_names_both_the_source_and_its_run(admin: Caller, fields: dict[str, str], named: str) -> None:
     answer = await admin.upload("a.md", b"a", "text/plain", external_id="a.md", **fields)
     assert [e["field"] for e in expect_problem(answer, 422)["errors"]] == [named]
 

@@ -82,9 +82,7 @@ async def test_every_kind_of_search_counts_its_wait_for_a_turn(
     for outcome in answer.json()["results"]:
         expect_times(outcome["result"]["metadata"])
 
-    saved = (
-        await limited.post("/knowledge/saved-searches", {"name": "h", "request": {"query": "harbour"}})
-    ).json()
+    saved = (await limited.post("/knowledge/saved-searches", {"name": "h", "request": {"query": "harbour"}})).json()
     async with busy(api_services, limited):
         answer = await limited.post(f"/knowledge/saved-searches/{saved['id']}/run", None)
     expect_times(answer.json()["metadata"])
@@ -99,9 +97,7 @@ async def test_every_kind_of_search_counts_its_wait_for_a_turn(
     expect_times({"waiting_ms": result.metadata.waiting_ms, "query_time_ms": result.metadata.query_time_ms})
 
 
-async def test_the_record_of_a_search_has_the_time_of_its_answer(
-    limited: Caller, api_services: Services
-) -> None:
+async def test_the_record_of_a_search_has_the_time_of_its_answer(limited: Caller, api_services: Services) -> None:
     async with busy(api_services, limited):
         metadata = (await limited.search("harbour"))["metadata"]
     record = (await limited.get(f"/admin/searches/{metadata['search_id']}")).json()

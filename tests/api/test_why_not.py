@@ -76,9 +76,7 @@ async def test_each_leg_explains_why_it_missed_an_entry(admin: Caller, provider:
     assert "unavailable" in answer["reasons"][0]["detail"]
 
 
-async def test_an_entry_displaced_by_nearer_ones_has_its_similarity(
-    admin: Caller, provider: FailingProvider
-) -> None:
+async def test_an_entry_displaced_by_nearer_ones_has_its_similarity(admin: Caller, provider: FailingProvider) -> None:
     provider.vectors["harbour"] = provider.direction(1.0)
     provider.vectors["The far pier"] = provider.direction(1.0, 1.0)
     entry = await admin.add("The far pier")

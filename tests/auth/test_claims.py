@@ -95,9 +95,7 @@ async def test_only_a_platform_administrator_may_have_no_tenant() -> None:
         await refuse(forge(make_claims(tenant_id=tenant, roles=["unknown"])))
 
 
-@pytest.mark.parametrize(
-    "audience", [..., None, "other", "KB", "", [], ["other"], [["kb"]], {"kb": 1}, ["kb", 1]]
-)
+@pytest.mark.parametrize("audience", [..., None, "other", "KB", "", [], ["other"], [["kb"]], {"kb": 1}, ["kb", 1]])
 async def test_the_configured_audience_must_be_named(audience: object) -> None:
     assert "aud" in await refuse(forge(make_claims(aud=audience)), make_verifier(audience="kb"))
 

@@ -58,9 +58,7 @@ async def test_a_token_is_verified_with_a_fetched_key(cache: JwksCache) -> None:
     verifier = TokenVerifier(keys=cache, clock=lambda: NOW)
     token = forge_asymmetric(make_claims(), KEY, {"alg": "ES256", "kid": "a"})
     assert (await verifier.verify(token)).subject == "ada"
-    forged = forge_asymmetric(
-        make_claims(), OTHER, {"alg": "ES256", "kid": "a", "jku": "http://127.0.0.1:1/"}
-    )
+    forged = forge_asymmetric(make_claims(), OTHER, {"alg": "ES256", "kid": "a", "jku": "http://127.0.0.1:1/"})
     with pytest.raises(Unauthenticated, match="signature"):
         await verifier.verify(forged)
 
@@ -98,9 +96,7 @@ async def test_an_unknown_key_id_fetches_at_most_once_in_ten_seconds(
     assert await knows(cache, "b")
 
 
-async def test_a_withdrawn_key_is_refused_within_a_minute(
-    issuer: Issuer, cache: JwksCache, clock: Clock
-) -> None:
+async def test_a_withdrawn_key_is_refused_within_a_minute(issuer: Issuer, cache: JwksCache, clock: Clock) -> None:
     assert await knows(cache)
     issuer.publish(to_jwk(OTHER, kid="b"))
     clock.now += 54  # no calls in between
@@ -164,9 +160,7 @@ async def test_known_keys_are_used_while_the_issuer_is_down(
     assert await knows(cache)
 
 
-async def test_known_keys_are_used_while_nothing_listens(
-    clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_known_keys_are_used_while_nothing_listens(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     async with httpx.AsyncClient() as client:
         async with Issuer() as issuer:
             issuer.publish(to_jwk(KEY, kid="a"))

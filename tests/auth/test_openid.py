@@ -193,9 +193,7 @@ async def test_a_silent_provider_is_given_up(
     assert issuer.requests == 1
 
 
-@pytest.mark.parametrize(
-    "url", ["http://login.example.com", "http://10.0.0.1", "ftp://x", "https://", "http://["]
-)
+@pytest.mark.parametrize("url", ["http://login.example.com", "http://10.0.0.1", "ftp://x", "https://", "http://["])
 async def test_an_issuer_must_be_secure(client: httpx.AsyncClient, url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^KB_OIDC_ISSUER: must be an https"):
         Provider(url, client)

@@ -73,9 +73,7 @@ async def test_the_menu_of_a_phone_shows_every_section(visits: Visits, quay: UUI
     await visit.expect(menu).to_have_attribute("aria-expanded", "false")
     assert await links.count() == 0
     await menu.click()
-    await visit.expect(links).to_have_text(
-        ["Search", "Entries", "Documents", "Saved searches", "Administration"]
-    )
+    await visit.expect(links).to_have_text(["Search", "Entries", "Documents", "Saved searches", "Administration"])
     boxes = [await link.bounding_box() for link in await links.all()]
     assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= PHONE for box in boxes)
     assert all(box and box["height"] >= 44 for box in boxes), "large enough for a finger"

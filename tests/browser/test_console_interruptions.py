@@ -25,9 +25,7 @@ async def abort(route: Route) -> None:
     await route.abort("internetdisconnected")
 
 
-async def test_a_search_without_network_names_the_problem_until_it_works(
-    visits: Visits, admin_token: str
-) -> None:
+async def test_a_search_without_network_names_the_problem_until_it_works(visits: Visits, admin_token: str) -> None:
     visit = await visits.begin(admin_token)
     page = visit.page
     await visit.open("/console?query=berth")
@@ -42,9 +40,7 @@ async def test_a_search_without_network_names_the_problem_until_it_works(
     visit.faults[:] = [fault for fault in visit.faults if not fault.startswith(OFFLINE)]
 
 
-async def test_back_from_a_result_leads_to_a_search_that_was_only_typed(
-    visits: Visits, admin_token: str
-) -> None:
+async def test_back_from_a_result_leads_to_a_search_that_was_only_typed(visits: Visits, admin_token: str) -> None:
     visit = await visits.begin(admin_token)
     page = visit.page
     await visit.open("/console")
@@ -62,9 +58,7 @@ async def test_back_from_a_result_leads_to_a_search_that_was_only_typed(
     await visit.expect(page.get_by_role("searchbox")).to_have_value("")
 
 
-async def test_back_pressed_twice_in_a_row_shows_the_page_of_the_address(
-    visits: Visits, admin_token: str
-) -> None:
+async def test_back_pressed_twice_in_a_row_shows_the_page_of_the_address(visits: Visits, admin_token: str) -> None:
     visit = await visits.begin(admin_token)
     page = visit.page
     await visit.open("/console")
@@ -93,9 +87,7 @@ async def search_by_enter(visit: Visit, query: str) -> None:
     box = visit.page.get_by_role("searchbox")
     await box.fill(query)
     await box.press("Enter")
-    await visit.expect(visit.page.locator("#answer")).to_have_attribute(
-        "data-address", f"/console?query={query}"
-    )
+    await visit.expect(visit.page.locator("#answer")).to_have_attribute("data-address", f"/console?query={query}")
     await visit.page.wait_for_url(f"**/console?query={query}")
 
 

@@ -14,8 +14,7 @@ from tests.browser.site import Site
 pytestmark = pytest.mark.slow
 
 MANUAL = "# Harbour manual\n\n" + "\n\n".join(
-    f"## Berth {n}\n\nBerth {n} is {n} metres wide. " + "Ships moor there at high tide. " * 30
-    for n in range(120)
+    f"## Berth {n}\n\nBerth {n} is {n} metres wide. " + "Ships moor there at high tide. " * 30 for n in range(120)
 )
 
 NOTE_PROGRESS = """

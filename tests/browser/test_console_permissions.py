@@ -60,9 +60,7 @@ async def test_an_admin_sees_everything_from_one_button_to_the_other(
     )
     page = visit.page
     await visit.open("/console/access")
-    await visit.expect(page.get_by_role("heading", level=1)).to_have_text(
-        "This page shows everything in the tenant"
-    )
+    await visit.expect(page.get_by_role("heading", level=1)).to_have_text("This page shows everything in the tenant")
     found += await check_page(visit, f"everything-{width}-{scheme}")
     await page.get_by_role("button", name="See everything").click()
     await visit.expect(page.get_by_role("heading", level=1)).to_have_text("Access")
@@ -137,9 +135,7 @@ async def test_readers_are_chosen_in_the_forms(
     assert found == []
 
 
-async def test_a_page_is_loaded_again_when_another_tab_begins_to_see_everything(
-    visits: Visits, vault: UUID
-) -> None:
+async def test_a_page_is_loaded_again_when_another_tab_begins_to_see_everything(visits: Visits, vault: UUID) -> None:
     token = visits.site.token(Role.TENANT_ADMIN, tenant_id=vault, subject="grace")
     visit = await visits.begin(token)
     await visit.open("/console?query=pier&mode=keyword")

@@ -128,9 +128,7 @@ async def test_search_explains_why_an_entry_is_missing(visits: Visits, admin_tok
     await visit.page.get_by_role("button", name="Explain", exact=True).click()
     answer = visit.page.locator("#why-not-answer")
     await visit.expect(answer.get_by_text("The entry is not among the results")).to_be_visible()
-    await visit.expect(visit.page.locator("#announcement")).to_contain_text(
-        "The entry is not among the results"
-    )
+    await visit.expect(visit.page.locator("#announcement")).to_contain_text("The entry is not among the results")
     await visit.expect(visit.page.locator(".hit")).to_have_count(1)
 
 
@@ -184,9 +182,7 @@ async def test_keyboard_is_enough_to_sign_in_search_and_open_a_hit(visits: Visit
     await visit.expect(visit.page.locator("#announcement")).not_to_be_empty()
     await tab_to(visit, ".hit h3 a")
     await keyboard.press("Enter")
-    await visit.expect(visit.page.get_by_role("heading", level=1)).not_to_have_text(
-        "What do you want to know?"
-    )
+    await visit.expect(visit.page.get_by_role("heading", level=1)).not_to_have_text("What do you want to know?")
 
     # A page whose address has no fragment: the focus begins at its top.
     await visit.open("/console/entries")

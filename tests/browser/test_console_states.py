@@ -15,9 +15,7 @@ from tests.browser.visit import Visit
 
 pytestmark = pytest.mark.slow
 
-TITLE = (
-    "A very long title about the lamps of the pier, the quay, the lock and the harbour master's office, " * 9
-)
+TITLE = "A very long title about the lamps of the pier, the quay, the lock and the harbour master's office, " * 9
 ARABIC = "يحصل الموظفون على ثمانية وعشرين يوما من الإجازة."
 
 
@@ -27,9 +25,7 @@ def pier(site: Site) -> UUID:
     tenant_id = site.create_tenant("pier", "The pier")
     token = site.token(Role.TENANT_ADMIN, tenant_id=tenant_id)
     site.call("PATCH", "/admin/settings", token, json={"keep_query_text": True, "keep_versions_days": 7})
-    entries = [
-        {"content": f"Lamp {n} of the pier burns at night.", "tags": [f"lamp {n}"]} for n in range(1000)
-    ]
+    entries = [{"content": f"Lamp {n} of the pier burns at night.", "tags": [f"lamp {n}"]} for n in range(1000)]
     entries += [
         {"content": f"{'unbroken' * 90} lamp", "title": TITLE[:1000]},
         {"content": ARABIC, "title": "الإجازة السنوية"},

@@ -24,9 +24,7 @@ async def execute_search(visit: Visit, status: int) -> str:
     """Run the search in the form, expect this status, and return the body that is shown."""
     answer = visit.page.locator(f"{SEARCH} .live-responses-table")
     await visit.page.locator(f"{SEARCH} .execute").click()
-    await visit.expect(answer.locator("tr.response td.response-col_status").first).to_contain_text(
-        str(status)
-    )
+    await visit.expect(answer.locator("tr.response td.response-col_status").first).to_contain_text(str(status))
     return str(await answer.locator("tr.response td.response-col_description pre").first.inner_text())
 
 
@@ -63,9 +61,7 @@ async def test_docs_forget_the_token_at_a_reload(visits: Visits, admin_token: st
     await visit.page.locator(SEARCH).locator(".opblock-summary-control").click()
     await execute_search(visit, 200)
     # The page shares its origin with the console, so that a kept token could be read by a script there.
-    kept = await visit.page.evaluate(
-        "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
-    )
+    kept = await visit.page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
     assert admin_token not in kept
     await visit.open("/docs#/search/search")
     await visit.page.reload()

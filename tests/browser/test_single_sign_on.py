@@ -42,9 +42,7 @@ async def guarded(
             yield Visits(browser, site, [], stack)
 
 
-async def test_a_person_signs_in_at_the_provider_and_out_again(
-    guarded: Visits, provider: OpenIdProvider
-) -> None:
+async def test_a_person_signs_in_at_the_provider_and_out_again(guarded: Visits, provider: OpenIdProvider) -> None:
     visit = await guarded.begin()
     visit.also = provider.url
     page = visit.page
@@ -63,9 +61,7 @@ async def test_a_person_signs_in_at_the_provider_and_out_again(
 
     await page.get_by_role("button", name="Sign out").click()
     await visit.expect(page.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
-    assert [set(given) for given in provider.ended] == [
-        {"client_id", "post_logout_redirect_uri", "id_token_hint"}
-    ]
+    assert [set(given) for given in provider.ended] == [{"client_id", "post_logout_redirect_uri", "id_token_hint"}]
     await visit.open("/console/entries")
     assert urlsplit(page.url).path == "/console/sign-in"
     visit.check()

@@ -40,9 +40,7 @@ def poisoned(site: Site) -> tuple[str, Stock]:
     token = site.token(Role.TENANT_ADMIN, tenant_id=tenant, subject=TEXT[:200])
     site.call("PATCH", "/admin/settings", token, json={"keep_query_text": True, "keep_versions_days": 7})
     fields = {"tags": list(TRAPS), "metadata": {TEXT: [TEXT], "page": TEXT}}
-    parent = site.call(
-        "POST", "/knowledge/entries", token, json={"content": f"parent {TEXT}", "title": TEXT, **fields}
-    )
+    parent = site.call("POST", "/knowledge/entries", token, json={"content": f"parent {TEXT}", "title": TEXT, **fields})
     entry = site.call(
         "POST",
         "/knowledge/entries",
@@ -57,21 +55,13 @@ def poisoned(site: Site) -> tuple[str, Stock]:
         },
     )
     # Its former version has them too.
-    site.call(
-        "PATCH", f"/knowledge/entries/{entry['id']}", token, json={"content": f"roll back a deploy {TEXT}"}
-    )
+    site.call("PATCH", f"/knowledge/entries/{entry['id']}", token, json={"content": f"roll back a deploy {TEXT}"})
     # Without a title, its content is used in headings and links.
-    site.call(
-        "POST", "/knowledge/entries", token, json={"content": TEXT, "parent_id": parent["id"], **fields}
-    )
-    upload = {
-        "file": (f"{TRAPS[0]}{TRAPS[1]}.md".replace("/", "_"), f"# {TEXT}\n\ndeploy {TEXT}", "text/markdown")
-    }
+    site.call("POST", "/knowledge/entries", token, json={"content": TEXT, "parent_id": parent["id"], **fields})
+    upload = {"file": (f"{TRAPS[0]}{TRAPS[1]}.md".replace("/", "_"), f"# {TEXT}\n\ndeploy {TEXT}", "text/markdown")}
     asset = site.call("POST", "/knowledge/assets", token, files=upload, data={"tags": list(TRAPS[:3])})
     request = {"query": f"deploy {TEXT}", "tags": [TRAPS[0], "x"], "metadata": {TEXT: TEXT}}
-    saved = site.call(
-        "POST", "/knowledge/saved-searches", token, json={"name": NAME[:200], "request": request}
-    )
+    saved = site.call("POST", "/knowledge/saved-searches", token, json={"name": NAME[:200], "request": request})
     manifest = {"items": [{"external_id": ID, "digest": "1", "name": ID}], "origin": TEXT}
     site.call("PUT", "/knowledge/sources/handbook", token, json=manifest)
     found = site.call("POST", "/knowledge/search", token, json={"query": f"deploy {TEXT}"})
@@ -90,12 +80,8 @@ async def expect_nothing_acted(visit: Visit, place: str) -> None:
 async def test_visit_detects_forbidden_events(visits: Visits, admin_token: str) -> None:
     visit = await visits.begin(admin_token)
     await visit.open("/console")
-    await visit.page.evaluate(
-        "html => document.body.insertAdjacentHTML('beforeend', html)", "".join(TRAPS[:-3])
-    )
-    await visit.page.evaluate(
-        "htmx.process(document.body); alert('here'); fetch('http://192.0.2.1/').catch(() => 0)"
-    )
+    await visit.page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", "".join(TRAPS[:-3]))
+    await visit.page.evaluate("htmx.process(document.body); alert('here'); fetch('http://192.0.2.1/').catch(() => 0)")
     await visit.expect(visit.page.locator("b").first).to_be_attached()
     await visit.page.wait_for_timeout(500)
     told = "\n".join(visit.faults)
@@ -114,10 +100,8 @@ async def test_stored_script_does_not_run_on_any_page(visits: Visits, poisoned: 
         **tenant_pages(stock),
         "hits": "/console?query=deploy&explain=true",
         "script-asked": f"/console?{query}",
-        "script-everywhere": "/console?"
-        + urlencode(dict.fromkeys(("query", "mode", "limit", "metadata"), TEXT)),
-        "script-compared": "/console/compare?"
-        + urlencode({"query": "deploy", "a.mode": TEXT, "b.rrf_k": TEXT}),
+        "script-everywhere": "/console?" + urlencode(dict.fromkeys(("query", "mode", "limit", "metadata"), TEXT)),
+        "script-compared": "/console/compare?" + urlencode({"query": "deploy", "a.mode": TEXT, "b.rrf_k": TEXT}),
         "script-wanted": "/console/why-not?" + urlencode({"query": TEXT, "entry_id": TEXT}),
         "script-filter": "/console/entries?" + urlencode({"tag": TEXT[:90], "entry_type": TEXT}),
         "script-next": "/console/sign-in?" + urlencode({"next": f"javascript:{TEXT}"}),
@@ -133,9 +117,7 @@ async def test_stored_script_does_not_run_on_any_page(visits: Visits, poisoned: 
             await visit.take_picture(f"script-{name}")
 
 
-async def test_stored_script_does_not_run_in_swapped_parts(
-    visits: Visits, poisoned: tuple[str, Stock]
-) -> None:
+async def test_stored_script_does_not_run_in_swapped_parts(visits: Visits, poisoned: tuple[str, Stock]) -> None:
     token, _ = poisoned
     visit = await visits.begin(token)
     page = visit.page
@@ -169,7 +151,5 @@ async def test_stored_script_does_not_run_for_a_platform_administrator(
 ) -> None:
     visit = await visits.begin(visits.site.token(Role.PLATFORM_ADMIN, subject=TEXT[:200]))
     await visit.open("/console/platform")
-    await visit.expect(visit.page.get_by_role("row").filter(has_text="poisoned").first).to_contain_text(
-        TRAPS[0]
-    )
+    await visit.expect(visit.page.get_by_role("row").filter(has_text="poisoned").first).to_contain_text(TRAPS[0])
     await expect_nothing_acted(visit, "platform")

@@ -42,9 +42,7 @@ class Load:
         """Make requests until the block ends. Errors other than refusals end it."""
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(caller(tenant))
-                for tenant in self._tenants
-                for caller in (self._write, self._search)
+                group.create_task(caller(tenant)) for tenant in self._tenants for caller in (self._write, self._search)
             ]
             await self._wait_for(60)
             yield

@@ -66,10 +66,7 @@ async def test_nodes_log_in_to_each_other_and_only_a_superuser_moves_shards(
             assert await owner.fetchval("select body from notes") == "kept"
         async with connected(workers[0].dsn(SERVICE, NAME, PASSWORDS[SERVICE])) as service:
             assert (
-                await service.fetchval(
-                    "select count(*) from run_command_on_all_nodes('select 1') where success"
-                )
-                == 3
+                await service.fetchval("select count(*) from run_command_on_all_nodes('select 1') where success") == 3
             )
 
 
@@ -81,9 +78,7 @@ async def asking_for_passwords(cluster: CitusCluster) -> AsyncIterator[None]:
             async with connected(node.dsn(database="postgres")) as superuser:
                 await superuser.execute(f"alter role current_user password '{node.password}'")
                 await superuser.execute(f"create database {NAME}")
-                change_rules(
-                    await superuser.fetchval("show hba_file"), f"host {NAME} all all scram-sha-256\n"
-                )
+                change_rules(await superuser.fetchval("show hba_file"), f"host {NAME} all all scram-sha-256\n")
                 await superuser.execute("select pg_reload_conf()")
         yield
     finally:

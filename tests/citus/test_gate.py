@@ -41,16 +41,12 @@ async def worker(citus_database: CitusDatabase) -> AsyncIterator[Connection]:
 async def names(worker: Connection) -> dict[str, str]:
     """The names of the tables of a group on the worker, its number, and the shard of entries of another group."""
     first, second, *_ = [row[0] for row in await worker.fetch("select shards.local_groups() order by 1")]
-    shards = {
-        row["name"]: row["shard"] for row in await worker.fetch("select * from shards.names($1)", first)
-    }
+    shards = {row["name"]: row["shard"] for row in await worker.fetch("select * from shards.names($1)", first)}
     return {
         **shards,
         "group": str(first),
         "entries_id": shards["entries"].removeprefix("entries_"),
-        "other_entries": await worker.fetchval(
-            "select shard from shards.names($1) where name = 'entries'", second
-        ),
+        "other_entries": await worker.fetchval("select shard from shards.names($1) where name = 'entries'", second),
     }
 
 
@@ -119,18 +115,14 @@ async def test_doctor_shows_each_node_and_its_faults(
 
     nodes = [f"node {node.address.socket_dir}:{node.address.port}" for node in citus_database.nodes]
     findings = await look(citus_database.coordinator)
-    assert [(f.status, f.detail.partition(": policies")[0]) for f in findings] == [
-        ("ok", node) for node in nodes
-    ]
+    assert [(f.status, f.detail.partition(": policies")[0]) for f in findings] == [("ok", node) for node in nodes]
     await worker.execute(f"alter table {names['jobs']} no force row level security")
     try:
         findings = await look(citus_database.coordinator)
     finally:
         await worker.execute(f"alter table {names['jobs']} force row level security")
     assert [f.status for f in findings] == ["ok", "wrong", "ok"]
-    assert findings[1].detail == (
-        f"{nodes[1]}: table {names['jobs']} has row-level security that its owner is free of"
-    )
+    assert findings[1].detail == (f"{nodes[1]}: table {names['jobs']} has row-level security that its owner is free of")
     assert str(findings[1].remedy).startswith(f"on this node, alter table {names['jobs']} enable")
     assert [f.status for f in await look(citus_database.workers[0])] == ["wrong"]
 

@@ -66,10 +66,7 @@ async def pair(citus_database: CitusDatabase) -> AsyncIterator[Pair]:
     else:
         pytest.fail("no two tenants are in the same group")
     for tenant in await services.tenants.list_tenants():
-        if (
-            tenant.id in (other, tenant.id)
-            and (await database.nodes.place_of(tenant.id)).group == place.group
-        ):
+        if tenant.id in (other, tenant.id) and (await database.nodes.place_of(tenant.id)).group == place.group:
             await fill_tenant(services, tenant, provider, citus_database.coordinator.superuser_dsn)
     port = int(place.node.dsn.rpartition(":")[2].partition("/")[0])
     node = next(n for n in citus_database.workers if n.address.port == port)

@@ -77,9 +77,7 @@ async def database(citus_cluster: CitusCluster) -> AsyncIterator[CitusDatabase]:
     await prepare(made.coordinator.admin_dsn, service_role=SERVICE, model=MODEL, shards=4)
     async with connected(made.coordinator.superuser_dsn) as superuser:
         for n in range(8):
-            await superuser.execute(
-                "select tenancy.create_tenant($1, $2, 'A tenant', 1, 'test')", new_id(), f"t{n}"
-            )
+            await superuser.execute("select tenancy.create_tenant($1, $2, 'A tenant', 1, 'test')", new_id(), f"t{n}")
         for tenant in await superuser.fetch("select id from tenants"):
             await superuser.execute(
                 "insert into saved_searches (tenant_id, id, owner, name, request) values ($1, $2, 'anna', 'N', '{}')",

@@ -114,9 +114,7 @@ def name_of(node: TestDatabase) -> str:
 
 async def refusal(database: CitusDatabase, dsn: str | None = None, service_role: str = SERVICE) -> str:
     with pytest.raises(ConfigurationError) as caught:
-        await prepare(
-            dsn or database.coordinator.admin_dsn, service_role=service_role, model=None, shards=SHARDS
-        )
+        await prepare(dsn or database.coordinator.admin_dsn, service_role=service_role, model=None, shards=SHARDS)
     return str(caught.value)
 
 
@@ -131,9 +129,7 @@ async def test_a_cluster_that_lacks_something_is_refused_with_the_node_and_the_r
     async with connected(worker.superuser_dsn) as superuser:
         await superuser.execute("set citus.enable_ddl_propagation = off")
         await superuser.execute(f"alter database {worker.name} set citus.enable_unsafe_triggers = off")
-    assert f"{name}: citus.enable_unsafe_triggers is off; a superuser runs there: alter" in await refusal(
-        empty
-    )
+    assert f"{name}: citus.enable_unsafe_triggers is off; a superuser runs there: alter" in await refusal(empty)
     async with connected(worker.superuser_dsn) as superuser:
         await superuser.execute("set citus.enable_ddl_propagation = off; drop extension vector")
         await superuser.execute(f"alter database {worker.name} reset citus.enable_unsafe_triggers")
@@ -196,9 +192,7 @@ async def test_the_database_of_one_server_is_not_distributed(citus_cluster: Citu
     try:
         async with connected(made.superuser_dsn) as superuser:
             await superuser.execute("create extension citus")
-            await superuser.execute(
-                "select citus_set_coordinator_host($1, $2)", server.socket_dir, server.port
-            )
+            await superuser.execute("select citus_set_coordinator_host($1, $2)", server.socket_dir, server.port)
         with pytest.raises(ConfigurationError, match="was created without Citus, and its tables cannot be"):
             await prepare(made.admin_dsn, service_role=SERVICE, model=MODEL)
         await check_database(made.service_dsn)

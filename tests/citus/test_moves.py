@@ -52,9 +52,7 @@ async def database(citus_cluster: CitusCluster) -> AsyncIterator[CitusDatabase]:
 async def allow_division(cluster: CitusCluster, change: str) -> None:
     for node in cluster.nodes:
         async with connected(node.dsn(database="postgres")) as superuser:
-            if await superuser.fetchval(
-                "select current_setting('output_plugin_libraries', true) is not null"
-            ):
+            if await superuser.fetchval("select current_setting('output_plugin_libraries', true) is not null"):
                 await superuser.execute(f"alter system {change}")
                 await superuser.execute("select pg_reload_conf()")
 
@@ -127,15 +125,11 @@ async def test_moves_under_load_lose_no_write_and_refuse_no_request(
     load = Load(services, list(tenants.values()))
     quay = tenants["quay"]
     async with administered(database) as cluster, load.running():
-        with_shard = await cluster.move(
-            "quay", *await other_node(database, quay), mode="force_logical", actor="test"
-        )
+        with_shard = await cluster.move("quay", *await other_node(database, quay), mode="force_logical", actor="test")
         alone = await cluster.move(
             "quay", *await other_node(database, quay), alone=True, mode="force_logical", actor="test"
         )
-        again = await cluster.move(
-            "quay", *await other_node(database, quay), mode="force_logical", actor="test"
-        )
+        again = await cluster.move("quay", *await other_node(database, quay), mode="force_logical", actor="test")
         await rebalance(database)
     assert load.wrong == []
     assert load.refused == []
@@ -194,16 +188,12 @@ async def count_rows(database: CitusDatabase, tenant_id: UUID) -> dict[str, int]
             " and logicalrelid::text not in ('tenants', 'searches', 'jobs')"
         )
         return {
-            row["name"]: await superuser.fetchval(
-                f"select count(*) from {row['name']} where tenant_id = $1", tenant_id
-            )
+            row["name"]: await superuser.fetchval(f"select count(*) from {row['name']} where tenant_id = $1", tenant_id)
             for row in names
         }
 
 
-async def test_moves_need_a_role_that_sees_all_rows(
-    database: CitusDatabase, tenants: dict[str, UUID]
-) -> None:
+async def test_moves_need_a_role_that_sees_all_rows(database: CitusDatabase, tenants: dict[str, UUID]) -> None:
     owner = database.coordinator.admin_dsn
     with pytest.raises(ConfigurationError, match="row-level security applies to the role"):
         async with administered(database, dsn=owner):
@@ -212,15 +202,11 @@ async def test_moves_need_a_role_that_sees_all_rows(
         assert sum(node.shards for node in await cluster.nodes()) >= SHARDS
 
 
-async def test_nodes_and_shards_show_their_tenants_and_sizes(
-    database: CitusDatabase, tenants: dict[str, UUID]
-) -> None:
+async def test_nodes_and_shards_show_their_tenants_and_sizes(database: CitusDatabase, tenants: dict[str, UUID]) -> None:
     async with administered(database, for_moves=False) as cluster:
         nodes, shards = await cluster.nodes(), await cluster.shards()
     assert [node.role for node in nodes] == ["coordinator", "worker", "worker"]
-    assert [(n.host, n.port) for n in nodes] == [
-        (n.address.socket_dir, n.address.port) for n in database.nodes
-    ]
+    assert [(n.host, n.port) for n in nodes] == [(n.address.socket_dir, n.address.port) for n in database.nodes]
     assert sum(node.tenants or 0 for node in nodes) == len(tenants)
     assert nodes[0].shards == 0
     for node in nodes:
@@ -262,9 +248,7 @@ async def test_a_move_is_in_the_platform_trail_also_if_citus_refuses_it(
         if await has_libraries(database):
             await allow_division(citus_cluster, "set output_plugin_libraries = pgoutput")
             try:
-                with pytest.raises(
-                    Conflict, match="set output_plugin_libraries = 'pgoutput, test_decoding, citus'"
-                ):
+                with pytest.raises(Conflict, match="set output_plugin_libraries = 'pgoutput, test_decoding, citus'"):
                     await cluster.move("quay", *target, alone=True, mode="force_logical", actor="ops")
             finally:
                 await allow_division(citus_cluster, f"set output_plugin_libraries = {LIBRARIES}")
@@ -285,7 +269,5 @@ async def test_a_move_is_in_the_platform_trail_also_if_citus_refuses_it(
 async def has_libraries(database: CitusDatabase) -> bool:
     async with connected(database.coordinator.superuser_dsn) as superuser:
         return bool(
-            await superuser.fetchval(
-                "select exists (select from pg_settings where name = 'output_plugin_libraries')"
-            )
+            await superuser.fetchval("select exists (select from pg_settings where name = 'output_plugin_libraries')")
         )

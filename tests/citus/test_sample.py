@@ -35,9 +35,7 @@ async def test_an_open_shard_of_a_worker_is_found(citus_database: CitusDatabase)
         )
         await superuser.execute("set local citus.enable_ddl_propagation = off")
         await superuser.execute("set local citus.enable_manual_changes_to_shards = on")
-        await superuser.execute(
-            f"drop policy tenant_isolation on {shard}; grant truncate on {shard} to kb_app"
-        )
+        await superuser.execute(f"drop policy tenant_isolation on {shard}; grant truncate on {shard} to kb_app")
         await superuser.execute("set local role kb_service")
         faults = [fault.text for fault in await find_faults(superuser)]
         await undo.rollback()
@@ -59,9 +57,7 @@ async def test_a_tenant_is_created_and_deleted_on_the_coordinator(citus_database
 async def test_tenants_of_all_nodes_are_served(citus_database: CitusDatabase) -> None:
     database = Database(citus_database.coordinator.service_dsn, pool_size=4)
     services = await build_services(database, FailingProvider(MODEL))
-    tenants = [
-        await services.tenants.create(NewTenant(f"flow-{number}"), actor="test") for number in range(TENANTS)
-    ]
+    tenants = [await services.tenants.create(NewTenant(f"flow-{number}"), actor="test") for number in range(TENANTS)]
     for tenant in tenants:
         parent, _ = await services.entries.create(tenant.id, EntryDraft(content=f"A bell of {tenant.slug}."))
         await services.entries.create(tenant.id, EntryDraft(content="A sail.", parent_id=parent.id))

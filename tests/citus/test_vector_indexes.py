@@ -27,9 +27,7 @@ async def test_a_large_tenant_has_its_index_on_its_node_and_gets_it_again_after_
     citus_database: CitusDatabase,
 ) -> None:
     database = Database(citus_database.coordinator.service_dsn, pool_size=4)
-    services = await build_services(
-        database, FailingProvider(MODEL), defaults=SearchDefaults(exact_limit=EXACT_LIMIT)
-    )
+    services = await build_services(database, FailingProvider(MODEL), defaults=SearchDefaults(exact_limit=EXACT_LIMIT))
     tenant = (await services.tenants.create(NewTenant("large"), actor="test")).id
     drafts = [EntryDraft(content=f"quay number {number}") for number in range(3 * EXACT_LIMIT)]
     await services.entries.create_many(tenant, drafts)
@@ -94,8 +92,6 @@ async def port_of(database: Database, tenant: UUID) -> int:
 
 async def look(services: Services, tenant: UUID) -> tuple[str, bool, list[str]]:
     """How the semantic leg searched, whether the answer is exact, and the hits."""
-    wanted = SearchQuery(
-        query="quay number 7", mode="semantic", similarity_threshold=0, limit=3, explain=True
-    )
+    wanted = SearchQuery(query="quay number 7", mode="semantic", similarity_threshold=0, limit=3, explain=True)
     found = await services.search.search(tenant, wanted)
     return semantic_leg_of(found).strategy, found.metadata.exact, [hit.content for hit in found.results]

@@ -21,9 +21,7 @@ TENANTS = 4
 async def test_versions_are_kept_on_the_tenants_node(citus_database: CitusDatabase) -> None:
     database = Database(citus_database.coordinator.service_dsn, pool_size=4)
     services = await build_services(database, FailingProvider(MODEL))
-    tenants = [
-        await services.tenants.create(NewTenant(f"past-{number}"), actor="test") for number in range(TENANTS)
-    ]
+    tenants = [await services.tenants.create(NewTenant(f"past-{number}"), actor="test") for number in range(TENANTS)]
     entries, moments = [], []
     for tenant in tenants:
         await keep(services, tenant, 30)

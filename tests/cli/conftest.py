@@ -37,9 +37,7 @@ ENCRYPTION_KEY = "k" * 43
 PROGRAM = Path(sys.executable).with_name("knowledge")
 
 ENTRIES: list[EntryDraft] = [
-    EntryDraft(
-        content="Moorings are inspected every \x1b[31mMarch.", title="[bold]Moorings", tags=["quay", "safety"]
-    ),
+    EntryDraft(content="Moorings are inspected every \x1b[31mMarch.", title="[bold]Moorings", tags=["quay", "safety"]),
     EntryDraft(content="The crane lifts twelve tons.", tags=["quay", "safety", "crane"]),
     EntryDraft(content="Inspecting a mooring takes a diver.", entry_type="lesson", confidence=0.4),
 ]
@@ -119,17 +117,13 @@ def restored_logging() -> Iterator[None]:
 
 
 @pytest.fixture
-def offline(
-    clean_environment: None, restored_logging: None, capsys: pytest.CaptureFixture[str]
-) -> CommandLine:
+def offline(clean_environment: None, restored_logging: None, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     """The command, for tests without a database."""
     return CommandLine(capsys)
 
 
 @pytest.fixture
-def checking(
-    offline: CommandLine, cli_database: TestDatabase, monkeypatch: pytest.MonkeyPatch
-) -> CommandLine:
+def checking(offline: CommandLine, cli_database: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """The command, on the shared database with the service's role only, which checks the database as always."""
     monkeypatch.setenv("DATABASE_URL", cli_database.service_dsn)
     monkeypatch.setenv("EMBEDDING_DIMENSIONS", str(MODEL.dimensions))

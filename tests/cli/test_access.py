@@ -18,18 +18,16 @@ def test_permissions_are_changed_and_shown(knowledge: CommandLine, tenant: str) 
     assert writers.out == "2 found, 0 changed, 0 refused\n"  # all creators may already
     subject = knowledge.succeed("access", "show", "--subject", "jane", "-t", tenant)
     assert "jane (no groups; has not called in the last 90 days)\n  entries  3 of 3\n" in subject.out
-    found = knowledge.succeed(
-        "access", "show", "--subject", "x", "--group", "finance", "-t", tenant, "--json"
-    ).json
+    found = knowledge.succeed("access", "show", "--subject", "x", "--group", "finance", "-t", tenant, "--json").json
     assert (found["readable"]["entries"], found["groups_from"]) == (2, "request")
     item = knowledge.succeed("access", "show", found["items"][0]["id"], "-t", tenant)
     assert "readers  group:finance, user:jane\n  writers  all creators among them\n" in item.out
     refused = knowledge("access", "revoke", "user:jane", "--principal", "user:jane", "-t", tenant)
     assert (refused.status, refused.out) == (1, "3 found, 2 changed, 1 refused\n")
     assert "would be empty" in refused.err
-    assert knowledge.succeed(
-        "access", "set", "all", "--principal", "group:finance", "-t", tenant
-    ).out.startswith("2 found, 2 changed")
+    assert knowledge.succeed("access", "set", "all", "--principal", "group:finance", "-t", tenant).out.startswith(
+        "2 found, 2 changed"
+    )
 
 
 def test_wrong_changes_are_refused(knowledge: CommandLine, tenant: str) -> None:

@@ -29,9 +29,7 @@ from tests.cli.conftest import PROGRAM, CommandLine, start_program
         (("reembed", "sideways", "-t", "a"), "status"),
     ],
 )
-def test_wrong_usage_is_one_line_and_status_2(
-    knowledge: CommandLine, arguments: tuple[str, ...], reason: str
-) -> None:
+def test_wrong_usage_is_one_line_and_status_2(knowledge: CommandLine, arguments: tuple[str, ...], reason: str) -> None:
     result = knowledge(*arguments)
     assert result.status == 2
     assert result.out == ""
@@ -72,9 +70,7 @@ def test_wrong_usage_is_one_line_and_status_2(
         (("reembed", "switch", "-t", "absent", "--rate", "5"), "is allowed for start and rebuild only"),
     ],
 )
-def test_failure_is_one_line_and_status_1(
-    knowledge: CommandLine, arguments: tuple[str, ...], reason: str
-) -> None:
+def test_failure_is_one_line_and_status_1(knowledge: CommandLine, arguments: tuple[str, ...], reason: str) -> None:
     result = knowledge(*arguments)
     assert result.status == 1
     assert result.out == ""
@@ -82,9 +78,7 @@ def test_failure_is_one_line_and_status_1(
     assert reason in result.err
 
 
-def test_wrong_setting_is_one_line_that_names_it(
-    knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_setting_is_one_line_that_names_it(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KB_PORT", "nonsense")
     result = knowledge("tenant", "list")
     assert (result.status, result.err) == (1, "error: KB_PORT: must be an integer from 1 to 65535\n")
@@ -100,9 +94,7 @@ def test_traceback_is_shown_at_debug_only(knowledge: CommandLine, monkeypatch: p
 
 
 @pytest.mark.slow
-def test_output_closed_by_its_reader_ends_quietly(
-    knowledge: CommandLine, tenant: str, tmp_path: Path
-) -> None:
+def test_output_closed_by_its_reader_ends_quietly(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     many = tmp_path / "many.jsonl"
     many.write_text("".join(f'{{"content": "{n} {"x" * 2000}"}}\n' for n in range(60)))
     knowledge.succeed("import", str(many), "-t", tenant, "--no-wait")

@@ -53,9 +53,7 @@ def test_completion_offers_the_tenants_with_the_prefix(
     assert complete(knowledge, monkeypatch, "knowledge search x -t zz-none") == []
 
 
-def test_completion_is_silent_when_no_database_answers(
-    knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_completion_is_silent_when_no_database_answers(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://kb_service:secret@127.0.0.1:1/knowledge")
     assert complete(knowledge, monkeypatch, "knowledge search x -t a") == []
     monkeypatch.delenv("DATABASE_URL")
@@ -71,9 +69,7 @@ def test_completion_does_not_connect_to_what_the_current_folder_configures(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         host, port = listener.getsockname()
-        Path(".env").write_text(
-            f"DATABASE_URL=postgresql://kb_service@{host}:{port}/knowledge?sslmode=disable\n"
-        )
+        Path(".env").write_text(f"DATABASE_URL=postgresql://kb_service@{host}:{port}/knowledge?sslmode=disable\n")
         state = Path(".data/run/state.json")
         state.parent.mkdir(parents=True)
         state.write_text(json.dumps({"phase": "ready", "socket_dir": host}))

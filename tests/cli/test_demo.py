@@ -33,9 +33,7 @@ async def test_demo_is_complete_and_its_relations_are_valid(services: Services) 
         assert entry.embedding_status == "ready"
     assets = (await services.assets.list_assets(tenant.id)).items
     assert {(asset.name, asset.status) for asset in assets} == {(d.name, "indexed") for d in load_documents()}
-    found = await services.search.search(
-        tenant.id, SearchQuery(query="backup", source="asset", mode="keyword")
-    )
+    found = await services.search.search(tenant.id, SearchQuery(query="backup", source="asset", mode="keyword"))
     assert len(found) > 0
 
 

@@ -42,9 +42,7 @@ def find_wrong(result: Result, *statuses: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def healthy(
-    knowledge: CommandLine, fresh_database: TestDatabase, monkeypatch: pytest.MonkeyPatch
-) -> CommandLine:
+def healthy(knowledge: CommandLine, fresh_database: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """The command, on a database without the failed files and lost workers of other tests."""
     monkeypatch.setenv("DATABASE_URL", fresh_database.service_dsn)
     return knowledge
@@ -61,9 +59,7 @@ def test_doctor_finds_nothing_wrong_with_a_healthy_service(healthy: CommandLine)
     assert lines[0].startswith("ok       settings     Postgres of DATABASE_URL, embeddings by mock")
 
 
-def test_doctor_without_findings_prints_one_line(
-    healthy: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_without_findings_prints_one_line(healthy: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     async def find() -> tuple[str, ...]:
         return ()
 
@@ -93,9 +89,7 @@ def test_doctor_names_a_wrong_setting(knowledge: CommandLine, monkeypatch: pytes
     ]
 
 
-def test_doctor_creates_no_database_to_inspect(
-    knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_creates_no_database_to_inspect(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DATABASE_URL")
     monkeypatch.delenv("JWT_SECRET")
     monkeypatch.setenv("KB_DATA_DIR", "fresh")
@@ -147,9 +141,7 @@ async def damaged(fresh_database: TestDatabase) -> str:
     async with connected(fresh_database.admin_dsn) as owner:
         await owner.execute("alter table jobs no force row level security")
     async with connected(fresh_database.superuser_dsn) as superuser:
-        await superuser.execute(
-            "update pg_index set indisvalid = false where indexrelid = 'assets_by_time'::regclass"
-        )
+        await superuser.execute("update pg_index set indisvalid = false where indexrelid = 'assets_by_time'::regclass")
     async with connected(fresh_database.service_dsn) as service:
         await service.execute(
             "select tenancy.create_tenant(gen_random_uuid(), 'busy', 'Busy', 1, 'test');"
@@ -188,9 +180,7 @@ def test_doctor_names_every_fault_of_a_database(
     ]
     plan = found["plans", "wrong"]["detail"]
     assert plan == "a search among 9,000 passages does not use their vector index"
-    assert found["queue", "wrong"]["detail"].endswith(
-        "1 due, 0 entries without vector; the oldest has waited 120 min"
-    )
+    assert found["queue", "wrong"]["detail"].endswith("1 due, 0 entries without vector; the oldest has waited 120 min")
     assert found["assets", "warning"]["detail"] == "1 asset could not be parsed, of busy"
     people = knowledge("doctor")
     assert "wrong    isolation" in people.out

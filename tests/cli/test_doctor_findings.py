@@ -47,9 +47,7 @@ def test_queue_without_a_worker_is_a_finding(
 
 
 def test_failures_name_the_tenants_with_the_most() -> None:
-    (failed, refused) = describe_failures(
-        make_backlog(failed={"a": 1, "b": 3, "c": 2, "d": 1}, refused={"e": 1})
-    )
+    (failed, refused) = describe_failures(make_backlog(failed={"a": 1, "b": 3, "c": 2, "d": 1}, refused={"e": 1}))
     assert failed.detail == "7 assets could not be parsed, of b, c, a and 1 other tenants"
     assert refused.detail == "the provider refused an entry five times, of e: only keyword search finds them"
 

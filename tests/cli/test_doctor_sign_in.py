@@ -10,9 +10,7 @@ from tests.fixtures.identity.openid import OpenIdProvider
 
 
 async def check(issuer: str) -> Finding:
-    (finding,) = [
-        finding async for finding in check_sign_in(make_settings(issuer, public_url="http://localhost:8000"))
-    ]
+    (finding,) = [finding async for finding in check_sign_in(make_settings(issuer, public_url="http://localhost:8000"))]
     assert finding.check == "sign-in"
     return finding
 
@@ -24,9 +22,7 @@ async def test_doctor_fetches_the_document_and_the_keys_of_the_provider() -> Non
         assert provider.paths == ["/.well-known/openid-configuration", "/keys"]
         slash = await check(f"{provider.url}/")
         assert slash.status == "wrong"
-        assert slash.detail.startswith(
-            "the provider's document is unusable: it is the document of another issuer;"
-        )
+        assert slash.detail.startswith("the provider's document is unusable: it is the document of another issuer;")
         provider.keys.clear()
         assert "keys cannot be fetched" in (await check(provider.url)).detail
     assert "ConnectError" in (await check(provider.url)).detail

@@ -24,9 +24,7 @@ WORKING = (
 
 
 @pytest.mark.parametrize("arguments", SERVING)
-def test_commands_that_serve_read_the_file_of_their_folder(
-    offline: CommandLine, arguments: tuple[str, ...]
-) -> None:
+def test_commands_that_serve_read_the_file_of_their_folder(offline: CommandLine, arguments: tuple[str, ...]) -> None:
     Path(".env").write_text(WRONG)
     result = offline(*arguments)
     assert (result.status, REFUSED in result.err, NOTE in result.err) == (1, True, False)

@@ -24,9 +24,7 @@ def tiny_folder(tmp_path: Path) -> Path:
     folder.mkdir()
     documents = [json.dumps({"_id": d.id, "title": "", "text": d.text}) for d in tiny.documents]
     (folder / "corpus.jsonl").write_text("\n".join(documents))
-    (folder / "queries.jsonl").write_text(
-        "\n".join(json.dumps({"_id": q.id, "text": q.text}) for q in tiny.queries)
-    )
+    (folder / "queries.jsonl").write_text("\n".join(json.dumps({"_id": q.id, "text": q.text}) for q in tiny.queries))
     judged = [f"{q.id}\t{d}\t{grade:g}" for q in tiny.queries for d, grade in q.judgements.items()]
     (folder / "qrels.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]))
     (folder / "other.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", judged[0]]))
@@ -63,9 +61,7 @@ def test_eval_prints_json_and_writes_the_report(
 
 
 @pytest.mark.usefixtures("environment")
-def test_eval_prints_a_table_of_the_chosen_variants(
-    tiny_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_prints_a_table_of_the_chosen_variants(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--qrels", "other.tsv", "--modes", "keyword", "--queries", "5"]
     assert main(["eval", str(tiny_folder), *options]) == 0
     table = capsys.readouterr().out
@@ -87,9 +83,7 @@ def test_eval_of_several_collections_prints_parts_and_a_summary(
 
 
 @pytest.mark.usefixtures("environment")
-def test_eval_reads_locomo_and_counts_what_it_ignores(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_reads_locomo_and_counts_what_it_ignores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "locomo10.json"
     path.write_text(json.dumps(make_conversations()))
     assert main(["eval", str(tmp_path), "--modes", "keyword"]) == 0
@@ -104,9 +98,7 @@ def test_eval_reads_locomo_and_counts_what_it_ignores(
 
 
 @pytest.mark.usefixtures("environment")
-def test_eval_names_the_path_that_it_cannot_write(
-    tiny_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_names_the_path_that_it_cannot_write(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     taken = tiny_folder / "corpus.jsonl"
     assert main(["eval", str(tiny_folder), "--modes", "keyword", "--output", str(taken)]) == 1
     assert f"--output: cannot write to {taken}: File exists" in capsys.readouterr().err

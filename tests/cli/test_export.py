@@ -37,9 +37,7 @@ def test_export_is_imported_with_its_relations(knowledge: CommandLine, tenant: s
         {**drafts[1], "parent_id": plan, "source_ids": [opened, plan]},
         {**drafts[0], "superseded_by_id": opened, "id": "ignored", "source_ids": [wall]},
     ]
-    done = knowledge.succeed(
-        "import", str(write_lines(tmp_path / "more.jsonl", related)), "-t", tenant, "--json"
-    )
+    done = knowledge.succeed("import", str(write_lines(tmp_path / "more.jsonl", related)), "-t", tenant, "--json")
     assert done.json["dropped_references"] == 0
     original = exported(knowledge, tenant)
 
@@ -57,9 +55,7 @@ def test_export_is_imported_with_its_relations(knowledge: CommandLine, tenant: s
 
 
 @pytest.mark.slow
-def test_export_restores_assets_settings_and_vectors(
-    knowledge: CommandLine, tenant: str, tmp_path: Path
-) -> None:
+def test_export_restores_assets_settings_and_vectors(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("A note about the crane.")
     knowledge.succeed("ingest", "note.txt", "-t", tenant, "--tag", "crane")
     result = knowledge.succeed("export", "-t", tenant, "--vectors", "-o", "all.jsonl")
@@ -70,21 +66,17 @@ def test_export_restores_assets_settings_and_vectors(
     # Without waiting and without a worker: nothing has to be computed again.
     imported = knowledge.succeed("import", "all.jsonl", "-t", copy, "--no-wait", "--json").json
     assert (imported["created"], imported["assets"], imported["without_vector"]) == (1, 1, 0)
-    first, second = (
-        knowledge.succeed("export", "-t", slug, "--vectors").out.splitlines() for slug in (tenant, copy)
-    )
+    first, second = (knowledge.succeed("export", "-t", slug, "--vectors").out.splitlines() for slug in (tenant, copy))
     assert first[1:] == second[1:]
-    (hit,) = knowledge.succeed(
-        "search", "A note about the crane.", "-t", copy, "--mode", "semantic", "--json"
-    ).json["results"]
+    (hit,) = knowledge.succeed("search", "A note about the crane.", "-t", copy, "--mode", "semantic", "--json").json[
+        "results"
+    ]
     assert (hit["asset_name"], hit["tags"]) == ("note.txt", ["crane"])
     again = knowledge.succeed("ingest", "note.txt", "-t", copy, "--tag", "crane")
     assert again.out == "1 file: 0 indexed, 1 unchanged, 0 skipped, 0 failed\n"
 
 
-def test_export_that_fails_leaves_no_partial_file(
-    knowledge: CommandLine, tenant: str, tmp_path: Path
-) -> None:
+def test_export_that_fails_leaves_no_partial_file(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_text("the former export")
     assert knowledge("export", "-t", "absent", "-o", "old.jsonl").status == 1
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("old.jsonl", "the former export")]

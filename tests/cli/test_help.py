@@ -91,9 +91,7 @@ def test_examples_in_help_texts_can_be_run(offline: CommandLine, path: tuple[str
 
 
 @pytest.mark.parametrize("path", [*commands()], ids=" ".join)
-def test_command_that_prints_a_result_offers_documented_json(
-    offline: CommandLine, path: tuple[str, ...]
-) -> None:
+def test_command_that_prints_a_result_offers_documented_json(offline: CommandLine, path: tuple[str, ...]) -> None:
     text = " ".join(offline.succeed(*path, "--help").out.split())
     assert ("--json Print JSON: " in text) == (path[0] not in SILENT)
 

@@ -38,14 +38,10 @@ def test_import_of_a_beir_corpus_keeps_ids_and_skips_empty_texts(
     assert found["results"][0]["similarity"] == pytest.approx(1, abs=0.01)
 
 
-def test_import_without_waiting_leaves_vectors_for_later(
-    knowledge: CommandLine, tenant: str, tmp_path: Path
-) -> None:
+def test_import_without_waiting_leaves_vectors_for_later(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     corpus = write_lines(tmp_path / "corpus.jsonl", BEIR)
     result = knowledge.succeed("import", str(corpus), "-t", tenant, "--no-wait")
-    assert (
-        result.out == "2 created, 0 updated, 0 unchanged, 1 skipped empty, 0 failed, 0 dropped references\n"
-    )
+    assert result.out == "2 created, 0 updated, 0 unchanged, 1 skipped empty, 0 failed, 0 dropped references\n"
     assert "2 entries have no vector yet" in result.err
 
 
@@ -74,14 +70,10 @@ def test_import_shows_only_the_first_refusals(knowledge: CommandLine, tenant: st
 
 
 @pytest.mark.slow
-def test_import_drops_references_without_a_target(
-    knowledge: CommandLine, tenant: str, tmp_path: Path
-) -> None:
+def test_import_drops_references_without_a_target(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     missing = "0198c5a2-0000-7000-8000-000000000000"
     lines = [{"id": "a", "content": "alone", "parent_id": missing, "source_ids": [missing, "nonsense"]}]
-    result = knowledge.succeed(
-        "import", str(write_lines(tmp_path / "a.jsonl", lines)), "-t", tenant, "--json"
-    ).json
+    result = knowledge.succeed("import", str(write_lines(tmp_path / "a.jsonl", lines)), "-t", tenant, "--json").json
     assert (result["created"], result["dropped_references"], result["failed"]) == (1, 3, 0)
     (entry,) = exported(knowledge, tenant)
     assert (entry["parent_id"], entry["source_ids"]) == (None, [])
@@ -103,9 +95,7 @@ def test_import_keeps_references_when_another_record_of_the_line_is_refused(
     assert entries["child"]["parent_id"] == entries["parent"]["id"]
 
 
-def test_import_names_the_type_that_a_field_must_have(
-    knowledge: CommandLine, tenant: str, tmp_path: Path
-) -> None:
+def test_import_names_the_type_that_a_field_must_have(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "- content: 12\n- {content: a, tags: solo}\n- {content: b, external_id: 7}\n- {content: c, title: 1}\n"
     )
@@ -138,9 +128,7 @@ def test_import_of_a_truncated_export_is_reported_and_can_be_repeated(
     assert (done["created"], done["unchanged"], done["failed"]) == (3, 2, 0)
 
 
-def test_import_refuses_unknown_shapes_and_counts_reasons(
-    knowledge: CommandLine, tenant: str, tmp_path: Path
-) -> None:
+def test_import_refuses_unknown_shapes_and_counts_reasons(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     file = write_lines(tmp_path / "a.jsonl", [{"id": "1", "body": "hello"}, {"body": "again", "id": "2"}])
     result = knowledge("import", str(file), "-t", tenant, "--json")
     assert result.status == 1
@@ -159,9 +147,7 @@ def test_import_reads_every_format(knowledge: CommandLine, tenant: str, tmp_path
         (tmp_path / name).write_text(text, encoding="utf-8")
         assert knowledge.succeed("import", str(tmp_path / name), "-t", tenant, "--json").json["failed"] == 0
     entries = {entry["content"]: entry["tags"] for entry in exported(knowledge, tenant)}
-    assert entries == {"Array again.": ["t"], "Yaml.": [], "Csv.": ["a", "b"]}, (
-        "omitted fields keep their value"
-    )
+    assert entries == {"Array again.": ["t"], "Yaml.": [], "Csv.": ["a", "b"]}, "omitted fields keep their value"
 
 
 @pytest.mark.slow

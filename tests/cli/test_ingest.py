@@ -116,9 +116,7 @@ def test_ingest_warns_once_of_missing_protections(knowledge: CommandLine, tenant
         assert "Landlock for connections (Linux 6.7)" in warning
 
 
-def test_file_outside_the_folder_is_named_by_its_full_path(
-    docs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_outside_the_folder_is_named_by_its_full_path(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(docs / "deep")
     assert name_file(Path("../tides.md")) == (docs / "tides.md").as_posix()
     assert name_file(Path("./moorings.txt")) == "moorings.txt"
@@ -136,18 +134,14 @@ def test_ingest_names_pages_without_text(knowledge: CommandLine, tenant: str, do
     assert found["pages_without_text"] == [{"path": "docs/scan.pdf", "pages": [2, 3]}]
 
 
-def test_ingest_makes_files_searchable_and_repeats_nothing(
-    knowledge: CommandLine, tenant: str, docs: Path
-) -> None:
+def test_ingest_makes_files_searchable_and_repeats_nothing(knowledge: CommandLine, tenant: str, docs: Path) -> None:
     first = knowledge.succeed("ingest", "docs", "-t", tenant, "--tag", "harbour", "--json")
     assert (first.json["files"], first.json["indexed"], first.json["failed"]) == (3, 2, [])
     assert first.json["pages_without_text"] == []
     assert first.json["skipped"][0]["path"] == "docs/photo.png"
     assert "files: 2 of 2" in first.err or "files: 3 of 3" in first.err
 
-    (hit,) = knowledge.succeed("search", "inspected", "-t", tenant, "--mode", "keyword", "--json").json[
-        "results"
-    ]
+    (hit,) = knowledge.succeed("search", "inspected", "-t", tenant, "--mode", "keyword", "--json").json["results"]
     assert (hit["asset_name"], hit["tags"]) == ("moorings.txt", ["harbour"])
 
     again = knowledge.succeed("ingest", "docs", "-t", tenant, "--tag", "harbour")
@@ -156,9 +150,7 @@ def test_ingest_makes_files_searchable_and_repeats_nothing(
     (docs / "tides.md").write_text("# Tides\n\nThe harbour is dredged now.\n")
     changed = knowledge.succeed("ingest", "docs", "-t", tenant, "--json")
     assert (changed.json["indexed"], changed.json["unchanged"]) == (1, 1)
-    results = knowledge.succeed("search", "harbour", "-t", tenant, "--mode", "keyword", "--json").json[
-        "results"
-    ]
+    results = knowledge.succeed("search", "harbour", "-t", tenant, "--mode", "keyword", "--json").json["results"]
     assert [hit["content"] for hit in results if hit["asset_name"] == "tides.md"] == [
         "# Tides\n\nThe harbour is dredged now."
     ]
@@ -186,9 +178,7 @@ def test_ingest_reports_failed_files_by_its_status(knowledge: CommandLine, tenan
 
 
 @pytest.mark.slow
-def test_interrupted_ingest_continues_where_it_stopped(
-    knowledge: CommandLine, tenant: str, tmp_path: Path
-) -> None:
+def test_interrupted_ingest_continues_where_it_stopped(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     folder = tmp_path / "many"
     folder.mkdir()
     for n in range(15):

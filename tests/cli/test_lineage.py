@@ -17,9 +17,7 @@ from tests.fixtures.database.cluster import PASSWORDS, TestDatabase, connected
 from tests.fixtures.embedded import FAST
 from tests.fixtures.http.serving import free_port
 
-REMEDY = (
-    "use that version, or export with it and import into an empty database (embedded: another KB_DATA_DIR)"
-)
+REMEDY = "use that version, or export with it and import into an empty database (embedded: another KB_DATA_DIR)"
 OTHERS = {
     "update alembic_version set version_num = '0033'": (
         f"the database is at revision 0033, which this version (revision {latest_revision()}) does not have: its data"
@@ -56,9 +54,7 @@ def expect(run: CommandLine, line: str, *arguments: str) -> None:
     """The command ends with the line."""
     result = run(*arguments)
     wanted = (
-        json.dumps({"error": line, "status": 1}, separators=(",", ":"))
-        if "--json" in arguments
-        else f"error: {line}"
+        json.dumps({"error": line, "status": 1}, separators=(",", ":")) if "--json" in arguments else f"error: {line}"
     )
     assert (result.status, result.out, result.err) == (1, "", f"{wanted}\n"), arguments
 

@@ -44,9 +44,7 @@ def environment(cli_database: TestDatabase, tmp_path: Path) -> Mapping[str, str]
 
 
 def program(environment: Mapping[str, str], tmp_path: Path, *arguments: str) -> StdioServerParameters:
-    return StdioServerParameters(
-        command=str(PROGRAM), args=["mcp", *arguments], env=dict(environment), cwd=tmp_path
-    )
+    return StdioServerParameters(command=str(PROGRAM), args=["mcp", *arguments], env=dict(environment), cwd=tmp_path)
 
 
 @pytest.mark.slow
@@ -68,9 +66,7 @@ async def use(server: StdioServerParameters, tmp_path: Path) -> list[tuple[dict[
         async with Client(stdio_client(server, errlog=errors)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == [*READING, *WRITING]
             await succeed(client, "kb_add", content="The harbour opens at six")
-            answers = await asyncio.gather(
-                *(succeed(client, "kb_search", query="harbour") for _ in range(10))
-            )
+            answers = await asyncio.gather(*(succeed(client, "kb_search", query="harbour") for _ in range(10)))
             await fail(client, "kb_stats", 403)
             await fail(client, "kb_search", 422, query="")
         errors.seek(0)
@@ -104,9 +100,7 @@ def test_a_signal_ends_the_program_while_it_waits_for_a_message(
 
 
 @pytest.mark.slow
-def test_a_client_reads_what_its_groups_may_read(
-    tenant: str, environment: Mapping[str, str], tmp_path: Path
-) -> None:
+def test_a_client_reads_what_its_groups_may_read(tenant: str, environment: Mapping[str, str], tmp_path: Path) -> None:
     async def use(*arguments: str) -> list[str]:
         server = program(environment, tmp_path, "--tenant", tenant, *arguments)
         async with Client(stdio_client(server)) as client:
@@ -207,9 +201,7 @@ def test_the_inspector_lists_and_calls_tools_over_stdio(
 def test_the_printed_configuration_starts_the_program_in_another_folder_without_a_path(
     knowledge: CommandLine, tenant: str, environment: Mapping[str, str]
 ) -> None:
-    printed = knowledge.succeed("mcp", "--tenant", tenant, "--config").json["mcpServers"][
-        f"knowledge-{tenant}"
-    ]
+    printed = knowledge.succeed("mcp", "--tenant", tenant, "--config").json["mcpServers"][f"knowledge-{tenant}"]
     added = {"DATABASE_URL": environment["DATABASE_URL"], "PATH": ""}
     server = StdioServerParameters(
         command=printed["command"], args=printed["args"], env={**printed["env"], **added}, cwd="/"
@@ -272,9 +264,7 @@ def test_the_printed_configuration_reads_the_named_file_and_repeats_nothing_of_i
     for name in ("DATABASE_URL", "EMBEDDING_PROVIDER", "EMBEDDING_DIMENSIONS", "KB_ENCRYPTION_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "kb.env").write_text(
-        "KB_DATA_DIR=data\nEMBEDDING_PROVIDER=openai\nOPENAI_API_KEY=sk-hunter2\n"
-    )
+    (tmp_path / "kb.env").write_text("KB_DATA_DIR=data\nEMBEDDING_PROVIDER=openai\nOPENAI_API_KEY=sk-hunter2\n")
     result = knowledge("--env-file", "kb.env", "mcp", "--tenant", "acme", "--config")
     program = result.json["mcpServers"]["knowledge-acme"]
     assert program["args"][:3] == ["--env-file", str(tmp_path / "kb.env"), "mcp"]

@@ -10,9 +10,7 @@ from tests.cli.conftest import CommandLine
 
 
 @pytest.fixture
-def on_server(
-    checking: CommandLine, service_dsn: str, admin_dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> CommandLine:
+def on_server(checking: CommandLine, service_dsn: str, admin_dsn: str, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """The command on a database of its own, with roles and schema; the mock model is not registered."""
     monkeypatch.setenv("DATABASE_URL", service_dsn)
     monkeypatch.delenv("EMBEDDING_DIMENSIONS")
@@ -28,9 +26,7 @@ def test_migration_registers_the_model_that_tenants_need(
     assert "DATABASE_ADMIN_URL" in on_server("model", "add").err
 
     monkeypatch.setenv("DATABASE_ADMIN_URL", admin_dsn)
-    assert on_server.succeed("migrate", "--service-role", "kb_service").out.startswith(
-        "up to date at revision "
-    )
+    assert on_server.succeed("migrate", "--service-role", "kb_service").out.startswith("up to date at revision ")
     assert on_server.succeed("migrate", "--check", "--json").json["current"] is True
     assert on_server.succeed("model", "add").out.startswith("already registered: mock/")
     added = on_server.succeed("model", "add", "--provider", "mock", "--dimensions", "32", "--json").json

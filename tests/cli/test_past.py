@@ -32,9 +32,7 @@ async def change(database: TestDatabase, slug: str) -> str:
         await opened.close()
 
 
-def test_search_finds_what_was_valid_then(
-    knowledge: CommandLine, tenant: str, cli_database: TestDatabase
-) -> None:
+def test_search_finds_what_was_valid_then(knowledge: CommandLine, tenant: str, cli_database: TestDatabase) -> None:
     before = asyncio.run(change(cli_database, tenant))
     search = ("search", "harbour", "-t", tenant, "--mode", "keyword")
     for options, text in (((), "the new harbour"), (("--as-of", before), "the old harbour")):

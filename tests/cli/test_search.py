@@ -21,9 +21,7 @@ def test_search_prints_the_content_of_the_http_answer(knowledge: CommandLine, fi
 
 
 def test_search_prints_hits_for_people(knowledge: CommandLine, filled: str) -> None:
-    text = knowledge.succeed(
-        *("search", "inspect mooring", "-t", filled, "--mode", "keyword", "--fusion", "rrf")
-    ).out
+    text = knowledge.succeed(*("search", "inspect mooring", "-t", filled, "--mode", "keyword", "--fusion", "rrf")).out
     lines = text.splitlines()
     titles = {line for line in lines if line[:3] in ("1. ", "2. ")}
     assert len(titles) == 2
@@ -32,9 +30,7 @@ def test_search_prints_hits_for_people(knowledge: CommandLine, filled: str) -> N
     assert "   Moorings are inspected every ␛[31mMarch." in lines
     assert "\x1b" not in text
     assert any("fact · #quay #safety" in line for line in lines)
-    assert any(
-        re.fullmatch(r"   score 0\.0049: keyword #1 \(BM25 \d\.\d\d, .*mooring.*\)", line) for line in lines
-    )
+    assert any(re.fullmatch(r"   score 0\.0049: keyword #1 \(BM25 \d\.\d\d, .*mooring.*\)", line) for line in lines)
     assert lines[-1].startswith("1 to 2 of 2 hits in ")
 
 
@@ -71,9 +67,7 @@ def test_search_explains_a_score_that_can_be_recomputed(knowledge: CommandLine, 
     hybrid = knowledge.succeed(
         *("search", "The crane lifts twelve tons.", "-t", filled, "--explain", "--fusion", "rrf")
     ).out
-    assert re.search(
-        r"semantic: exact, \d candidates of 3 passages with a similarity of 0\.1 or more", hybrid
-    )
+    assert re.search(r"semantic: exact, \d candidates of 3 passages with a similarity of 0\.1 or more", hybrid)
     assert f"score {1 / 61:.4f}: semantic #1 (similarity 1.00), keyword #1 (BM25 " in hybrid
     assert f"   {1 / 61:.4f} = {0.7 / 61:.4f} semantic + {0.3 / 61:.4f} keyword\n" in hybrid
 

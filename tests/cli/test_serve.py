@@ -59,9 +59,7 @@ def served(
     return tmp_path / "data"
 
 
-def test_demo_is_served_and_its_curl_line_finds_the_sample(
-    embedded: CommandLine, served: Path | None
-) -> None:
+def test_demo_is_served_and_its_curl_line_finds_the_sample(embedded: CommandLine, served: Path | None) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     port = str(free_port())

@@ -21,9 +21,7 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def test_runs_of_a_folder_add_move_replace_and_remove_files(
-    knowledge: CommandLine, tenant: str, folder: Path
-) -> None:
+def test_runs_of_a_folder_add_move_replace_and_remove_files(knowledge: CommandLine, tenant: str, folder: Path) -> None:
     def sync(*options: str) -> dict[str, object]:
         told: dict[str, object] = knowledge.succeed(
             "sync", "docs", str(folder), "--tenant", tenant, "--json", *options
@@ -50,9 +48,7 @@ def test_runs_of_a_folder_add_move_replace_and_remove_files(
     assert "knowledge sync --confirm-deletions" in refused.err
     assert sync("--confirm-deletions", "--exclude", "feldspar.md")["removed"] == 3
     told = knowledge.succeed("sync", "docs", str(folder), "--tenant", tenant, "--exclude", "feldspar.md")
-    assert told.out.startswith(
-        "2 files: 0 new, 0 changed, 0 moved, 0 removed; 2 left out, 0 refused, 0 failed\n"
-    )
+    assert told.out.startswith("2 files: 0 new, 0 changed, 0 moved, 0 removed; 2 left out, 0 refused, 0 failed\n")
     assert "docs agrees with its origin as of " in told.out
 
 
@@ -70,9 +66,7 @@ def test_files_have_the_readers_of_the_last_pattern_that_matches(
         "--readers-of",
         "pay/b*=group:board",
     )
-    synced = knowledge.succeed(
-        "sync", "docs", str(folder), "-t", tenant, *given, "--readers-of", "Pay/*=user:x"
-    )
+    synced = knowledge.succeed("sync", "docs", str(folder), "-t", tenant, *given, "--readers-of", "Pay/*=user:x")
     assert "--readers-of: Pay/* matches no file" in synced.err
     assets = knowledge.succeed("list", "--assets", "--limit", "20", "-t", tenant, "--json").json["items"]
     assert {asset["external_id"]: asset["readers"] for asset in assets if asset["readers"]} == {
@@ -88,9 +82,7 @@ def test_files_have_the_readers_of_the_last_pattern_that_matches(
         assert refused.err.startswith("error: --readers-of: must be PATTERN=PRINCIPAL,PRINCIPAL")
 
 
-def test_origin_that_cannot_be_listed_changes_nothing(
-    knowledge: CommandLine, tenant: str, folder: Path
-) -> None:
+def test_origin_that_cannot_be_listed_changes_nothing(knowledge: CommandLine, tenant: str, folder: Path) -> None:
     knowledge.succeed("sync", "docs", str(folder), "--tenant", tenant)
     failed = knowledge("sync", "docs", str(folder / "none"), "--tenant", tenant, "--allow-empty")
     assert (failed.status, failed.out) == (1, "")

@@ -34,9 +34,7 @@ async def test_waiting_for_vectors_ends_while_the_provider_is_unavailable(
     assert "the embedding provider does not answer" in capsys.readouterr().err
 
 
-async def test_waiting_for_vectors_continues_while_the_provider_answers(
-    services: Services, harbour: Tenant
-) -> None:
+async def test_waiting_for_vectors_continues_while_the_provider_answers(services: Services, harbour: Tenant) -> None:
     await services.entries.create_many(harbour.id, [EntryDraft(content=f"text {n}") for n in range(200)])
     async with working(services):
         assert await wait_for_embeddings(services, harbour.id, Patience(services, harbour.id, away=0.0)) == 0

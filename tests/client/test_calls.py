@@ -120,9 +120,7 @@ async def test_related_entries_name_their_relation(call: ClientCaller) -> None:
     assert [(r.id, r.relationship) for r in related] == [(parent.id, "parent")]
 
 
-async def test_a_file_is_uploaded_from_its_path_and_searchable_once_indexed(
-    call: ClientCaller, tmp_path: Path
-) -> None:
+async def test_a_file_is_uploaded_from_its_path_and_searchable_once_indexed(call: ClientCaller, tmp_path: Path) -> None:
     path = tmp_path / "handbook, second edition.md"
     path.write_text("# Berths\n\nThe quay has nine berths.\n")
     asset = await call("upload_asset", path, external_id="h", tags=["port", "quay"], metadata={"year": 2026})

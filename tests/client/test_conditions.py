@@ -46,16 +46,13 @@ CONDITIONS: list[dict[str, Any]] = [
 def names(client: KnowledgeClient) -> list[str]:
     """One entry with each of the metadata, which a search for its text finds."""
     written = client.create_entries(
-        {"content": f"harbour {name}", "external_id": name, "metadata": metadata}
-        for name, metadata in METADATA.items()
+        {"content": f"harbour {name}", "external_id": name, "metadata": metadata} for name, metadata in METADATA.items()
     )
     assert [result.status for result in written] == ["created"] * len(METADATA)
     return list(METADATA)
 
 
-def test_the_client_and_the_service_agree_on_every_condition(
-    client: KnowledgeClient, names: list[str]
-) -> None:
+def test_the_client_and_the_service_agree_on_every_condition(client: KnowledgeClient, names: list[str]) -> None:
     different = []
     for start in range(0, len(CONDITIONS), 32):
         part = CONDITIONS[start : start + 32]

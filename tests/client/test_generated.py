@@ -18,9 +18,7 @@ GENERATE_PYTHON = (
     *("--config", "config.yml", "--output-path", "knowledge_generated", "--fail-on-warning"),
 )
 TOOLS = "node_modules"
-GENERATE_TYPESCRIPT = (
-    *("node", f"{TOOLS}/openapi-typescript/bin/cli.js", "openapi.json", "--output", "schema.d.ts"),
-)
+GENERATE_TYPESCRIPT = (*("node", f"{TOOLS}/openapi-typescript/bin/cli.js", "openapi.json", "--output", "schema.d.ts"),)
 CHECK_AND_BUILD = ("node", f"{TOOLS}/typescript/bin/tsc")
 
 

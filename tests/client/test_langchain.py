@@ -138,9 +138,7 @@ def test_scores_are_cosines_and_metadata_filter(store: KnowledgeVectorStore) -> 
 def test_diversity_and_vectors_are_passed_on(store: KnowledgeVectorStore) -> None:
     store.add_texts(["harbour at six", "harbour at six!", "a bicycle"], ids=["1", "2", "3"])
     assert "3" in {d.id for d in store.max_marginal_relevance_search("harbour at six", 2, lambda_mult=0.0)}
-    assert "3" not in {
-        d.id for d in store.max_marginal_relevance_search("harbour at six", 2, lambda_mult=1.0)
-    }
+    assert "3" not in {d.id for d in store.max_marginal_relevance_search("harbour at six", 2, lambda_mult=1.0)}
     with pytest.raises(InvalidInput, match="384"):
         store.similarity_search_by_vector([1.0, 0.0])
     assert store.similarity_search_by_vector([1.0] * 384, k=3) is not None
@@ -166,9 +164,7 @@ def test_lists_of_different_lengths_and_nameless_deletions_are_refused(store: Kn
         store.delete()
 
 
-def test_entries_from_other_sources_have_ids_too(
-    store: KnowledgeVectorStore, client: KnowledgeClient
-) -> None:
+def test_entries_from_other_sources_have_ids_too(store: KnowledgeVectorStore, client: KnowledgeClient) -> None:
     made = client.create_entry("The harbour opens at six.")
     (found,) = store.similarity_search("harbour")
     assert found.id == str(made.id)

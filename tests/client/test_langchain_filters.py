@@ -63,9 +63,7 @@ def test_a_filter_finds_what_it_says(given: dict[str, Any], wanted: str) -> None
 @pytest.mark.parametrize("operator", REFUSED)
 def test_an_unknown_operator_is_refused_by_name(operator: str) -> None:
     for given in ({"team": {operator: "x"}}, {operator: [{"team": "x"}]}, {"$and": [{"t": {operator: 1}}]}):
-        with pytest.raises(
-            FilterUnsupported, match=rf"^filter: \{operator} is not supported here; use plain"
-        ):
+        with pytest.raises(FilterUnsupported, match=rf"^filter: \{operator} is not supported here; use plain"):
             read_filter(given)
 
 

@@ -14,13 +14,9 @@ QUICK_START, LANGCHAIN, LLAMAINDEX = re.findall(r"```python\n(.*?)```", README.r
 
 
 @pytest.fixture(autouse=True)
-def surroundings(
-    service: RunningService, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def surroundings(service: RunningService, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a reader has at hand: the service, a token, a handbook."""
-    (tmp_path / "handbook.md").write_text(
-        "# Radio\n\nThe harbour master listens to channel 12 of the radio.\n"
-    )
+    (tmp_path / "handbook.md").write_text("# Radio\n\nThe harbour master listens to channel 12 of the radio.\n")
     monkeypatch.chdir(tmp_path)
     for name, value in (("URL", service.url), ("TOKEN", token)):
         monkeypatch.setenv(f"KB_{name}", value)

@@ -96,9 +96,7 @@ def test_a_call_that_may_have_succeeded_is_not_repeated(define: Callable[[], Exc
 
 @pytest.mark.parametrize("define", UNREPEATABLE)
 @pytest.mark.parametrize("outcome", [REFUSED, refusal(429)], ids=["connect", "429"])
-def test_a_call_that_was_refused_before_it_began_is_repeated(
-    define: Callable[[], Exchange[Any]], outcome: Any
-) -> None:
+def test_a_call_that_was_refused_before_it_began_is_repeated(define: Callable[[], Exchange[Any]], outcome: Any) -> None:
     assert len(walk(define(), Retries(attempts=2), outcome, refusal(404))[1]) == 1
 
 
@@ -183,9 +181,7 @@ async def test_an_upload_is_sent_again_in_full(kind: str) -> None:
 
 async def test_a_token_is_requested_once_and_again_after_401(kind: str) -> None:
     given = iter(["first", "second"])
-    script = ScriptedTransport(
-        answer(200, FEEDBACK), refusal(401), answer(200, FEEDBACK), refusal(401), refusal(401)
-    )
+    script = ScriptedTransport(answer(200, FEEDBACK), refusal(401), answer(200, FEEDBACK), refusal(401), refusal(401))
     call = make_client(kind, "http://service.test", lambda: next(given, "third"), transport=script)
     for _ in range(2):
         await call("give_feedback", ID, ID, relevant=True)

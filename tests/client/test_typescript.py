@@ -59,7 +59,5 @@ def test_the_typescript_client_works_and_is_packed(tmp_path: Path, service: Runn
 def test_the_lock_file_has_pinned_packages_and_no_addresses() -> None:
     lock = json.loads((CLIENT / "package-lock.json").read_text())
     packages = {name: package for name, package in lock["packages"].items() if name}
-    assert all(
-        package["version"] and package["integrity"] and package["dev"] for package in packages.values()
-    )
+    assert all(package["version"] and package["integrity"] and package["dev"] for package in packages.values())
     assert "resolved" not in (CLIENT / "package-lock.json").read_text()

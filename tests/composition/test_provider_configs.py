@@ -60,11 +60,7 @@ def test_key_is_sent_only_to_its_own_address(env: dict[str, str], expected: list
 
 
 def test_an_unknown_second_model_is_refused_by_its_own_variable() -> None:
-    settings = load_settings(
-        {"EMBEDDING_NEXT_PROVIDER": "mock", "EMBEDDING_NEXT_MODEL": "unheard-of"}, env_file=None
-    )
+    settings = load_settings({"EMBEDDING_NEXT_PROVIDER": "mock", "EMBEDDING_NEXT_MODEL": "unheard-of"}, env_file=None)
     for build in (build_providers, configured_models):
-        with pytest.raises(
-            ConfigurationError, match=r"^EMBEDDING_NEXT_MODEL: mock has no model 'unheard-of'"
-        ):
+        with pytest.raises(ConfigurationError, match=r"^EMBEDDING_NEXT_MODEL: mock has no model 'unheard-of'"):
             build(settings)

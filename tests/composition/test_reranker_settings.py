@@ -70,7 +70,5 @@ def test_an_invalid_setting_is_named_in_one_line(variables: dict[str, str], line
 def test_a_key_goes_only_to_an_address_from_the_same_source(tmp_path: Any) -> None:
     file = tmp_path / ".env"
     file.write_text(f"KB_RERANKER_URL={URL}\n")
-    with pytest.raises(
-        ConfigurationError, match="KB_RERANKER_API_KEY and KB_RERANKER_URL: must come from one source"
-    ):
+    with pytest.raises(ConfigurationError, match="KB_RERANKER_API_KEY and KB_RERANKER_URL: must come from one source"):
         load_settings({"KB_RERANKER_API_KEY": "key-4"}, file)

@@ -37,9 +37,7 @@ async def settle() -> None:
 
 async def test_bytes_over_the_budget_wait_in_order_and_only_for_their_tenant() -> None:
     budget = ByteBudget(10, 100)
-    first, large, small, other = (
-        Holder(budget, *asked) for asked in (("a", 6), ("a", 7), ("a", 1), ("b", 10))
-    )
+    first, large, small, other = (Holder(budget, *asked) for asked in (("a", 6), ("a", 7), ("a", 1), ("b", 10)))
     await settle()
     assert [h.entered for h in (first, large, small, other)] == [True, False, False, True]
     await first.end()

@@ -51,10 +51,7 @@ async def test_an_item_shows_its_lists_and_the_callers_that_pass(
         "Who may change": "finance (group)",
         "Decided by": "the entry itself",
     }
-    rows = {
-        row.cssselect("th")[0].text_content().strip(): row.text_content().split()
-        for row in page.all("tbody tr")
-    }
+    rows = {row.cssselect("th")[0].text_content().strip(): row.text_content().split() for row in page.all("tbody tr")}
     assert rows.keys() == {"ann", "rita"}
     assert ("yes" in rows["ann"], "yes" in rows["rita"], "reader" in rows["rita"]) == (True, False, True)
     chunk = await browser.get(f"{ACCESS}/entries/{hit['id']}")
@@ -70,9 +67,7 @@ async def test_an_item_shows_its_lists_and_the_callers_that_pass(
     assert {tuple(row["subject_ids"]) for row in trail} >= {(entry["id"],), (asset,)}
 
 
-async def test_an_item_is_found_by_its_id_address_or_name(
-    browser: Browser, admin: Caller, work: Work
-) -> None:
+async def test_an_item_is_found_by_its_id_address_or_name(browser: Browser, admin: Caller, work: Work) -> None:
     entry = (await admin.add("The pier"))["id"]
     asset = (await admin.upload("a.md", b"A file", "text/markdown")).json()["id"]
     await admin.request("PUT", "/knowledge/sources/shelf", json={"items": []})

@@ -35,9 +35,7 @@ async def test_a_change_is_counted_first_and_done_after_a_confirmation(
 ) -> None:
     entry = (await admin.add("Payroll of May", tags=["payroll"], readers=["user:ada"]))["id"]
     await admin.add("The pier opens", tags=["pier"])
-    file = (
-        await admin.upload("a.md", b"Payroll", "text/markdown", tags="payroll", readers="user:ada")
-    ).json()["id"]
+    file = (await admin.upload("a.md", b"Payroll", "text/markdown", tags="payroll", readers="user:ada")).json()["id"]
     await work()
     form = {"tag": "payroll", "action": "grant", "list": "readers", "principals": "group:hr, group: finance"}
     preview = await browser.post(CHANGE, form)
@@ -79,13 +77,8 @@ async def test_refused_items_are_named_in_words(browser: Browser, admin: Caller)
     page = await browser.post(CHANGE, {"tag": "money", "action": "revoke", "principals": "user:ada"})
     assert figures(page) == {"Found": "2", "Would be changed": "0", "Refused": "2"}
     assert not page.all(".preview form"), "there is nothing to confirm"
-    reasons = dict(
-        zip([a.get("href") for a in page.all(".preview li a")], page.texts(".preview li"), strict=True)
-    )
-    assert (
-        "Who may read: is null, which means all: set a list first"
-        in reasons[f"/console/entries/{open_entry}"]
-    )
+    reasons = dict(zip([a.get("href") for a in page.all(".preview li a")], page.texts(".preview li"), strict=True))
+    assert "Who may read: is null, which means all: set a list first" in reasons[f"/console/entries/{open_entry}"]
     assert "Who may read: would be empty" in reasons[f"/console/entries/{mine}"]
 
 

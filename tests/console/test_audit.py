@@ -20,9 +20,7 @@ SCRIPT = "<script>alert(1)</script>"
 def actions(page: Page) -> list[str]:
     """The actions of the page's rows."""
     refused = [" refused" * len(row.cssselect(".badge.bad")) for row in page.all("tbody th")]
-    return [
-        row.get("title") + end for row, end in zip(page.all("tbody th span[title]"), refused, strict=True)
-    ]
+    return [row.get("title") + end for row, end in zip(page.all("tbody th span[title]"), refused, strict=True)]
 
 
 async def test_the_page_shows_the_same_rows_as_the_api(browser: Browser, admin: Caller) -> None:
@@ -79,9 +77,7 @@ async def test_the_filters_are_those_of_the_api(browser: Browser, admin: Caller)
         ({"actor": "a\x00b"}, "actor"),
     ],
 )
-async def test_a_bad_filter_is_refused_at_its_field(
-    browser: Browser, given: dict[str, str], field: str
-) -> None:
+async def test_a_bad_filter_is_refused_at_its_field(browser: Browser, given: dict[str, str], field: str) -> None:
     page = await browser.get(AUDIT, given)
     assert page.status == 422
     assert page.one("[aria-invalid=true]").get("name") == field

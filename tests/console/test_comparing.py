@@ -7,13 +7,9 @@ from tests.console.conftest import SignIn
 from tests.fixtures.http.callers import Caller
 
 
-async def test_each_side_has_its_own_settings_and_changes_of_rank_are_shown(
-    browser: Browser, admin: Caller
-) -> None:
+async def test_each_side_has_its_own_settings_and_changes_of_rank_are_shown(browser: Browser, admin: Caller) -> None:
     await admin.add("A lesson about the bell, the bell and the bell", entry_type="temp_note", title="Note")
-    await admin.add(
-        "The bell in a decision of many more words than the other", entry_type="decision", title="Decision"
-    )
+    await admin.add("The bell in a decision of many more words than the other", entry_type="decision", title="Decision")
     await admin.add("A decision without the word", entry_type="decision", title="Other", tags=["x"])
     asked = {"query": "bell", "a.mode": "keyword", "b.mode": "keyword", "b.boost": "type"}
     page = await browser.get("/console/compare", asked)

@@ -33,9 +33,7 @@ quay = 7
 """
 
 
-async def test_a_document_is_shown_as_it_reads_with_the_passage_of_a_hit(
-    browser: Browser, work: Work
-) -> None:
+async def test_a_document_is_shown_as_it_reads_with_the_passage_of_a_hit(browser: Browser, work: Work) -> None:
     address = (await upload(browser, "a.md", (DOCUMENT * 2).encode())).answer.headers["location"]
     await work()
     page = await browser.get(address)
@@ -127,9 +125,7 @@ async def test_marks_within_lines_of_markdown_are_styles_and_the_front_matter_is
 
 
 async def test_marks_of_other_files_stay(browser: Browser, work: Work) -> None:
-    address = (await upload(browser, "a.txt", b"---\na: 1\n---\nTwo **stars** stay.")).answer.headers[
-        "location"
-    ]
+    address = (await upload(browser, "a.txt", b"---\na: 1\n---\nTwo **stars** stay.")).answer.headers["location"]
     await work()
     page = await browser.get(address)
     assert "Two **stars** stay." in page.text

@@ -15,9 +15,7 @@ SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
 
 
 async def test_the_list_shows_the_newest_first_and_continues(browser: Browser, admin: Caller) -> None:
-    await admin.post(
-        "/knowledge/entries/bulk", {"entries": [{"content": f"Fact number {n:02}"} for n in range(27)]}
-    )
+    await admin.post("/knowledge/entries/bulk", {"entries": [{"content": f"Fact number {n:02}"} for n in range(27)]})
     page = await browser.get(LIST)
     names = page.texts("tbody th a")
     assert names == [f"Fact number {n:02}" for n in range(26, 1, -1)]
@@ -26,9 +24,7 @@ async def test_the_list_shows_the_newest_first_and_continues(browser: Browser, a
     assert not older.all("a[rel=next]")
 
 
-async def test_the_list_is_filtered_by_type_tag_and_source(
-    browser: Browser, admin: Caller, work: Any
-) -> None:
+async def test_the_list_is_filtered_by_type_tag_and_source(browser: Browser, admin: Caller, work: Any) -> None:
     await admin.add("A lesson", entry_type="lesson", tags=["sea, deep"])
     await admin.add("A fact", tags=["land"])
     asset = (await admin.upload("a.txt", b"A chunk", "text/plain")).json()
@@ -126,9 +122,7 @@ async def test_a_reader_is_offered_no_change(sign_in: SignIn, reader: Caller, ad
     assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json() == entry
 
 
-async def test_another_tenants_entry_is_answered_like_a_missing_one(
-    browser: Browser, stranger: Caller
-) -> None:
+async def test_another_tenants_entry_is_answered_like_a_missing_one(browser: Browser, stranger: Caller) -> None:
     foreign, unknown = (await stranger.add("Foreign canary"))["id"], str(uuid4())
 
     async def answers(entry: str) -> list[tuple[int, str]]:

@@ -31,9 +31,7 @@ async def test_an_entry_is_created_changed_and_deleted(browser: Browser) -> None
     assert shown["tags"] == 'sea, "deep, dark"'
     unchanged = await browser.post(f"{LIST}/{entry}/edit", shown)
     assert entry_id(unchanged) == entry
-    assert fields(await browser.get(f"{LIST}/{entry}/edit"))["version"] == "1", (
-        "a form sent as it was changes nothing"
-    )
+    assert fields(await browser.get(f"{LIST}/{entry}/edit"))["version"] == "1", "a form sent as it was changes nothing"
 
     changes = {
         "title": "",
@@ -41,9 +39,7 @@ async def test_an_entry_is_created_changed_and_deleted(browser: Browser) -> None
         "expires_at": "2199-01-31T12:00:00Z",
         "metadata": '{"a": 1}',
     }
-    assert (
-        await browser.post(f"{LIST}/{entry}/edit", {**shown, **changes, "is_verified": "on"})
-    ).status == 303
+    assert (await browser.post(f"{LIST}/{entry}/edit", {**shown, **changes, "is_verified": "on"})).status == 303
     now = facts(await browser.get(f"{LIST}/{entry}"))
     assert (now["Version"], now["Verified"], now["Confidence"]) == ("2 (former versions)", "yes", "0.25")
     assert now["Expires"] == "2199-01-31 12:00 UTC"
@@ -56,9 +52,7 @@ async def test_an_entry_is_created_changed_and_deleted(browser: Browser) -> None
 
 
 async def test_a_changed_text_has_its_language_detected_again(browser: Browser, admin: Caller) -> None:
-    entry = await admin.add(
-        "The harbour closes at dusk, and the ships have to wait outside until the morning"
-    )
+    entry = await admin.add("The harbour closes at dusk, and the ships have to wait outside until the morning")
     form = fields(await browser.get(f"{LIST}/{entry['id']}/edit"))
     assert form["language"] == "english"
     german = "Der Hafen schließt in der Dämmerung, und die Schiffe müssen bis zum Morgen draußen warten"

@@ -75,9 +75,7 @@ async def test_the_act_is_recorded_visible_and_ends(browser: Browser, admin: Cal
         assert page.status == 200, path
         assert "You see everything in this tenant" in page.one("form.everything").text_content()
     assert (await browser.get("/console/entries/nothing")).all("form.everything"), "also on a refused page"
-    assert (
-        "The payroll is due" in (await browser.get("/console", {"query": "payroll", "mode": "keyword"})).text
-    )
+    assert "The payroll is due" in (await browser.get("/console", {"query": "payroll", "mode": "keyword"})).text
     ended = await browser.post(ACT, dict(page.one("form.everything").form_values()))
     assert (ended.status, ended.answer.headers["location"]) == (303, "/console")
     assert EVERYTHING_COOKIE not in browser.http.cookies
@@ -86,9 +84,7 @@ async def test_the_act_is_recorded_visible_and_ends(browser: Browser, admin: Cal
     offer(await browser.get("/console/health"))
 
 
-async def test_an_admin_that_sees_everything_changes_everything(
-    browser: Browser, admin: Caller, hidden: str
-) -> None:
+async def test_an_admin_that_sees_everything_changes_everything(browser: Browser, admin: Caller, hidden: str) -> None:
     await browser.post(ACT, {"on": "true"})
     path = f"/console/entries/{hidden}/edit"
     page = await browser.get(path)
@@ -99,9 +95,7 @@ async def test_an_admin_that_sees_everything_changes_everything(
     assert (await join(admin, "ann", "finance").get(f"/knowledge/entries/{hidden}")).status_code == 404
 
 
-async def test_the_act_belongs_to_its_session(
-    app: FastAPI, browser: Browser, admin: Caller, hidden: str
-) -> None:
+async def test_the_act_belongs_to_its_session(app: FastAPI, browser: Browser, admin: Caller, hidden: str) -> None:
     await browser.post(ACT, {"on": "true"})
     kept = browser.http.cookies[EVERYTHING_COOKIE]
     page = f"/console/entries/{hidden}"

@@ -35,9 +35,7 @@ async def test_vectors_are_rebuilt_from_the_page(
     assert "No model change is in progress." in (await browser.get(MODEL)).text
 
 
-async def test_opening_the_page_is_recorded_as_a_read_and_not_as_a_refusal(
-    browser: Browser, admin: Caller
-) -> None:
+async def test_opening_the_page_is_recorded_as_a_read_and_not_as_a_refusal(browser: Browser, admin: Caller) -> None:
     page = await browser.get(MODEL)
     assert "The service has no other model." in page.text
     assert not page.all("[name=by_hand]")

@@ -106,9 +106,7 @@ async def test_a_reader_that_is_not_a_writer_gets_no_form(sign_in: SignIn, admin
     assert facts(await rita.get(f"{LIST}/{entry}"))["Who may change"] == "ann (user)"
 
 
-async def test_a_document_names_its_readers_and_so_do_its_passages(
-    sign_in: SignIn, admin: Caller, work: Work
-) -> None:
+async def test_a_document_names_its_readers_and_so_do_its_passages(sign_in: SignIn, admin: Caller, work: Work) -> None:
     ann = join(admin, "ann", "finance")
     page = sign_in(ann)
     stored = await upload(page, "pay.md", b"# Pay\n\nThe payroll.", readers="group:finance, user:ben")
@@ -122,16 +120,12 @@ async def test_a_document_names_its_readers_and_so_do_its_passages(
     assert not form.all("[name=readers]")
     assert "readers and writers of the document" in form.one(".notice").text_content()
     assert (await page.post(f"{LIST}/{passage}/edit", {**fields(form), "tags": "pay"})).status == 303
-    changed = await page.post(
-        f"{place}/edit", fields(await page.get(f"{place}/edit")) | {"readers": "user:ann"}
-    )
+    changed = await page.post(f"{place}/edit", fields(await page.get(f"{place}/edit")) | {"readers": "user:ann"})
     assert changed.status == 303
     await work()
     assert facts(await page.get(place))["Who may read"] == "ann (user)"
     assert facts(await page.get(f"{LIST}/{passage}"))["Who may read"] == "ann (user)"
-    refused = await page.post(
-        f"{place}/edit", fields(await page.get(f"{place}/edit")) | {"readers": "user:ben"}
-    )
+    refused = await page.post(f"{place}/edit", fields(await page.get(f"{place}/edit")) | {"readers": "user:ben"})
     assert (refused.status, refused.texts("[role=alert] a")) == (422, ["Who may read"])
 
 
@@ -154,9 +148,7 @@ async def test_an_upload_keeps_or_names_readers(sign_in: SignIn, admin: Caller, 
     assert "d.md was refused: Who may read: must contain you" in refused.texts("#upload-answer .warning")[1]
 
 
-async def test_a_source_decides_for_its_documents(
-    browser: Browser, sign_in: SignIn, admin: Caller, work: Work
-) -> None:
+async def test_a_source_decides_for_its_documents(browser: Browser, sign_in: SignIn, admin: Caller, work: Work) -> None:
     ann = join(admin, "ann", "finance")
     manifest = {"items": [{"external_id": "a.md", "digest": "1"}], "readers": ["group:finance"]}
     made = (await ann.request("PUT", "/knowledge/sources/shelf", json=manifest)).json()
@@ -172,8 +164,6 @@ async def test_a_source_decides_for_its_documents(
     assert (await page.post(f"{path}/edit", {**fields(form), "tags": "sea"})).status == 303
     stored = (await ann.get(f"/knowledge/assets/{asset}")).json()
     assert (stored["tags"], stored["readers"]) == (["sea"], ["group:finance"])
-    refused = await page.post(
-        f"{path}/edit", {**fields(await page.get(f"{path}/edit")), "readers": "user:ann"}
-    )
+    refused = await page.post(f"{path}/edit", {**fields(await page.get(f"{path}/edit")), "readers": "user:ann"})
     assert refused.status == 422
     assert "source, shelf" in refused.one("[role=alert]").text_content()

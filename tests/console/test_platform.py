@@ -66,18 +66,14 @@ async def test_a_tenant_is_shown_in_counts_and_never_by_content(
     browser = sign_in(platform)
     slug = (await api_services.tenants.context(admin.tenant_id)).slug if admin.tenant_id else ""
     cells = await find_row(browser, slug)
-    assert cells[:6] == ["2", "3", "2", "1", "2", "50.0 %"], (
-        "entries, documents, pending, failed, searches, fallback"
-    )
+    assert cells[:6] == ["2", "3", "2", "1", "2", "50.0 %"], "entries, documents, pending, failed, searches, fallback"
     assert cells[6] != "never"
     assert "entries1,234" in cells[7]
     for page in await last_pages(browser):
         assert CANARY not in page.answer.text
 
 
-async def test_the_platform_sees_nothing_else_of_a_tenant(
-    sign_in: SignIn, platform: Caller, admin: Caller
-) -> None:
+async def test_the_platform_sees_nothing_else_of_a_tenant(sign_in: SignIn, platform: Caller, admin: Caller) -> None:
     entry = await admin.add(CANARY)
     browser = sign_in(platform)
     for path in (
@@ -136,9 +132,7 @@ async def test_tenants_are_listed_in_pages_and_views_are_audited(
         with pytest.raises(InvalidInput, match="page: must be between 1 and"):
             await api_services.platform.tenants(page, size=2, reader="olga")
     async with connected(api_database.superuser_dsn) as superuser:
-        noted = await superuser.fetch(
-            "select action, subject_tenant from platform_audit where actor = 'olga'"
-        )
+        noted = await superuser.fetch("select action, subject_tenant from platform_audit where actor = 'olga'")
     assert [tuple(row) for row in noted] == [("tenant.health", None)] * 2
     for bad in ("0", "x", "9999999"):
         assert (await sign_in(platform).get(PLATFORM, {"page": bad})).status == 422

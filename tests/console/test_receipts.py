@@ -54,9 +54,7 @@ async def test_a_receipt_shows_the_ranking_and_the_settings(browser: Browser, ad
     assert not page.all("main script")
 
 
-async def test_a_search_is_run_again_with_its_query(
-    browser: Browser, admin: Caller, api_services: Services
-) -> None:
+async def test_a_search_is_run_again_with_its_query(browser: Browser, admin: Caller, api_services: Services) -> None:
     entry = await admin.add("The harbour", title="Harbour")
     found = await admin.search("harbour", mode="keyword")
     address = f"{LIST}/{found['metadata']['search_id']}"

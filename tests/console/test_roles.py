@@ -47,9 +47,7 @@ async def test_every_page_is_refused_only_to_other_roles(app: FastAPI, admin: Ca
     await browser.http.aclose()
 
 
-async def test_every_form_of_another_site_is_refused(
-    sign_in: SignIn, admin: Caller, platform: Caller
-) -> None:
+async def test_every_form_of_another_site_is_refused(sign_in: SignIn, admin: Caller, platform: Caller) -> None:
     for caller in (admin, platform):
         browser = sign_in(caller)
         for page in (*PAGES, *OPEN):

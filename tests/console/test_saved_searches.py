@@ -95,9 +95,7 @@ async def test_another_challenge_is_sent_to_an_endpoint_that_has_not_agreed(
     await admin.post(f"/knowledge/saved-searches/{saved}/subscription", {"url": "https://example.com/hook"})
     button = f"{LIST}/{saved}/subscription/confirmation"
     async with connected(api_database.superuser_dsn) as superuser:
-        set_confirmation = (
-            "update subscriptions set confirmation = $1, challenges = 5 where saved_search_id = $2"
-        )
+        set_confirmation = "update subscriptions set confirmation = $1, challenges = 5 where saved_search_id = $2"
         await superuser.execute(set_confirmation, "refused", UUID(saved))
         assert "refused by the endpoint" in (await browser.get(LIST)).text
         assert (await browser.get(LIST)).one(f"form[action='{button}']").get("method") == "post"

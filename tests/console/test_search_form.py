@@ -75,9 +75,7 @@ def test_a_list_round_trips_through_a_field(items: list[str]) -> None:
     assert read_list(write_list(items)) == items
 
 
-async def test_every_parameter_reaches_the_service(
-    browser: Browser, admin: Caller, api_services: Services
-) -> None:
+async def test_every_parameter_reaches_the_service(browser: Browser, admin: Caller, api_services: Services) -> None:
     await admin.patch("/admin/settings", {"keep_query_text": True})
     # The tenant keeps no former versions.
     asked = {name: value for name, value in EVERYTHING.items() if name not in ("cursor", "as_of")}

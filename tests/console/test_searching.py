@@ -47,9 +47,7 @@ async def test_the_score_is_explained_so_that_it_adds_up(browser: Browser, admin
                 sum_ = 0.0 if calculation == "adds nothing" else eval(written)  # noqa: S307 (numbers and signs alone)
                 assert sum_ == pytest.approx(float(adds), abs=2e-4)
                 total += float(adds)
-            *factors, score = (
-                e.text_content().replace("×", "").strip() for e in table.cssselect("tfoot .number")
-            )
+            *factors, score = (e.text_content().replace("×", "").strip() for e in table.cssselect("tfoot .number"))
             for factor in factors[1:]:
                 total *= float(factor)
             assert total == pytest.approx(float(score), abs=2e-4)
@@ -114,9 +112,7 @@ async def test_an_expired_cursor_is_reported(browser: Browser, admin: Caller) ->
     assert "next_cursor" in bad.text
 
 
-async def test_a_keyword_only_search_is_marked(
-    browser: Browser, admin: Caller, provider: FailingProvider
-) -> None:
+async def test_a_keyword_only_search_is_marked(browser: Browser, admin: Caller, provider: FailingProvider) -> None:
     await admin.add("The bell")
     provider.down = True
     page = await browser.search("bell")
@@ -189,9 +185,7 @@ async def test_a_passage_leads_into_its_document(browser: Browser, admin: Caller
     assert "bell rings" in " ".join(opened.texts("mark.passage"))
 
 
-async def test_a_search_while_typing_leaves_no_record(
-    browser: Browser, admin: Caller, api_services: Services
-) -> None:
+async def test_a_search_while_typing_leaves_no_record(browser: Browser, admin: Caller, api_services: Services) -> None:
     await admin.patch("/admin/settings", {"keep_query_text": True})
     for number in range(3):
         await admin.add(f"Bell number {number}")

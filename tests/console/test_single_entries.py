@@ -21,9 +21,7 @@ async def test_why_not_names_what_excluded_an_entry(browser: Browser, admin: Cal
     assert "shares no word with the query" in named.one("#why-not-answer").text_content()
     filtered = await browser.get("/console/why-not", {**asked, "tags": "air", "entry_id": entry["id"]})
     assert "tags does not match" in filtered.one("#why-not-answer").text_content()
-    there = await browser.get(
-        "/console/why-not", {"query": "boat", "mode": "keyword", "entry_id": entry["id"]}
-    )
+    there = await browser.get("/console/why-not", {"query": "boat", "mode": "keyword", "entry_id": entry["id"]})
     assert "at rank 1" in there.one("#why-not-answer").text_content()
     by_name = await browser.get("/console/why-not", {**asked, "entry_id": "BOAT-1"})
     assert "shares no word with the query" in by_name.one("#why-not-answer").text_content()
@@ -33,9 +31,7 @@ async def test_why_not_names_what_excluded_an_entry(browser: Browser, admin: Cal
         assert (await browser.get("/console/why-not", {**asked, **wrong})).status == 422
     unasked = await browser.get("/console/why-not", asked)
     assert unasked.status == 200
-    assert (
-        unasked.one("#why-not-answer").text_content().strip() == "Name the entry that the search should find."
-    )
+    assert unasked.one("#why-not-answer").text_content().strip() == "Name the entry that the search should find."
 
 
 async def test_the_search_page_asks_why_not_for_the_same_search(browser: Browser, admin: Caller) -> None:

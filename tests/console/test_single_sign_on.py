@@ -22,9 +22,7 @@ from tests.fixtures.http.callers import Caller
 from tests.fixtures.identity.openid import CLIENT_ID, OpenIdProvider, parameters_of
 
 
-async def test_a_person_signs_in_and_sees_the_page_that_was_asked_for(
-    visitor: Browser, openid: OpenIdProvider
-) -> None:
+async def test_a_person_signs_in_and_sees_the_page_that_was_asked_for(visitor: Browser, openid: OpenIdProvider) -> None:
     wanted = "/console?query=who+knows&tags=a%2C+b"
     page = await sign_in(visitor, openid, wanted)
     assert (page.status, target_of(page)) == (200, wanted)
@@ -55,9 +53,7 @@ async def test_the_sign_in_page_offers_the_provider_first(visitor: Browser, open
     assert openid.paths == [], "nothing is fetched before a person signs in"
 
 
-async def test_the_cookies_are_hidden_from_scripts_and_other_sites(
-    visitor: Browser, openid: OpenIdProvider
-) -> None:
+async def test_the_cookies_are_hidden_from_scripts_and_other_sites(visitor: Browser, openid: OpenIdProvider) -> None:
     begun = await visitor.get(BEGIN)
     attempt = SimpleCookie(begun.answer.headers["set-cookie"])["kb_console_attempt"]
     assert (attempt["samesite"], attempt["httponly"], attempt["path"]) == ("lax", True, "/console/sign-in")
@@ -88,9 +84,7 @@ async def test_behind_https_every_cookie_is_secure(api_services: Services, openi
         assert all("secure" in line.lower() for line in lines if "max-age=0" not in line.lower())
 
 
-async def test_a_session_is_not_a_token_of_the_api(
-    visitor: Browser, openid: OpenIdProvider, sso: FastAPI
-) -> None:
+async def test_a_session_is_not_a_token_of_the_api(visitor: Browser, openid: OpenIdProvider, sso: FastAPI) -> None:
     await sign_in(visitor, openid)
     token = visitor.http.cookies[COOKIE]
     for path in ("/knowledge/entries", "/mcp"):
@@ -179,9 +173,7 @@ async def test_new_keys_of_the_provider_are_used(
     assert openid.paths.count("/.well-known/openid-configuration") == 1
 
 
-async def test_signing_out_ends_the_session_at_the_provider_too(
-    visitor: Browser, openid: OpenIdProvider
-) -> None:
+async def test_signing_out_ends_the_session_at_the_provider_too(visitor: Browser, openid: OpenIdProvider) -> None:
     await sign_in(visitor, openid)
     page = await visitor.post("/console/sign-out")
     address = target_of(page)

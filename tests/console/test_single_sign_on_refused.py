@@ -45,9 +45,7 @@ async def test_errors_of_the_provider_are_clear_pages(visitor: Browser, openid: 
     assert "/token" not in openid.paths
 
 
-async def test_only_the_browser_that_began_completes(
-    visitor: Browser, openid: OpenIdProvider, sso: FastAPI
-) -> None:
+async def test_only_the_browser_that_began_completes(visitor: Browser, openid: OpenIdProvider, sso: FastAPI) -> None:
     address = await openid.visit(await begin(visitor))
     sealed = visitor.http.cookies["kb_console_attempt"]
     stranger = open_browser(sso)
@@ -116,9 +114,7 @@ async def test_an_answer_with_repeated_or_missing_parameters_is_refused(
     assert "/token" not in openid.paths
 
 
-async def test_a_provider_that_names_itself_in_answers_must_do_so(
-    visitor: Browser, openid: OpenIdProvider
-) -> None:
+async def test_a_provider_that_names_itself_in_answers_must_do_so(visitor: Browser, openid: OpenIdProvider) -> None:
     openid.document = {"authorization_response_iss_parameter_supported": True}
     await refuse(visitor, openid, UNUSABLE)
     address = await openid.visit(await begin(visitor))
@@ -145,9 +141,7 @@ async def test_a_token_endpoint_that_fails_is_a_clear_page(visitor: Browser, ope
     assert "/keys" not in openid.paths
 
 
-async def test_an_unreachable_provider_is_a_clear_page(
-    api_services: Services, openid: OpenIdProvider
-) -> None:
+async def test_an_unreachable_provider_is_a_clear_page(api_services: Services, openid: OpenIdProvider) -> None:
     gone = OpenIdProvider(ADDRESS)
     async with gone.serving():
         pass

@@ -91,9 +91,7 @@ async def test_the_signature_of_the_id_token_is_checked(visitor: Browser, openid
     address = await begin(visitor)
     id_token = openid.make_id_token(parameters_of(address)["nonce"])
     openid.answer = JSONResponse({"access_token": "a", "token_type": "Bearer", "id_token": id_token})
-    assert (await come_back(visitor, await openid.visit(address))).status == 200, (
-        "the forgeries differ in one"
-    )
+    assert (await come_back(visitor, await openid.visit(address))).status == 200, "the forgeries differ in one"
 
 
 async def test_an_account_without_tenant_or_role_has_no_access(

@@ -20,7 +20,5 @@ from app.console.parts.search.hits import show_cells
         ("", ""),
     ],
 )
-def test_cells_of_a_table_have_dots_between_them_and_commands_keep_their_pipes(
-    snippet: str, shown: str
-) -> None:
+def test_cells_of_a_table_have_dots_between_them_and_commands_keep_their_pipes(snippet: str, shown: str) -> None:
     assert show_cells(snippet) == shown

@@ -11,9 +11,7 @@ from tests.fixtures.http.callers import Caller
 GUIDE = "# Guide\n\n## How do boats moor?\n\n" + "With ropes that the crew throws. " * 60
 
 
-async def test_the_first_page_shows_what_is_new_and_what_to_ask(
-    browser: Browser, admin: Caller, work: Work
-) -> None:
+async def test_the_first_page_shows_what_is_new_and_what_to_ask(browser: Browser, admin: Caller, work: Work) -> None:
     await admin.add("The bell rings at noon", title="When the bell rings")
     await admin.add("Nothing to ask", title="Bells")
     await admin.add("It ended", title="An entry that is over", expires_at="2020-01-01T00:00:00Z")
@@ -32,9 +30,7 @@ async def test_the_first_page_shows_what_is_new_and_what_to_ask(
 
 async def test_questions_are_few_and_come_from_several_documents(browser: Browser, work: Work) -> None:
     for name in ("boats", "lamps"):
-        text = "".join(
-            f"## The {name} of berth {n}\n\n" + f"There are {n} {name}. " * 60 + "\n\n" for n in range(9)
-        )
+        text = "".join(f"## The {name} of berth {n}\n\n" + f"There are {n} {name}. " * 60 + "\n\n" for n in range(9))
         await upload(browser, f"{name}.md", text.encode())
     await work()
     found = (await browser.get("/console")).texts(".start .tag")
@@ -42,9 +38,7 @@ async def test_questions_are_few_and_come_from_several_documents(browser: Browse
     assert sum("boats" in question for question in found) == QUESTIONS / 2
 
 
-async def test_a_long_document_leaves_room_for_questions_of_others(
-    browser: Browser, admin: Caller, work: Work
-) -> None:
+async def test_a_long_document_leaves_room_for_questions_of_others(browser: Browser, admin: Caller, work: Work) -> None:
     await admin.add("The bell rings at noon", title="When the bell rings")
     await upload(browser, "boats.md", b"# Boats\n\n## 4.2 Where boats moor\n\nAt the quay.")
     await work()
@@ -69,9 +63,7 @@ async def test_indexes_and_the_like_are_not_questions(browser: Browser, work: Wo
         *("Table of Contents", "List of Figures", "GNU Free Documentation License", "Copying This Manual"),
         *("See Also", "About this manual", "How the index is built", "List of boats at berth 7, by name"),
     )
-    text = "".join(
-        f"## {heading}\n\n" + f"It tells of {n}. " * 80 + "\n\n" for n, heading in enumerate(headings)
-    )
+    text = "".join(f"## {heading}\n\n" + f"It tells of {n}. " * 80 + "\n\n" for n, heading in enumerate(headings))
     await upload(browser, "manual.md", text.encode())
     await work()
     found = (await browser.get("/console")).texts(".start .tag")

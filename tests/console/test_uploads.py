@@ -11,12 +11,8 @@ async def upload_all(browser: Browser, files: dict[str, bytes], **form: str) -> 
     return await browser.post(LIST, form, files=[("file", item) for item in files.items()])
 
 
-async def test_several_files_are_uploaded_with_the_same_tags(
-    browser: Browser, admin: Caller, work: Work
-) -> None:
-    page = await upload_all(
-        browser, {"a.txt": b"Boats", "b.txt": b"Lamps", "bad.exe": b"MZ\x00\x01"}, tags="sea"
-    )
+async def test_several_files_are_uploaded_with_the_same_tags(browser: Browser, admin: Caller, work: Work) -> None:
+    page = await upload_all(browser, {"a.txt": b"Boats", "b.txt": b"Lamps", "bad.exe": b"MZ\x00\x01"}, tags="sea")
     assert page.status == 200
     assert page.texts("#upload-answer .good a") == ["a.txt", "b.txt"]
     assert "bad.exe was refused" in page.one("#upload-answer .warning").text_content()

@@ -29,13 +29,9 @@ async def test_former_versions_of_an_entry_are_shown_latest_first(
     assert len((await browser.get(f"{address}/versions")).all("pre.text")) == 3, "also of a deleted entry"
 
 
-async def test_the_passages_of_a_former_version_are_together(
-    browser: Browser, admin: Caller, work: Work
-) -> None:
+async def test_the_passages_of_a_former_version_are_together(browser: Browser, admin: Caller, work: Work) -> None:
     await admin.patch("/admin/settings", {"keep_versions_days": 1})
-    former = "".join(
-        f"# {name}\n\n" + f"The bell of {name} rings. " * 60 + "\n\n" for name in ("iron", "tin")
-    )
+    former = "".join(f"# {name}\n\n" + f"The bell of {name} rings. " * 60 + "\n\n" for name in ("iron", "tin"))
     for text in (former, "# Lead"):
         await upload(browser, "bells.md", text.encode(), external_id="bells")
         await work()

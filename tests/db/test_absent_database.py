@@ -55,9 +55,7 @@ async def test_killed_connection_is_an_absent_database_once(seeded: Seeded, sing
         assert await session.fetch_value(COUNT) > 0
 
 
-async def test_connection_killed_while_idle_is_replaced_after_one_failure(
-    seeded: Seeded, single: Database
-) -> None:
+async def test_connection_killed_while_idle_is_replaced_after_one_failure(seeded: Seeded, single: Database) -> None:
     async with single.tenant_session(seeded.first) as session:
         pid = await session.fetch_value(PID)
     async with connected(seeded.database.superuser_dsn) as superuser:

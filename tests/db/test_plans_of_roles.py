@@ -43,9 +43,7 @@ async def test_transactions_of_one_role_share_a_connection_that_others_do_not_us
     assert len(set.union(*used.values())) == 3
 
 
-async def test_a_new_role_gets_the_connection_that_has_been_idle_longest(
-    seeded: Seeded, opened: Database
-) -> None:
+async def test_a_new_role_gets_the_connection_that_has_been_idle_longest(seeded: Seeded, opened: Database) -> None:
     first, second, third = [
         await find_connection(opened, seeded, rights) for rights in (Rights.READ, Rights.WRITE, Rights.ALL)
     ]
@@ -55,20 +53,14 @@ async def test_a_new_role_gets_the_connection_that_has_been_idle_longest(
     assert await find_connection(opened, seeded, Rights.ALL) == third
 
 
-async def test_no_connection_is_opened_for_a_role_while_another_is_idle(
-    seeded: Seeded, pool: Database
-) -> None:
+async def test_no_connection_is_opened_for_a_role_while_another_is_idle(seeded: Seeded, pool: Database) -> None:
     assert len({await find_connection(pool, seeded, rights) for rights in Rights}) == 1
 
 
-async def test_an_idle_connection_of_another_role_is_better_than_none(
-    seeded: Seeded, opened: Database
-) -> None:
+async def test_an_idle_connection_of_another_role_is_better_than_none(seeded: Seeded, opened: Database) -> None:
     """The others have grown old, and the server has no room for new ones."""
     returned: dict[int, Any] = {}
-    event.listen(
-        opened.engine.sync_engine, "checkin", lambda _, record: returned.update({id(record): record})
-    )
+    event.listen(opened.engine.sync_engine, "checkin", lambda _, record: returned.update({id(record): record}))
     first, second, last = [
         await find_connection(opened, seeded, rights) for rights in (Rights.READ, Rights.WRITE, Rights.ALL)
     ]

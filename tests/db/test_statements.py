@@ -86,13 +86,10 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
         "tenants.tenants_from",
         "tenants.models",
     }
-    exempt |= {
-        f"tenants.{name}" for name in ("create_tenant", "delete_tenant", "change_limits", "note_action")
-    }
+    exempt |= {f"tenants.{name}" for name in ("create_tenant", "delete_tenant", "change_limits", "note_action")}
     exempt |= {f"revocations.{name}" for name in ("list_of_platform", "ids_of_platform", "put_on_platform")}
     exempt |= {
-        f"diagnosis.{name}"
-        for name in ("server", "extension", "broken_indexes", "word_index", "vector_indexes")
+        f"diagnosis.{name}" for name in ("server", "extension", "broken_indexes", "word_index", "vector_indexes")
     }
     # Definer functions for the current tenant, a lock, and names in the catalog.
     exempt |= {"handshakes.take_turns", "records.prune_audit", "removal.pseudonymise_actor"}

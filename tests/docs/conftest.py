@@ -112,9 +112,7 @@ def newcomer(document: dict[str, Any], tmp_path: Path) -> Iterator[Reader]:
         "PYTHONPATH": str(installed), "PIP_TARGET": str(installed), "PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1",
         "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }  # fmt: skip
-    reader = Reader(
-        folder, f"http://127.0.0.1:{port}", environment, document["components"], tmp_path / "variables"
-    )
+    reader = Reader(folder, f"http://127.0.0.1:{port}", environment, document["components"], tmp_path / "variables")
     yield reader
     reader.end()
 

@@ -18,9 +18,7 @@ SAMPLE = "docs/how-to/completeness.md"
 
 OTHERS = [page for page in PAGES if page not in QUICK and not page.startswith((OPERATIONS, HOW_TO))]
 FROM_NOTHING = [
-    pytest.param(page, marks=() if page == SAMPLE else pytest.mark.slow)
-    for page in PAGES
-    if page.startswith(HOW_TO)
+    pytest.param(page, marks=() if page == SAMPLE else pytest.mark.slow) for page in PAGES if page.startswith(HOW_TO)
 ]
 
 

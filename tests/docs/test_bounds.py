@@ -79,8 +79,7 @@ def test_the_bounds_of_bodies_are_those_of_the_code() -> None:
     bounds |= {("/mcp", "reader"): MCP_READER, ("all other paths", "any"): SMALL}
     assert {path for path, _ in bounds} == {*BODIES, "all other paths"}
     assert found == {
-        place: tuple(f"{number:,}" for number in (b.bytes, b.containers, b.values))
-        for place, b in bounds.items()
+        place: tuple(f"{number:,}" for number in (b.bytes, b.containers, b.values)) for place, b in bounds.items()
     }
 
 
@@ -119,8 +118,7 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
             "subscriptions": MAX_SUBSCRIPTIONS,
             "subscriptions for one host": MAX_OF_A_HOST,
             "webhook messages to one host in a minute": Settings().webhooks.host_per_minute,
-            "webhook messages to one address in a minute": HOSTS_OF_AN_ADDRESS
-            * Settings().webhooks.host_per_minute,
+            "webhook messages to one address in a minute": HOSTS_OF_AN_ADDRESS * Settings().webhooks.host_per_minute,
             "challenges to one host, and to one address, in a minute": Settings().webhooks.host_per_minute
             // CHALLENGES,
             "challenges in a minute": TENANTS_CHALLENGES * WINDOWS_PER_MINUTE,

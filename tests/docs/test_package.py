@@ -82,9 +82,7 @@ def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Insta
     place = tmp_path_factory.mktemp("installed")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "env"], check=True, timeout=120)
     python = place / "env" / "bin" / "python"
-    packages = run(
-        python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=place
-    ).strip()
+    packages = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=place).strip()
     install = ("-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel)
     run(sys.executable, *install, folder=place)
     Path(packages, "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")

@@ -41,12 +41,8 @@ def texts(generated_pages: Mapping[str, str]) -> dict[str, str]:
 
 def include(found: re.Match[str]) -> str:
     """The text of an inclusion: a whole file, or the part between two marks."""
-    source = next(folder / found[1] for folder in (DOCS, ROOT) if (folder / found[1]).is_file()).read_text(
-        "utf-8"
-    )
-    return (
-        source if found[2] is None else source.split(f"[start:{found[2]}]")[1].split(f"[end:{found[2]}]")[0]
-    )
+    source = next(folder / found[1] for folder in (DOCS, ROOT) if (folder / found[1]).is_file()).read_text("utf-8")
+    return source if found[2] is None else source.split(f"[start:{found[2]}]")[1].split(f"[end:{found[2]}]")[0]
 
 
 def without_code(text: str) -> str:
@@ -70,9 +66,7 @@ def test_every_block_names_its_language_and_every_reason_is_given() -> None:
     assert not [block.place for block in left_out if len(block.remark) < 10]
     assert len(left_out) <= MOST_NOT_RUN
     # These are shown and never run, so they need a reason.
-    others = [
-        block for block in blocks if block.language not in RUN and not block.page.startswith(OPERATIONS)
-    ]
+    others = [block for block in blocks if block.language not in RUN and not block.page.startswith(OPERATIONS)]
     assert not [block.place for block in others if block.marker != "not run"]
 
 
@@ -101,9 +95,7 @@ def test_requests_named_in_the_text_exist(texts: dict[str, str], document: dict[
     def name(method: str, path: str) -> str:
         return f"{method} {re.sub(r'{[^}]*}', '{}', path)}"
 
-    known = {
-        name(method.upper(), path) for path, item in document["paths"].items() for method in item
-    } | UNDESCRIBED
+    known = {name(method.upper(), path) for path, item in document["paths"].items() for method in item} | UNDESCRIBED
     named = [
         (page, name(*found.groups()))
         for page, text in {**texts, "README.md": (ROOT / "README.md").read_text("utf-8")}.items()

@@ -18,9 +18,7 @@ from tests.docs.pages import read_blocks
 from tests.docs.reader import check_json
 
 
-def test_http_page_has_every_path_and_schema(
-    generated_pages: Mapping[str, str], document: dict[str, Any]
-) -> None:
+def test_http_page_has_every_path_and_schema(generated_pages: Mapping[str, str], document: dict[str, Any]) -> None:
     for path, methods in document["paths"].items():
         for method in methods:
             assert f"### `{method.upper()} {path}`\n" in generated_pages["reference/http.md"]
@@ -29,9 +27,7 @@ def test_http_page_has_every_path_and_schema(
 
 
 def test_settings_page_has_every_variable_with_its_constraints(generated_pages: Mapping[str, str]) -> None:
-    shown = re.findall(
-        r"^\| `([A-Z_]+)` \| .+ \| (.+) \|$", generated_pages["reference/settings.md"], re.MULTILINE
-    )
+    shown = re.findall(r"^\| `([A-Z_]+)` \| .+ \| (.+) \|$", generated_pages["reference/settings.md"], re.MULTILINE)
     assert sorted(name for name, _ in shown) == sorted(variable_names())
     assert all(allowed for _, allowed in shown)
 
@@ -60,10 +56,7 @@ def test_tools_page_has_every_tool_with_its_arguments(generated_pages: Mapping[s
 
 def test_errors_page_has_statuses_and_classes(generated_pages: Mapping[str, str]) -> None:
     assert "| 429 | A limit is reached; see Retry-After |" in generated_pages["reference/errors.md"]
-    assert (
-        "| `EntryNotFound` | 404 | No entry with this id in the tenant. |"
-        in generated_pages["reference/errors.md"]
-    )
+    assert "| `EntryNotFound` | 404 | No entry with this id in the tenant. |" in generated_pages["reference/errors.md"]
 
 
 def test_examples_of_generated_pages_are_valid_for_their_schemas(

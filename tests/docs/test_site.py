@@ -54,7 +54,5 @@ def test_pictures_are_part_of_their_pages(site: Path) -> None:
     for page in included:
         text = (site / page.relative_to(DOCS).with_suffix("") / "index.html").read_text("utf-8")
         assert text.count('<svg class="kb-picture"') == page.read_text("utf-8").count('--8<-- "pictures/')
-    named = {
-        name for page in included for name in re.findall(r"pictures/(\w+\.svg)", page.read_text("utf-8"))
-    }
+    named = {name for page in included for name in re.findall(r"pictures/(\w+\.svg)", page.read_text("utf-8"))}
     assert named == {picture.name for picture in (DOCS / "pictures").glob("*.svg")}

@@ -72,9 +72,7 @@ def write_form_fan() -> bytes:
     forms = [write_stream(4, b"/X Do " * 10)]
     for number in range(5, 15):
         below = b"/Resources << /XObject << /X %d 0 R >> >>" % (number + 1)
-        forms.append(
-            write_stream(number, b"/X Do " * 10, b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] " + below)
-        )
+        forms.append(write_stream(number, b"/X Do " * 10, b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] " + below))
     forms.append(write_stream(15, b"BT (x) Tj ET", b"/Type /XObject /Subtype /Form /BBox [0 0 9 9]"))
     return write_pdf_object(b"".join(forms))
 

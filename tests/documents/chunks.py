@@ -14,9 +14,7 @@ def count_framed(text: str) -> int:
     return 2 + len(re.findall(r"\w{1,5}|[^\w\s]", text))
 
 
-def check_chunks(
-    document: ParsedDocument, chunks: list[Chunk], count: Callable[[str], int], most: int
-) -> None:
+def check_chunks(document: ParsedDocument, chunks: list[Chunk], count: Callable[[str], int], most: int) -> None:
     covered = [False] * len(document.text)
     for index, chunk in enumerate(chunks):
         assert chunk.index == index

@@ -73,11 +73,7 @@ ATTACKS = (
     Attack(
         "HTML table whose cells span",
         "a.html",
-        lambda: (
-            b"<html><table>"
-            + (b"<tr>" + (b"<td rowspan=99999>" + b"word " * 400) * 50) * 2
-            + b"<tr><td>x" * 500
-        ),
+        lambda: b"<html><table>" + (b"<tr>" + (b"<td rowspan=99999>" + b"word " * 400) * 50) * 2 + b"<tr><td>x" * 500,
         f"{TOO_MUCH_MEMORY}|{TOO_LONG}",
     ),
     Attack("PDF that unpacks twice", "a.pdf", write_flate_bomb, TOO_MUCH_MEMORY),
@@ -98,9 +94,7 @@ ATTACKS = (
         "pages; at most 100|damaged|no pages",
     ),
     Attack("DOCX bomb", "a.docx", lambda: write_raw_docx(paragraph(_BIG)), TOO_LARGE),
-    Attack(
-        "DOCX bomb that lies", "a.docx", lambda: write_lying_zip(write_raw_docx(paragraph(_BIG))), "damaged"
-    ),
+    Attack("DOCX bomb that lies", "a.docx", lambda: write_lying_zip(write_raw_docx(paragraph(_BIG))), "damaged"),
     Attack(
         "DOCX of a billion laughs",
         "a.docx",
@@ -113,9 +107,7 @@ ATTACKS = (
         lambda: write_zip({"word/document.xml": f"{LAUGHS}<document>&l9;</document>".encode("utf-16")}),
         f"{ENTITIES}|damaged",
     ),
-    Attack(
-        "DOCX nested deeply", "a.docx", lambda: write_raw_docx("<w:p>" * _DEEP + "</w:p>" * _DEEP), "damaged"
-    ),
+    Attack("DOCX nested deeply", "a.docx", lambda: write_raw_docx("<w:p>" * _DEEP + "</w:p>" * _DEEP), "damaged"),
     Attack(
         "DOCX of endless paragraphs",
         "a.docx",
@@ -262,9 +254,7 @@ HARMLESS = (
     Attack("spaces without end", "a.txt", lambda: b" " * 600_000 + b"x", "x"),
     Attack("brackets in a heading", "a.md", lambda: b"# " + b"[" * 200_000 + b"\n\nx", "x"),
     Attack("spaces in a heading", "a.md", lambda: b"# " + b" " * 200_000 + b"x", "x"),
-    Attack(
-        "HTML nested deeply", "a.html", lambda: b"<html><p>first</p>" + b"<div>" * 100_000 + b"deep", "deep"
-    ),
+    Attack("HTML nested deeply", "a.html", lambda: b"<html><p>first</p>" + b"<div>" * 100_000 + b"deep", "deep"),
     Attack("HTML of a billion laughs", "a.html", lambda: f"<!doctype html>{LAUGHS}<p>x &l9;".encode(), "x"),
     Attack(
         "PDF form that draws itself",
@@ -279,9 +269,7 @@ HARMLESS = (
         ),
         "x",
     ),
-    Attack(
-        "PDF whose page tree loops", "a.pdf", lambda: write_pdf([["x"]], kids="5 0 R 2 0 R", count=2), "x"
-    ),
+    Attack("PDF whose page tree loops", "a.pdf", lambda: write_pdf([["x"]], kids="5 0 R 2 0 R", count=2), "x"),
     Attack(
         "PPTX that shows a slide a thousand times",
         "a.pptx",

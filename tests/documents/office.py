@@ -122,9 +122,7 @@ def write_raw_xlsx(rows: str, *, prolog: str = "", strings: str | None = None) -
         "</sheetData></worksheet>",
     }
     if strings is not None:
-        members["xl/sharedStrings.xml"] = (
-            f'<?xml version="1.0"?>{prolog}<sst xmlns="{SHEETS}">{strings}</sst>'
-        )
+        members["xl/sharedStrings.xml"] = f'<?xml version="1.0"?>{prolog}<sst xmlns="{SHEETS}">{strings}</sst>'
     return write_zip(members)
 
 

@@ -14,8 +14,7 @@ from app.contract.text import MOST_MARKS, drop_excess_marks, has_excess_marks
 ALL_MARKS = [
     character
     for character in map(chr, range(0x110000))
-    if not "\ud800" <= character <= "\udfff"
-    and unicodedata.combining(unicodedata.normalize("NFKD", character)[0])
+    if not "\ud800" <= character <= "\udfff" and unicodedata.combining(unicodedata.normalize("NFKD", character)[0])
 ]
 LONGEST = 3
 """Marks that one character becomes, at most, when it is normalised."""

@@ -50,15 +50,11 @@ def _markdown(texts: Blocks) -> bytes:
 
 
 def _html(texts: Blocks) -> bytes:
-    return (
-        "<!doctype html>" + "".join(f"<h2>{_xml(t)}</h2><p>{_xml(t)}</p><pre>{_xml(t)}" for t in texts)
-    ).encode()
+    return ("<!doctype html>" + "".join(f"<h2>{_xml(t)}</h2><p>{_xml(t)}</p><pre>{_xml(t)}" for t in texts)).encode()
 
 
 def _svg(texts: Blocks) -> bytes:
-    return (
-        "<svg>" + "".join(f"<desc>{_xml(t)}</desc><text>{_xml(t)}</text>" for t in texts) + "</svg>"
-    ).encode()
+    return ("<svg>" + "".join(f"<desc>{_xml(t)}</desc><text>{_xml(t)}</text>" for t in texts) + "</svg>").encode()
 
 
 def _xlsx(texts: Blocks) -> bytes:
@@ -71,9 +67,7 @@ WRITERS: dict[str, Callable[[Blocks], bytes]] = {
     "code": _code,
     "css": _code,
     "javascript": _code,
-    "lockfile": lambda texts: "\n".join(
-        f'[[package]]\nname = "{text}"\nversion = "1"' for text in texts
-    ).encode(),
+    "lockfile": lambda texts: "\n".join(f'[[package]]\nname = "{text}"\nversion = "1"' for text in texts).encode(),
     "sourcemap": lambda texts: json.dumps({"version": 3, "sources": texts}).encode(),
     "markdown": _markdown,
     "html": _html,
@@ -118,9 +112,7 @@ def read(name: str, data: bytes) -> ParsedDocument:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRITERS)
 @given(texts=blocks, most=st.integers(8, 60), overlap=st.integers(0, 7), repeat=st.sampled_from([1, 1, 30]))
-def test_chunk_is_the_text_between_its_offsets(
-    name: str, texts: Blocks, most: int, overlap: int, repeat: int
-) -> None:
+def test_chunk_is_the_text_between_its_offsets(name: str, texts: Blocks, most: int, overlap: int, repeat: int) -> None:
     try:
         document = read(name, WRITERS[name]([text * repeat for text in texts]))
     except Exception as error:

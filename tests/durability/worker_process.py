@@ -72,9 +72,7 @@ class WatchedDatabase(Database):
         swaps = background == STORING
         if swaps:
             await self._stages.reach("before the swap")
-        async with super().tenant_session(
-            tenant_id, setup=setup, background=background, aside=aside
-        ) as session:
+        async with super().tenant_session(tenant_id, setup=setup, background=background, aside=aside) as session:
             yield session
             if swaps:
                 await self._stages.reach("within the swap")
@@ -129,9 +127,7 @@ _processes.set_forkserver_preload([__name__])
 class WorkerProcess:
     """A worker that is killed when the block ends, if it still runs."""
 
-    def __init__(
-        self, dsn: str, target: str | None = None, *, manner: Manner = "wait", concurrency: int = 2
-    ) -> None:
+    def __init__(self, dsn: str, target: str | None = None, *, manner: Manner = "wait", concurrency: int = 2) -> None:
         self._pipe, end = _processes.Pipe()
         # Not a daemon: daemons may not have children, and a worker's parsers are children.
         self._process = _processes.Process(target=_main, args=(dsn, target, end, manner, concurrency))

@@ -53,9 +53,7 @@ def test_start_right_after_a_killed_user_keeps_the_data(data_dir: Path, user: Us
     assert_starts_with_data(data_dir)
 
 
-@pytest.mark.skipif(
-    not psutil.LINUX, reason="only Linux ends a child with its parent; elsewhere the next start does"
-)
+@pytest.mark.skipif(not psutil.LINUX, reason="only Linux ends a child with its parent; elsewhere the next start does")
 @pytest.mark.slow
 def test_killed_user_and_supervisor_leave_no_postgres(data_dir: Path, user: UserProcess) -> None:
     supervisor = psutil.Process(read_state(data_dir)["supervisor_pid"])

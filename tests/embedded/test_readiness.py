@@ -72,9 +72,7 @@ def test_recovery_beyond_the_time_limit_is_abandoned(
 
 @pytest.mark.slow
 def test_postgres_that_dies_is_reported_with_its_log(prepared_dir: Path) -> None:
-    postgres = EmbeddedPostgres(
-        prepared_dir, settings={**FAST, "shared_preload_libraries": "no_such_library"}
-    )
+    postgres = EmbeddedPostgres(prepared_dir, settings={**FAST, "shared_preload_libraries": "no_such_library"})
     with pytest.raises(ConfigurationError) as caught:
         postgres.start()
     assert "no_such_library" in str(caught.value)

@@ -25,9 +25,7 @@ from tests.fixtures.embedded import (
 def test_database_is_utf8_and_sorts_identically_everywhere(tmp_path: Path) -> None:
     with EmbeddedPostgres(tmp_path / "data") as postgres:  # with the settings that users get
         dsn = postgres.start().dsn()
-        locale = (
-            "select datlocprovider::text || ' ' || datlocale from pg_database where datname = 'knowledge'"
-        )
+        locale = "select datlocprovider::text || ' ' || datlocale from pg_database where datname = 'knowledge'"
         assert fetch_value(dsn, "select current_database()") == "knowledge"
         assert fetch_value(dsn, "show server_encoding") == "UTF8"
         assert fetch_value(dsn, locale) == "b C.UTF-8"
@@ -138,9 +136,7 @@ def test_data_directory_deleted_during_use_is_left_quietly(prepared_dir: Path, t
 @pytest.mark.parametrize(
     ("settings", "named"), [({"port": "1"}, "port"), ({"a b": "1"}, "'a b'"), ({"x;y": ""}, "'x;y'")]
 )
-def test_setting_that_would_open_the_server_is_refused(
-    tmp_path: Path, settings: dict[str, str], named: str
-) -> None:
+def test_setting_that_would_open_the_server_is_refused(tmp_path: Path, settings: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
         EmbeddedPostgres(tmp_path, settings=settings)
 

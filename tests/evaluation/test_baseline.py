@@ -21,9 +21,7 @@ ENGLISH = [
 
 
 def test_baseline_stems_and_drops_stop_words() -> None:
-    (found, none) = rank_by_bm25(
-        make_collection(ENGLISH, ["the engineers measured", "why the and of"])
-    ).rankings
+    (found, none) = rank_by_bm25(make_collection(ENGLISH, ["the engineers measured", "why the and of"])).rankings
     assert set(found) == {"d0", "d2"}
     assert none == []
 

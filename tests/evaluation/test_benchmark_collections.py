@@ -49,9 +49,7 @@ def test_answers_of_the_help_desk_share_few_words_with_their_questions() -> None
     assert [[*q.judgements] for q in desk.queries] == [[d.id] for d in desk.documents]
     assert not any(d.title for d in desk.documents)
     answers = {d.id: _words(d.text) for d in desk.documents}
-    shared = [
-        len(asked & answers[next(iter(q.judgements))]) for q in desk.queries if (asked := _words(q.text))
-    ]
+    shared = [len(asked & answers[next(iter(q.judgements))]) for q in desk.queries if (asked := _words(q.text))]
     assert fmean(shared) < 1
     assert sum(n == 0 for n in shared) > len(shared) / 2
 

@@ -74,9 +74,7 @@ def test_entries_are_real_texts_first_and_then_variations() -> None:
     assert [entry.content for entry in entries[:30]] == [original.text for original in originals]
     begins = tenant.number % 30
     assert np.array_equal(entries[0].vector, stock.vectors[begins])
-    assert not any(
-        np.allclose(entry.vector, stock.vectors[(begins + entry.number) % 30]) for entry in entries[30:]
-    )
+    assert not any(np.allclose(entry.vector, stock.vectors[(begins + entry.number) % 30]) for entry in entries[30:])
     assert np.allclose(np.linalg.norm(stock.make_vectors(tenant), axis=1), 1, atol=1e-5)
 
 
@@ -91,9 +89,7 @@ SMALL, LARGE = Population(1, 40), Population(2, BATCH + 200)
 
 
 async def build(services: Services, admin_dsn: str, *tenants: Population) -> None:
-    await build_tenants(
-        services, admin_dsn, make_stock(MODEL.dimensions), tenants, hide_progress, exact_limit=100
-    )
+    await build_tenants(services, admin_dsn, make_stock(MODEL.dimensions), tenants, hide_progress, exact_limit=100)
     await analyze(admin_dsn)
 
 
@@ -139,9 +135,7 @@ async def test_an_interrupted_build_continues_where_it_stopped(
 
 
 @pytest.mark.slow
-async def test_a_complete_build_changes_nothing(
-    services: Services, admin_dsn: str, superuser_dsn: str
-) -> None:
+async def test_a_complete_build_changes_nothing(services: Services, admin_dsn: str, superuser_dsn: str) -> None:
     await build(services, admin_dsn, SMALL)
     await build(services, admin_dsn, SMALL)
     async with connected(superuser_dsn) as superuser:

@@ -38,9 +38,7 @@ def test_each_file_has_five_questions_with_places_in_it(collection: str) -> None
     for file in files:
         assert len({question.text for question in file.questions}) == len(file.questions) >= 5
         assert file.path.startswith("usr/")
-        assert not re.search(
-            r"\d\.\d", file.path.removesuffix("fhs-3.0.pdf.gz").removesuffix("manual_2.4.2.pdf.gz")
-        )
+        assert not re.search(r"\d\.\d", file.path.removesuffix("fhs-3.0.pdf.gz").removesuffix("manual_2.4.2.pdf.gz"))
         for question in file.questions:
             assert question.headings
             assert all(1 <= page <= file.size for page in question.pages)

@@ -62,9 +62,7 @@ async def sample(services: Services, fresh_database: TestDatabase) -> Sample:
     for text in itertools.islice(make_queries(stock.originals, 0), QUESTIONS):
         vector = vectors[chance.integers(ORIGINALS)] + 0.1 * chance.standard_normal(MODEL.dimensions)
         questions.append(Question(text, (vector / np.linalg.norm(vector)).astype(np.float32)))
-    bounded = await build_services(
-        services.database, services.provider, defaults=SearchDefaults(exact_limit=EXACT)
-    )
+    bounded = await build_services(services.database, services.provider, defaults=SearchDefaults(exact_limit=EXACT))
     return Sample(scene, bounded, list_callers(scene), questions)
 
 
@@ -81,9 +79,7 @@ async def test_callers_find_all_that_they_may_read(sample: Sample) -> None:
     few, small = (figures.completeness[sample.callers[place].name] for place in (1, -1))
     assert few.exact == few.complete == QUESTIONS
     assert few == small  # the same entries, alone in a tenant
-    assert [c.exact for name, c in figures.completeness.items() if name.startswith(("no", "10", "50"))] == [
-        0
-    ] * 4
+    assert [c.exact for name, c in figures.completeness.items() if name.startswith(("no", "10", "50"))] == [0] * 4
     assert all(c.nearest and c.best and c.word_recall > 0.9 for c in figures.completeness.values())
 
 

@@ -47,9 +47,7 @@ def test_each_question_is_asked_once_in_turn_with_words(tmp_path: Path) -> None:
     asked = list(itertools.islice(make_queries(library.documents, 1, questions), 6))
     assert asked[1] == "Why do cells divide?"
     assert asked.count("Why do cells divide?") == 1
-    assert all(
-        any(text in document.text for document in library.documents) for text in [asked[0], *asked[2:]]
-    )
+    assert all(any(text in document.text for document in library.documents) for text in [asked[0], *asked[2:]])
 
 
 def test_texts_are_made_up_without_the_collections(tmp_path: Path) -> None:

@@ -148,9 +148,7 @@ def test_the_truth_is_the_largest_cosines_above_zero() -> None:
     truth = Truth.of(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32))
     query = np.array([1, 0], dtype=np.float32)
     assert truth.nearest(query, rare=False) == list(range(10))
-    assert truth.nearest(query, rare=True) == [
-        n for n in range(300) if is_rare(n) and np.cos(angles[n]) > 0.001
-    ]
+    assert truth.nearest(query, rare=True) == [n for n in range(300) if is_rare(n) and np.cos(angles[n]) > 0.001]
     assert truth.nearest(-query, rare=False)[0] == 299
     assert truth.nearest(np.array([0, -1], dtype=np.float32), rare=False) == []
 
@@ -172,9 +170,7 @@ async def test_recall_counts_found_and_missing_entries() -> None:
     complete = await measure_recall(contender(nearest), [question, question], truth, False)
     assert complete == Recall("it", 20, False, 1.0, 0, 2)
     wrong = [*nearest[:7], 17, 18, 19]
-    assert await measure_recall(contender(wrong), [question], truth, False) == Recall(
-        "it", 20, False, 0.7, 0, 1
-    )
+    assert await measure_recall(contender(wrong), [question], truth, False) == Recall("it", 20, False, 0.7, 0, 1)
     short = await measure_recall(contender(nearest[:6]), [question], truth, False)
     assert short == Recall("it", 20, False, 0.6, 4, 1)
     assert await measure_recall(Contender("it", search), [question], truth, False) is None

@@ -40,9 +40,7 @@ def test_interval_uses_the_pairing() -> None:
 def test_interval_of_swapped_systems_is_mirrored() -> None:
     ours, theirs = [0.1, 0.9, 0.4, 0.6], [0.3, 0.2, 0.5, 0.1]
     there, back = compare_paired(ours, theirs), compare_paired(theirs, ours)
-    assert (there.difference, there.low, there.high) == pytest.approx(
-        (-back.difference, -back.high, -back.low)
-    )
+    assert (there.difference, there.low, there.high) == pytest.approx((-back.difference, -back.high, -back.low))
 
 
 def test_wrong_input_is_refused() -> None:

@@ -75,9 +75,7 @@ def test_missing_fields_and_numeric_ids_are_read(tmp_path: Path) -> None:
         {"_id": 7, "text": "seven"},
         {"_id": "8", "title": None, "text": "eight"},
     ]
-    collection = read_collection(
-        write_collection(tmp_path, documents, [{"_id": 1, "text": "?"}], HEADER + "1\t7\t1\n")
-    )
+    collection = read_collection(write_collection(tmp_path, documents, [{"_id": 1, "text": "?"}], HEADER + "1\t7\t1\n"))
     assert [d.id for d in collection.documents] == ["7", "8"]
 
 

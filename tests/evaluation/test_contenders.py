@@ -73,9 +73,7 @@ def test_every_contender_is_here() -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name == "over_http" else name for name in OWN]
 )
-async def test_a_contender_answers(
-    name: str, race: Race, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_contender_answers(name: str, race: Race, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(over_http, "KEPT", tmp_path)
     await check_answers(name, race)
 

@@ -49,9 +49,7 @@ async def test_evaluation_measures_every_variant_and_leaves_nothing(services: Se
 async def test_evaluation_finds_equal_vectors_by_the_semantic_leg(services: Services) -> None:
     tiny = make_tiny_collection()
     same = Query("q9", tiny.documents[4].text, {"d4": 1})
-    evaluation = await evaluate(
-        services, replace(tiny, queries=[same]), hide_progress, variants=[Variant("semantic")]
-    )
+    evaluation = await evaluate(services, replace(tiny, queries=[same]), hide_progress, variants=[Variant("semantic")])
     assert evaluation.runs[0].scores.means == dict.fromkeys(METRICS, 1.0)
     assert evaluation.runs[0].against_better_leg is None
 
@@ -91,16 +89,12 @@ async def test_tenant_is_filled_and_maintained(services: Services) -> None:
 async def test_two_evaluations_of_one_collection_do_not_interfere(services: Services) -> None:
     tiny = make_tiny_collection()
     keyword = [Variant("keyword")]
-    first, second = await asyncio.gather(
-        *(evaluate(services, tiny, hide_progress, variants=keyword) for _ in range(2))
-    )
+    first, second = await asyncio.gather(*(evaluate(services, tiny, hide_progress, variants=keyword) for _ in range(2)))
     assert first.runs[0].scores == second.runs[0].scores
     assert await services.tenants.list_tenants() == []
 
 
-async def test_tenant_is_removed_when_embedding_fails(
-    services: Services, failing_provider: FailingProvider
-) -> None:
+async def test_tenant_is_removed_when_embedding_fails(services: Services, failing_provider: FailingProvider) -> None:
     failing_provider.down = True
     with pytest.raises(EmbeddingUnavailable):
         await evaluate(services, make_tiny_collection(), hide_progress)
@@ -117,9 +111,7 @@ def announce_steps(announce: Callable[[str], None]) -> ShowProgress:
     return show
 
 
-async def test_tenant_is_removed_when_cancelled(
-    services: Services, failing_provider: FailingProvider
-) -> None:
+async def test_tenant_is_removed_when_cancelled(services: Services, failing_provider: FailingProvider) -> None:
     failing_provider.delay = 60
     embedding = asyncio.Event()
     progress = announce_steps(lambda label: embedding.set() if "embed" in label else None)
@@ -140,18 +132,14 @@ async def test_a_keyword_only_ranking_is_not_measured_as_hybrid(
         failing_provider.down = "hybrid" in label
 
     with pytest.raises(EvaluationFailed, match="gave no vector for query"):
-        await evaluate(
-            services, make_tiny_collection(), announce_steps(fail_in_searches), variants=VARIANTS[2:3]
-        )
+        await evaluate(services, make_tiny_collection(), announce_steps(fail_in_searches), variants=VARIANTS[2:3])
     assert await services.tenants.list_tenants() == []
 
 
 async def test_a_refused_document_is_named(services: Services) -> None:
     tiny = make_tiny_collection()
     huge = Document("huge", None, "x" * 100_001)
-    with pytest.raises(
-        EvaluationFailed, match=r"document huge is refused: content: must have at most 100000"
-    ):
+    with pytest.raises(EvaluationFailed, match=r"document huge is refused: content: must have at most 100000"):
         await evaluate(services, replace(tiny, documents=[*tiny.documents, huge]), hide_progress)
     assert await services.tenants.list_tenants() == []
 

@@ -61,9 +61,7 @@ def test_mixture_is_mostly_readable_word_files() -> None:
 
 
 @pytest.mark.slow
-async def test_bare_sql_stores_what_the_pipeline_stores(
-    line: Line, services: Services, other_tenant: Tenant
-) -> None:
+async def test_bare_sql_stores_what_the_pipeline_stores(line: Line, services: Services, other_tenant: Tenant) -> None:
     maker = FileMaker(1, ORIGINALS)
     files = name_files([maker.make_markdown(20_000) for _ in range(2)])
     await line.accept(files)
@@ -79,9 +77,7 @@ async def test_bare_sql_stores_what_the_pipeline_stores(
     assert rows[0] == rows[1]
 
 
-async def test_model_alone_embeds_the_texts_of_the_chunks(
-    line: Line, failing_provider: FailingProvider
-) -> None:
+async def test_model_alone_embeds_the_texts_of_the_chunks(line: Line, failing_provider: FailingProvider) -> None:
     data = FileMaker(1, ORIGINALS).make_markdown(1_000)
     prepared = await prepare_file(line, "a.md", data)
     assert await embed_alone(line.services.provider, prepared.texts) >= 0
@@ -114,9 +110,7 @@ def test_report_shows_the_share_of_the_ceiling(tmp_path: Path) -> None:
     assert report.throughputs[0].share == 0.9
     markdown, data = write_ingestion(report, tmp_path)
     text = markdown.read_text()
-    assert (
-        "| mock/x | 2 | 1,000 | 700 | 2 | 900 | SQL alone 900 and 1,100 | 0.90 | 1,200 | 90 | 10.0 |" in text
-    )
+    assert "| mock/x | 2 | 1,000 | 700 | 2 | 900 | SQL alone 900 and 1,100 | 0.90 | 1,200 | 90 | 10.0 |" in text
     assert "| 1 | 3 | 2 | 40 | 100 150 150 150 150 120 120 120 120 120 | 30 |" in text
     assert "LangChain did not take part: not installed" in text
     assert json.loads(data.read_text())["passages"][0]["growth"]["parsers"] == 30 << 20

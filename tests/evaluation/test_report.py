@@ -27,9 +27,7 @@ def test_interval_is_written_with_plus_and_minus() -> None:
     assert describe(None) == ""
 
 
-def test_table_has_a_row_for_each_variant_and_the_baseline(
-    report: Report, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_table_has_a_row_for_each_variant_and_the_baseline(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
     rows = make_rows(report.evaluations)
     assert [(*row[:2], row[2].split()[0], *row[3:6]) for row in rows] == [
         ("tiny", "bm25s", "0.4000", "1.0000", "1.0000", "1.0000"),

@@ -41,9 +41,7 @@ class Scene:
     made: TestDatabase
 
     async def write(self, number: int) -> httpx.Response:
-        return await self.caller.post(
-            "/knowledge/entries/bulk", {"entries": [{"content": f"Berth {number}"}]}
-        )
+        return await self.caller.post("/knowledge/entries/bulk", {"entries": [{"content": f"Berth {number}"}]})
 
     async def look(self) -> httpx.Response:
         return await self.caller.post("/knowledge/search", {"query": "harbour", "mode": "keyword"})

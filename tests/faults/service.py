@@ -99,9 +99,7 @@ async def launched(
 
 
 @contextlib.asynccontextmanager
-async def several(
-    dsn: str, folder: Path, wrapper: Sequence[str] = (), **others: str
-) -> AsyncIterator[ServedProcess]:
+async def several(dsn: str, folder: Path, wrapper: Sequence[str] = (), **others: str) -> AsyncIterator[ServedProcess]:
     """A service of three processes, all of which serve."""
     async with served(settings_of_several(dsn, **others), folder, wrapper) as service:
         await wait_for_line(service, "serving")

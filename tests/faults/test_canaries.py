@@ -96,9 +96,7 @@ async def send_in_each_field(sender: RecordingCaller, entry: dict[str, Any]) -> 
     await sender.send("GET", "/knowledge/entries", params={"tag": CANARY, "external_id": CANARY})
     await sender.send("GET", f"/{CANARY}/{CANARY}?{CANARY}={CANARY}")
     for token in (CANARY, sender.caller.token[:-4] + "AAAA", f"{CANARY}.{CANARY}.{CANARY}"):
-        refused = await sender.caller.http.get(
-            "/knowledge/entries", headers={"Authorization": f"Bearer {token}"}
-        )
+        refused = await sender.caller.http.get("/knowledge/entries", headers={"Authorization": f"Bearer {token}"})
         assert refused.status_code == 401
         sender.refusals.append(refused.text)
 
@@ -118,9 +116,7 @@ async def run_service(service: ServedProcess, sender: RecordingCaller, *faults: 
 async def test_output_contains_no_canary(
     openai_database: TestDatabase, wire: WireServer, provider_proxy: FaultProxy, tmp_path: Path
 ) -> None:
-    provider = build_provider(
-        ProviderConfig("openai", "text-embedding-3-small", DIMENSIONS, base_url=wire.url)
-    )
+    provider = build_provider(ProviderConfig("openai", "text-embedding-3-small", DIMENSIONS, base_url=wire.url))
     direct = Database(openai_database.service_dsn, pool_size=1)
     services = await build_services(direct, provider)
     tenant = await services.tenants.create(NewTenant("canaries"), actor="test")

@@ -43,9 +43,7 @@ async def scene(fresh_database: TestDatabase, database_proxy: FaultProxy) -> Asy
     )
     services = await build_services(database, MockProvider(MODEL))
     tenant = await services.tenants.create(NewTenant("faults"), actor="test")
-    app = create_app(
-        Settings(ingestion=IngestionSettings(worker=False)), services, TokenVerifier(secret=SECRET)
-    )
+    app = create_app(Settings(ingestion=IngestionSettings(worker=False)), services, TokenVerifier(secret=SECRET))
     async with LifespanManager(app), open_client(app) as http:
         caller = Caller(http, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))
         await caller.add("The harbour opens at six")
@@ -58,9 +56,7 @@ async def scene(fresh_database: TestDatabase, database_proxy: FaultProxy) -> Asy
     await database.close()
 
 
-async def test_a_stopped_server_is_a_503_until_it_returns(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_stopped_server_is_a_503_until_it_returns(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="app.db"):
         await scene.proxy.refuse()
         for number in range(5):
@@ -148,9 +144,7 @@ async def test_a_server_at_its_connection_limit_is_a_503_with_its_reason(scene: 
         try:
             scene.proxy.reset_connections()
             await asyncio.sleep(0.05)
-            await scene.expect_refusal(
-                await scene.look(), "the database accepts no more connections at the moment"
-            )
+            await scene.expect_refusal(await scene.look(), "the database accepts no more connections at the moment")
         finally:
             await superuser.execute("alter role kb_service connection limit -1")
     await scene.expect_service()
@@ -223,9 +217,7 @@ async def move_database(superuser: Connection, name: str, tablespace: str) -> No
 
 
 @pytest.mark.slow
-async def test_a_full_disk_is_a_503_with_its_reason_and_searches_still_work(
-    scene: Scene, small_disk: Path
-) -> None:
+async def test_a_full_disk_is_a_503_with_its_reason_and_searches_still_work(scene: Scene, small_disk: Path) -> None:
     space = small_disk / "space"
     space.mkdir()
     owner = os.stat(scene.made.address.socket_dir)

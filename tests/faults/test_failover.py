@@ -42,9 +42,7 @@ class Calls:
     """Time of the failure on the monotonic clock."""
     longest_refusal: float = 0.0
     """Seconds of the longest refused call, from the failure on."""
-    successes: dict[str, list[float]] = field(
-        default_factory=lambda: {"write": [], "search": [], "upload": []}
-    )
+    successes: dict[str, list[float]] = field(default_factory=lambda: {"write": [], "search": [], "upload": []})
     running: bool = True
     numbers: count[int] = field(default_factory=count)
 
@@ -102,18 +100,14 @@ class Calls:
 
 def open_http(url: str, tenant: UUID) -> httpx.AsyncClient:
     token = make_token(tenant, Role.TENANT_ADMIN)
-    return httpx.AsyncClient(
-        base_url=url, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60
-    )
+    return httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60)
 
 
 async def create_tenants(servers: ReplicatedDatabase) -> list[UUID]:
     tenants = [uuid4(), uuid4()]
     async with connected(servers.primary.service_dsn) as service:
         for tenant in tenants:
-            await service.execute(
-                "select tenancy.create_tenant($1, $2, $2, 1, 'test')", tenant, f"t-{tenant.hex}"
-            )
+            await service.execute("select tenancy.create_tenant($1, $2, $2, 1, 'test')", tenant, f"t-{tenant.hex}")
     return tenants
 
 
@@ -167,9 +161,7 @@ async def test_callers_see_a_failover_as_a_few_refusals(tmp_path: Path) -> None:
                 await assert_kept(servers, calls)
                 async with asyncio.timeout(60):
                     await calls.wait_until_indexed()
-                found = await calls.http.post(
-                    "/knowledge/search", json={"query": "number0 berth", "limit": 50}
-                )
+                found = await calls.http.post("/knowledge/search", json={"query": "number0 berth", "limit": 50})
                 assert {hit["id"] for hit in found.json()["results"]} & calls.entries
             report(everyone, killed, promoted)
 
@@ -184,8 +176,6 @@ def report(everyone: list[Calls], killed: float, promoted: float) -> None:
     for kind in ("write", "search", "upload"):
         first = min(calls.first_success(kind, promoted) for calls in everyone)
         statuses: Counter[str] = sum((calls.statuses for calls in everyone), Counter())
-        answers = ", ".join(
-            f"{number} × {name}" for name, number in statuses.items() if name.startswith(kind)
-        )
+        answers = ", ".join(f"{number} × {name}" for name, number in statuses.items() if name.startswith(kind))
         lines.append(f"{kind}: first success {first:.3f} s after the promotion; {answers}")
     print(*lines, sep="\n")  # noqa: T201

@@ -60,9 +60,7 @@ class Load:
     async def _send(self, ids: list[str]) -> bool:
         entries = [{"external_id": i, "content": f"Berth {i} is free"} for i in ids]
         began = time.monotonic()
-        answer = await self.http.post(
-            "/knowledge/entries/bulk", json={"entries": entries}, headers=self.headers
-        )
+        answer = await self.http.post("/knowledge/entries/bulk", json={"entries": entries}, headers=self.headers)
         if answer.status_code == 503:
             assert answer.headers["content-type"] == "application/problem+json"
             assert int(answer.headers["retry-after"]) >= 1
@@ -134,9 +132,7 @@ def describe(seconds: list[float]) -> str:
     """Median, 95th and 99th percentile, and maximum."""
     ordered = sorted(seconds) or [0.0]
     parts = {"median": 0.5, "p95": 0.95, "p99": 0.99, "slowest": 1.0}
-    return ", ".join(
-        f"{name} {ordered[int(part * (len(ordered) - 1))]:.3f} s" for name, part in parts.items()
-    )
+    return ", ".join(f"{name} {ordered[int(part * (len(ordered) - 1))]:.3f} s" for name, part in parts.items())
 
 
 async def wait_until_written(load: Load) -> float:

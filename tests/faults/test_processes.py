@@ -48,9 +48,7 @@ async def clients(stack: contextlib.AsyncExitStack, service: ServedProcess) -> l
     for _ in range(20):
         async with contextlib.AsyncExitStack() as attempt:
             opened = [
-                await attempt.enter_async_context(
-                    httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=30)
-                )
+                await attempt.enter_async_context(httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=30))
                 for _ in range(2 * PROCESSES)
             ]
             for client in opened:
@@ -140,9 +138,7 @@ async def test_a_search_of_one_process_continues_and_is_judged_in_another(
         page = await opened[0].search("harbour", mode="keyword", limit=1)
         found = [page["results"][0]["content"]]
         for caller in opened[1:]:
-            page = await caller.search(
-                "harbour", mode="keyword", limit=1, cursor=page["metadata"]["next_cursor"]
-            )
+            page = await caller.search("harbour", mode="keyword", limit=1, cursor=page["metadata"]["next_cursor"])
             found.append(page["results"][0]["content"])
         assert len(set(found)) == 6
         receipt = await opened[3].get(f"/admin/searches/{page['metadata']['search_id']}")
@@ -262,9 +258,7 @@ async def test_processes_are_replaced_under_load_and_no_request_fails(
 
 
 @pytest.mark.slow
-async def test_settings_that_do_not_hold_leave_the_processes_as_they_are(
-    service_dsn: str, tmp_path: Path
-) -> None:
+async def test_settings_that_do_not_hold_leave_the_processes_as_they_are(service_dsn: str, tmp_path: Path) -> None:
     file = tmp_path / ".env"
     file.write_text("KB_SEARCH_MAX_LIMIT=20\n", "utf-8")
     file.chmod(0o600)

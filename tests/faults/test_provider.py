@@ -49,9 +49,7 @@ ANSWERS: dict[str, Reply] = {
     "too many dimensions": answer_with([*ROW, 1.0]),
     "not a number": answer_with([None, *ROW[1:]]),
     "a word": answer_with(["nan", *ROW[1:]]),
-    "infinite": Reply(
-        body=b'{"data": [{"index": 0, "embedding": [1e999' + b", 1.0" * (DIMENSIONS - 1) + b"]}]}"
-    ),
+    "infinite": Reply(body=b'{"data": [{"index": 0, "embedding": [1e999' + b", 1.0" * (DIMENSIONS - 1) + b"]}]}"),
     "without length": answer_with([0.0] * DIMENSIONS),
     "two for one": answer_with(ROW, ROW),
     "none for one": answer_with(),
@@ -130,10 +128,7 @@ async def test_a_working_provider_is_used(scene: Scene) -> None:
 @pytest.mark.parametrize(
     "answer",
     # The default run takes every fifth case.
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if number % 5 else [])
-        for number, name in enumerate(ANSWERS)
-    ],
+    [pytest.param(name, marks=[pytest.mark.slow] if number % 5 else []) for number, name in enumerate(ANSWERS)],
 )
 async def test_an_invalid_embedding_response_falls_back_to_keywords(
     scene: Scene, wire: WireServer, answer: str
@@ -214,9 +209,7 @@ async def test_an_entry_written_while_the_provider_is_down_gets_its_vector_later
     scene: Scene, wire: WireServer
 ) -> None:
     wire.script = [Reply(500)] * 100
-    entry, _ = await scene.services.entries.create(
-        scene.tenant.id, EntryDraft(content="The lighthouse is red")
-    )
+    entry, _ = await scene.services.entries.create(scene.tenant.id, EntryDraft(content="The lighthouse is red"))
     assert entry.embedding_status == "pending"
     assert [hit.id for hit in (await scene.search("lighthouse", mode="keyword")).results] == [entry.id]
     wire.script.clear()

@@ -32,9 +32,7 @@ async def test_a_stopping_instance_is_not_ready_but_finishes_its_requests(
 
 
 @pytest.mark.slow
-async def test_a_rolling_restart_fails_no_request(
-    service_dsn: str, services: Services, tmp_path: Path
-) -> None:
+async def test_a_rolling_restart_fails_no_request(service_dsn: str, services: Services, tmp_path: Path) -> None:
     tenant = await services.tenants.create(NewTenant("served"), actor="test")
     await services.entries.create(tenant.id, EntryDraft(content="The harbour opens at six"))
     token = make_token(tenant.id, Role.CREATOR)

@@ -27,9 +27,7 @@ def expect_golden(name: str, text: str) -> None:
         return
     golden = path.read_text("utf-8") if path.exists() else ""
     if golden != text:
-        lines = list(
-            difflib.unified_diff(golden.split("\n"), text.split("\n"), f"golden {name}", "now", "", "", 3, "")
-        )
+        lines = list(difflib.unified_diff(golden.split("\n"), text.split("\n"), f"golden {name}", "now", "", "", 3, ""))
         if len(lines) > SHOWN_LINES:
             lines[SHOWN_LINES:] = [f"… and {len(lines) - SHOWN_LINES} lines more"]
         lines.append(f"If callers should see this, run `make golden` and commit tests/golden/files/{name}.")

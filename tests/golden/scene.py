@@ -94,9 +94,7 @@ class Step:
         return {**options, "headers": headers}
 
 
-STEPS = tuple(
-    Step(**step) for step in yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text("utf-8"))
-)
+STEPS = tuple(Step(**step) for step in yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text("utf-8")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +162,7 @@ def find_id(answer: Any, place: str) -> str:
 
 
 @asynccontextmanager
-async def open_scene(
-    cluster: EmbeddedAddress, template: str, verifier: TokenVerifier
-) -> AsyncIterator[Scene]:
+async def open_scene(cluster: EmbeddedAddress, template: str, verifier: TokenVerifier) -> AsyncIterator[Scene]:
     """Start the service on a database of its own; no worker runs."""
     async with new_database(cluster, template=template) as made:
         await register_model(made.admin_dsn, WIDER)

@@ -88,9 +88,7 @@ OF_NO_REQUEST: Mapping[str, Response] = {
     "not-found": respond_to(errors.NotFound("there is no such item")),
     "too-slow": respond_to(errors.TooSlow("the request arrived too slowly")),
     "too-large": respond_to(errors.TooLarge("the body is larger than 33554432 bytes")),
-    "unreadable-document": respond_to(
-        errors.UnreadableDocument("the PDF file is damaged: it cannot be read")
-    ),
+    "unreadable-document": respond_to(errors.UnreadableDocument("the PDF file is damaged: it cannot be read")),
     "headers-too-long": problem_response(431, "the headers are too long"),
     "unexpected-error": unexpected_error(),
     "unknown-transfer-coding": problem_response(501, "the body has an unknown transfer coding"),

@@ -69,9 +69,7 @@ class Report:
         return "\n".join(lines).replace(LONG, f"x…{len(LONG)}")
 
 
-def list_attempts(
-    endpoint: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]
-) -> Iterator[Attempt]:
+def list_attempts(endpoint: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[Attempt]:
     """Each part of a request with wrong values; the other parts are valid."""
     path = endpoint.split(" ")[1]
     valid = {**TABLE[endpoint][1], **({"json": BASES[endpoint]} if endpoint in BASES else {})}
@@ -141,6 +139,4 @@ async def test_the_refusals_of_a_tool_are_golden(admin: Caller, tool: str) -> No
 
 
 def test_each_file_of_refusals_is_that_of_an_endpoint_or_a_tool() -> None:
-    expect_only(
-        "refusals", [*(f"http/{name_file(e)}" for e in ENDPOINTS), *(f"mcp/{tool}.txt" for tool in CALLS)]
-    )
+    expect_only("refusals", [*(f"http/{name_file(e)}" for e in ENDPOINTS), *(f"mcp/{tool}.txt" for tool in CALLS)])

@@ -59,8 +59,7 @@ def find(objects: list[dict[str, Any]], kind: str, component: str | None = None)
     (found,) = (
         one
         for one in objects
-        if one["kind"] == kind
-        and component in (None, one["metadata"]["labels"].get("app.kubernetes.io/component"))
+        if one["kind"] == kind and component in (None, one["metadata"]["labels"].get("app.kubernetes.io/component"))
     )
     return found
 

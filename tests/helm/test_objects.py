@@ -49,9 +49,9 @@ def test_optional_objects_exist_only_on_request() -> None:
 def test_selectors_find_the_pods_that_they_are_for() -> None:
     objects = render(EVERYTHING)
     labels = {
-        name: find(objects, "Job" if name == "migrate" else "Deployment", name)["spec"]["template"][
-            "metadata"
-        ]["labels"]
+        name: find(objects, "Job" if name == "migrate" else "Deployment", name)["spec"]["template"]["metadata"][
+            "labels"
+        ]
         for name in ("api", "worker", "migrate")
     }
 

@@ -28,11 +28,7 @@ def objects() -> list[dict[str, Any]]:
 
 def secret_keys(container: dict[str, Any]) -> dict[str, str]:
     """Of each variable from a Secret: the Secret's name."""
-    return {
-        one["name"]: one["valueFrom"]["secretKeyRef"]["name"]
-        for one in container["env"]
-        if "valueFrom" in one
-    }
+    return {one["name"]: one["valueFrom"]["secretKeyRef"]["name"] for one in container["env"] if "valueFrom" in one}
 
 
 def plain_values(container: dict[str, Any]) -> dict[str, str]:
@@ -100,9 +96,7 @@ def test_every_setting_can_be_made() -> None:
 
 def test_the_service_accepts_the_variables_of_its_pods(objects: list[dict[str, Any]]) -> None:
     for name, _, container in pods(objects):
-        environment = plain_values(container) | {
-            key: GIVEN[key] for key in secret_keys(container) if key in GIVEN
-        }
+        environment = plain_values(container) | {key: GIVEN[key] for key in secret_keys(container) if key in GIVEN}
         settings = load_settings(environment, env_file=None, identity_required=name == "api")
         assert settings.ingestion.worker is (name != "api")
         assert settings.server.metrics_port == (None if name == "migrate" else 9100)
@@ -119,9 +113,7 @@ def test_the_migration_runs_before_the_new_version_starts(objects: list[dict[str
 def test_probes_ask_what_they_are_for(objects: list[dict[str, Any]]) -> None:
     asked = {}
     for name, _, container in pods(objects):
-        asked[name] = {
-            probe: container[probe]["httpGet"]["path"] for probe in container if probe.endswith("Probe")
-        }
+        asked[name] = {probe: container[probe]["httpGet"]["path"] for probe in container if probe.endswith("Probe")}
     assert asked["api"] == {
         "startupProbe": "/healthz",
         "livenessProbe": "/healthz",

@@ -72,9 +72,7 @@ def _remove_foreign_words(case: Any) -> None:
 
     A sender that wrote them itself would be shown them rightly.
     """
-    foreign = [
-        word for name, word in CANARIES.items() if word and name != getattr(case, "auth_identity", None)
-    ]
+    foreign = [word for name, word in CANARIES.items() if word and name != getattr(case, "auth_identity", None)]
     for part in ("body", "query", "path_parameters"):
         setattr(case, part, _without(getattr(case, part), foreign))
 

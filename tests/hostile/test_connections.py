@@ -215,9 +215,7 @@ async def test_a_body_whose_end_is_ambiguous_is_refused(
     async with connect(address) as line:
         await line.send(head + b"\r\n4\r\n{}  \r\n0\r\n\r\nGET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
         problem = expect_closing_problem(await line.read(), status)
-    assert (
-        problem["type"] == f"/problems/{'malformed-request' if status == 400 else 'unknown-transfer-coding'}"
-    )
+    assert problem["type"] == f"/problems/{'malformed-request' if status == 400 else 'unknown-transfer-coding'}"
 
 
 @pytest.mark.parametrize("body", [b"4\n{}  \r\n0\r\n\r\n", b"4\r\n{}  \n0\n\n", b"0x4\r\n{}  \r\n0\r\n\r\n"])

@@ -36,9 +36,7 @@ def expect_no_finding(result: FuzzResult, *, at_least: int) -> None:
     print(f"{result.requests} requests to {result.operations} operations")  # noqa: T201
 
 
-async def test_generated_requests_have_no_finding(
-    tmp_path: Path, address: str, tokens: Mapping[str, str]
-) -> None:
+async def test_generated_requests_have_no_finding(tmp_path: Path, address: str, tokens: Mapping[str, str]) -> None:
     options = ("--phases", "fuzzing", "--max-examples", "1", "--exclude-tag", "tenants")
     result = await fuzz(tmp_path, address, tokens, *options, sender="first", canaries=CANARIES)
     expect_no_finding(result, at_least=30)

@@ -188,9 +188,7 @@ async def test_too_deep_metadata_of_an_upload_is_refused(admin: Caller) -> None:
         (b'{"query": "word", "\\u0000": 1}', "\x00"),
     ],
 )
-async def test_a_value_outside_its_range_is_refused_with_its_field(
-    admin: Caller, body: bytes, field: str
-) -> None:
+async def test_a_value_outside_its_range_is_refused_with_its_field(admin: Caller, body: bytes, field: str) -> None:
     expect_fields(await admin.post(SEARCH, content=body, headers=JSON), field)
 
 
@@ -260,9 +258,7 @@ async def test_a_parameter_outside_its_range_is_refused(admin: Caller, path: str
     expect_problem(answer, answer.status_code)
 
 
-@pytest.mark.parametrize(
-    "match", ['"' + "9" * 5_000 + '"', "W/", "\\x00", '"7", "8"', 'W/"1"', "null", "", "-1", "१"]
-)
+@pytest.mark.parametrize("match", ['"' + "9" * 5_000 + '"', "W/", "\\x00", '"7", "8"', 'W/"1"', "null", "", "-1", "१"])
 async def test_a_precondition_that_no_entry_meets_is_refused(admin: Caller, match: str) -> None:
     entry = await admin.add("The harbour")
     headers = {"If-Match": match.encode()}

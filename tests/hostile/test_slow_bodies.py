@@ -37,9 +37,7 @@ async def test_slow_bodies_of_several_tenants_leave_room_for_another_tenants_bod
 ) -> None:
     admission = Admission(patience=0.5)
     app = create_app(settings, replace(api_services, admission=admission), verifier)
-    slow = [
-        await api_services.tenants.create(NewTenant(f"slow-{number}"), actor="test") for number in range(SLOW)
-    ]
+    slow = [await api_services.tenants.create(NewTenant(f"slow-{number}"), actor="test") for number in range(SLOW)]
     body = b'{"entries": [], "unknown": "%b"}' % (b"x" * (BODY_BYTES - 100))
     headers = {"Authorization": f"Bearer {admin.token}", "Content-Type": "application/json"}
     async with serve(app) as address, contextlib.AsyncExitStack() as stack:

@@ -125,9 +125,7 @@ def make_search_head(caller: Caller, length: int) -> bytes:
     return f"{head}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n".encode()
 
 
-async def test_a_response_that_is_not_read_ends_its_connection(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_response_that_is_not_read_ends_its_connection(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.3)
     one = b"GET /docs/files/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
     async with connect(address) as line:

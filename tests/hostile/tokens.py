@@ -87,9 +87,7 @@ def forge_shared(now: float, tenant: str, key: bytes) -> Mapping[str, str]:
         "five megabytes": forge({**good, "padding": "x" * 5_000_000}, key=key),
         "five megabytes of no token": "a" * 5_000_000,
         **{f"kid {kid!r}": forge(good, {**HS256, "kid": kid}, key=b"") for kid in kids},
-        "another key offered": forge(
-            good, {**HS256, "jwk": {"kty": "oct", "k": encode(b"x" * 40)}}, key=b"x" * 40
-        ),
+        "another key offered": forge(good, {**HS256, "jwk": {"kty": "oct", "k": encode(b"x" * 40)}}, key=b"x" * 40),
     }
 
 

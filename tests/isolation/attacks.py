@@ -165,9 +165,7 @@ async def _attacks(superuser: Connection, seeded: Seeded, foreign: Sequence[str]
                 yield Attack(name, f"{name}({', '.join(map(str, arguments))})", own, aim)
 
 
-async def _variants(
-    superuser: Connection, argument: str, kind: str, foreign: Sequence[str]
-) -> list[tuple[str, str]]:
+async def _variants(superuser: Connection, argument: str, kind: str, foreign: Sequence[str]) -> list[tuple[str, str]]:
     """Values for one argument, each with its aim; for a composite type, each field in turn."""
     fields = await superuser.fetch(FIELDS, kind)
     if not fields:
@@ -237,11 +235,7 @@ async def _try(
 def _judge_error(error: asyncpg.PostgresError) -> str | None:
     """Invalid data and missing rights are refused; any other error means that a text was interpreted as code."""
     state = str(error.sqlstate)
-    if (
-        state[:2] in ("22", "23", "54")
-        or state == "42501"
-        or (state == "42601" and MALFORMED.search(str(error)))
-    ):
+    if state[:2] in ("22", "23", "54") or state == "42501" or (state == "42601" and MALFORMED.search(str(error))):
         return None
     return f"failed with {state} {error}"
 

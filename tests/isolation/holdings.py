@@ -51,9 +51,7 @@ async def fill(
     # An asset that is not processed yet.
     await caller.upload(f"{word}-2.md", f"{word} once more".encode(), "text/markdown")
     found = await caller.search(f"{word} harbour", limit=1)
-    saved = await caller.post(
-        "/knowledge/saved-searches", {"name": word, "request": {"query": f"{word} night"}}
-    )
+    saved = await caller.post("/knowledge/saved-searches", {"name": word, "request": {"query": f"{word} night"}})
     await caller.post("/knowledge/saved-searches", {"name": f"{word} 2", "request": {"query": word}})
     ids = {
         "entry_id": parent["id"],

@@ -10,9 +10,7 @@ from app.composition.services import Services
 from tests.fixtures.http.callers import Caller
 
 UUIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-CHANGING = re.compile(
-    r'("\w+_ms":) ?\d+|("\w*cursor": ?)"[^"]+"|("slug":) ?"[^"]*"|(")20\d\d-\d\d-\d\dT[^"]*(")'
-)
+CHANGING = re.compile(r'("\w+_ms":) ?\d+|("\w*cursor": ?)"[^"]+"|("slug":) ?"[^"]*"|(")20\d\d-\d\d-\d\dT[^"]*(")')
 KNOWLEDGE = [
     "The harbour closes at night", "The lighthouse keeper lights the lamp", "Ships wait outside the harbour",
     "Pilots guide ships in", "A bell rings at the pier", "Nets are repaired in winter",
@@ -37,11 +35,7 @@ async def ask_everything(caller: Caller, services: Services) -> list[str]:
             answers.append(await caller.search(query, mode=mode, fusion=fusion, explain=True, limit=3))
         request = {"query": query, "mode": "keyword"}
         answers.append(
-            (
-                await caller.post(
-                    "/knowledge/search/why-not", {"entry_id": entries[3]["id"], "request": request}
-                )
-            ).json()
+            (await caller.post("/knowledge/search/why-not", {"entry_id": entries[3]["id"], "request": request})).json()
         )
         answers.append(await caller.search(query, tags=["nowhere"]))
     await services.journal.flush()

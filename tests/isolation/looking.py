@@ -17,9 +17,7 @@ async def look_everywhere(caller: Caller, app: FastAPI, entry_id: str) -> list[s
     document, told = app.openapi(), []
     for word in NEAR:
         for mode in ("keyword", "hybrid", "semantic"):
-            found = await caller.post(
-                "/knowledge/search", {"query": word, "mode": mode, "explain": True, "tags": None}
-            )
+            found = await caller.post("/knowledge/search", {"query": word, "mode": mode, "explain": True, "tags": None})
             told.append(found.text)
         why = {"entry_id": entry_id, "request": {"query": word, "explain": True}}
         told.append((await caller.post("/knowledge/search/why-not", why)).text)

@@ -167,16 +167,12 @@ async def _try(
     except asyncpg.InsufficientPrivilegeError as error:
         # A right that exists must not turn out useless: the matrix would prove nothing.
         by_policy = "row-level security" in str(error)
-        crossing = command in ("insert", "give away") and allowed != (
-            target if command == "insert" else other
-        )
+        crossing = command in ("insert", "give away") and allowed != (target if command == "insert" else other)
         expected = not may or (by_policy and (crossing or relation.is_partition))
         return Outcome(refused=True, failure=None if expected else str(error))
     except asyncpg.PostgresError as error:
         # The row does not belong to this partition: nothing was reached.
-        return Outcome(
-            refused=True, failure=None if relation.is_partition else f"{type(error).__name__}: {error}"
-        )
+        return Outcome(refused=True, failure=None if relation.is_partition else f"{type(error).__name__}: {error}")
     finally:
         await superuser.execute("rollback to savepoint cell")
     if not may:
@@ -190,9 +186,7 @@ async def _is_granted(superuser: Connection, relation: Relation, command: str) -
         sql = "select has_column_privilege($1, $2, $3, 'update')"
         granted: bool = await superuser.fetchval(sql, ROLE, relation.name, column)
     else:
-        granted = await superuser.fetchval(
-            "select has_table_privilege($1, $2, $3)", ROLE, relation.name, command
-        )
+        granted = await superuser.fetchval("select has_table_privilege($1, $2, $3)", ROLE, relation.name, command)
     return granted
 
 
@@ -237,9 +231,7 @@ async def _run(
             return Outcome(written, 0) if allowed == target else Outcome(0, written)
         case "update":
             value = "same" if relation.update_column == "name" else allowed or target
-            touched = _count(
-                await connection.execute(f"update {name} set {relation.update_column} = '{value}'")
-            )
+            touched = _count(await connection.execute(f"update {name} set {relation.update_column} = '{value}'"))
         case "give away":
             touched = _count(await connection.execute(f"update {name} set {column} = '{other}'"))
             own = own if allowed == other else 0

@@ -78,12 +78,8 @@ MUTATIONS = (
     both("a table without a tenant that the application reads", f"{NOTES}; grant select on notes to kb_app"),
     both("one column of such a table", f"{NOTES}; grant select (note) on notes to kb_app"),
     both("writing to such a table", f"{NOTES}; grant insert on notes to kb_app"),
-    both(
-        "such a table of ours for the service alone", f"{NOTES}; {OURS}; grant select on notes to kb_service"
-    ),
-    both(
-        "such a table in partitions", f"{NOTES} partition by hash (entry_id); grant select on notes to kb_app"
-    ),
+    both("such a table of ours for the service alone", f"{NOTES}; {OURS}; grant select on notes to kb_service"),
+    both("such a table in partitions", f"{NOTES} partition by hash (entry_id); grant select on notes to kb_app"),
     gate(
         "such a table of ours in another schema",
         f"{NOTES}; {OURS}; grant select on notes to kb_app; alter table notes set schema queue",
@@ -106,9 +102,7 @@ MUTATIONS = (
     gate("a rule", "create rule copy as on insert to feedback do also notify jobs"),
     # The tenant itself.
     function_body("an immutable tenant", SETTING, "immutable"),
-    function_body(
-        "a tenant by default", f"coalesce({SETTING}, (select min(id::text)::uuid from public.tenants))"
-    ),
+    function_body("a tenant by default", f"coalesce({SETTING}, (select min(id::text)::uuid from public.tenants))"),
     gate(
         "a tenant set for the role",
         "alter role kb_service set app.current_tenant = '00000000-0000-0000-0000-000000000001'",
@@ -129,8 +123,7 @@ MUTATIONS = (
     ),
     gate(
         "a primary key that ends with the tenant",
-        "alter table saved_searches drop constraint saved_searches_pkey cascade,"
-        " add primary key (id, tenant_id)",
+        "alter table saved_searches drop constraint saved_searches_pkey cascade, add primary key (id, tenant_id)",
     ),
     gate(
         "a foreign key without the tenant",
@@ -139,8 +132,7 @@ MUTATIONS = (
     ),
     gate(
         "a foreign key from elsewhere",
-        "alter table assets add constraint one unique (id);"
-        " create table elsewhere (id uuid references assets (id))",
+        "alter table assets add constraint one unique (id); create table elsewhere (id uuid references assets (id))",
     ),
     # Views and rights.
     gate("an index of vectors that tenants share", HNSW.format("shared", "in_index")),

@@ -68,9 +68,7 @@ DEFINITIONS = (
         "alter table entries disable trigger words_inserted",
         "trigger words_inserted on entries is disabled",
     ),
-    gate(
-        "triggers of foreign keys are disabled", "alter table jobs disable trigger all", "on jobs is disabled"
-    ),
+    gate("triggers of foreign keys are disabled", "alter table jobs disable trigger all", "on jobs is disabled"),
     gate(
         "a trigger is missing",
         "drop trigger count_bytes on assets",
@@ -96,18 +94,14 @@ DEFINITIONS = (
 )
 
 SERVER = (
-    gate(
-        "the service may create roles", "alter role kb_service createrole", "role kb_service may create roles"
-    ),
+    gate("the service may create roles", "alter role kb_service createrole", "role kb_service may create roles"),
     gate(
         "the application's role may create databases",
         "alter role kb_app createdb",
         "role kb_app may create databases",
     ),
     *(
-        gate(
-            f"a member of {role}", f"grant {role} to kb_service with inherit false", f"is a member of {role}"
-        )
+        gate(f"a member of {role}", f"grant {role} to kb_service with inherit false", f"is a member of {role}")
         for role in ("pg_monitor", "pg_maintain", "pg_signal_backend", "pg_read_all_stats", "pg_checkpoint")
     ),
     both("a member that reads all data", "grant pg_read_all_data to kb_app"),
@@ -116,9 +110,7 @@ SERVER = (
         "create role stranger; grant stranger to kb_service",
         "the service's role is a member of stranger",
     ),
-    gate(
-        "the keyword role is a member", "grant kb_app to kb_keyword", "role kb_keyword is a member of kb_app"
-    ),
+    gate("the keyword role is a member", "grant kb_app to kb_keyword", "role kb_keyword is a member of kb_app"),
     gate(
         "the service gives the rights to others",
         "grant kb_app to kb_service with admin option",

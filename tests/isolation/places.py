@@ -148,9 +148,7 @@ def _is_id(document: Schema, schema: Any) -> bool:
     return schema.get("format") == "uuid" or any(_is_id(document, s) for s in (*options, *items))
 
 
-def _ids_within(
-    document: Schema, schema: Any, way: tuple[Step, ...]
-) -> Iterator[tuple[tuple[Step, ...], bool]]:
+def _ids_within(document: Schema, schema: Any, way: tuple[Step, ...]) -> Iterator[tuple[tuple[Step, ...], bool]]:
     """The paths to all ids and cursors in a body; in an array, to its first item."""
     schema = _resolve(document, schema)
     if schema.get("format") == "uuid":

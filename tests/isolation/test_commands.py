@@ -86,9 +86,7 @@ def takes_cursor(name: str, kind: Any, metavar: str) -> bool:
     return name == "cursor"
 
 
-def list_spots(
-    takes: Callable[[str, Any, str], bool], group: Any = None, way: tuple[str, ...] = ()
-) -> Iterator[Spot]:
+def list_spots(takes: Callable[[str, Any, str], bool], group: Any = None, way: tuple[str, ...] = ()) -> Iterator[Spot]:
     """The parameters of commands that satisfy the condition."""
     for name, inner in (program() if group is None else group).commands.items():
         kinds = {} if inner.callback is None else get_type_hints(inner.callback)
@@ -144,9 +142,7 @@ async def unchanged(seeded: Seeded, held: dict[str, dict[str, str]]) -> AsyncIte
         assert await snapshot(superuser, seeded.second) == before
 
 
-def run(
-    knowledge: CommandLine, call: tuple[str, ...], ids: Mapping[str, str], form: tuple[str, ...]
-) -> Result:
+def run(knowledge: CommandLine, call: tuple[str, ...], ids: Mapping[str, str], form: tuple[str, ...]) -> Result:
     """The result of a call by the first tenant, without the ids and the times that it took."""
     found = knowledge(*(ids.get(part, part) for part in call), "--tenant", "first", *form)
     assert found.status != 2, found.err
@@ -192,8 +188,7 @@ def test_search_treats_another_tenants_cursor_like_an_unknown_one(
     cursors = {slug: page["metadata"]["next_cursor"] for slug, page in pages.items()}
     unknown = replace_cursor_id(cursors["second"], {pages["second"]["metadata"]["search_id"]})
     results = [
-        knowledge(*search, "--tenant", "first", "--cursor", cursor, *form)
-        for cursor in (unknown, cursors["second"])
+        knowledge(*search, "--tenant", "first", "--cursor", cursor, *form) for cursor in (unknown, cursors["second"])
     ]
     assert results[0] == results[1]
     assert results[0].status != 0

@@ -23,9 +23,7 @@ async def plant(
 ) -> dict[str, str]:
     """Leave the canary wherever a caller can leave it; returns ids."""
     assert leaver.tenant_id is not None
-    await services.tenants.change_settings(
-        leaver.tenant_id, SettingsPatch(keep_query_text=True), actor="boss"
-    )
+    await services.tenants.change_settings(leaver.tenant_id, SettingsPatch(keep_query_text=True), actor="boss")
     # A source belongs to the tenant: its name and manifest stay.
     ids = dict((await fill(leaver, CANARY, work, with_sources=False)).ids)
     found = await leaver.search(f"{CANARY} harbour", tags=[CANARY], metadata={CANARY: CANARY})

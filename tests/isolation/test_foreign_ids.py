@@ -48,10 +48,7 @@ async def test_another_tenants_ids_get_the_response_of_unknown_ones(
                 # The service looks for a search's cursor for a while, because another instance may be about to write
                 # it.
                 wanted = {"query": [v for k, v in theirs.cursors.items() if k != "search"]}
-                pairs = [
-                    (c, replace_cursor_id(c, known))
-                    for c in wanted.get(place.kind, [theirs.cursors["search"]])
-                ]
+                pairs = [(c, replace_cursor_id(c, known)) for c in wanted.get(place.kind, [theirs.cursors["search"]])]
             for foreign, unknown in pairs:
                 calls += 1
                 answers = [await call(stranger, place, value, own) for value in (foreign, unknown)]
@@ -84,9 +81,7 @@ async def test_if_match_reveals_nothing_about_another_tenants_entry(
     for method, body in (("PATCH", {"tags": []}), ("DELETE", None)):
         answers = [
             normalise(
-                await stranger.request(
-                    method, f"/knowledge/entries/{i}", json=body, headers={"If-Match": header}
-                ),
+                await stranger.request(method, f"/knowledge/entries/{i}", json=body, headers={"If-Match": header}),
                 i,
             )
             for i in (theirs, str(uuid4()))

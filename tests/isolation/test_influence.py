@@ -30,9 +30,7 @@ async def test_responses_do_not_depend_on_another_tenants_data(
     assert (await admin.post("/knowledge/entries/bulk", {"entries": flood})).status_code == 200
     for query in QUERIES:
         await admin.search(query)
-    later = await api_services.tenants.create(
-        NewTenant(f"later-{stranger.tenant_id}"[:63], "Later"), actor="test"
-    )
+    later = await api_services.tenants.create(NewTenant(f"later-{stranger.tenant_id}"[:63], "Later"), actor="test")
     caller = Caller(admin.http, later.id, make_token(later.id, Role.TENANT_ADMIN, subject="sam"))
     together = await ask_everything(caller, api_services)
     differences = [(a, b) for a, b in zip(alone, together, strict=True) if a != b]

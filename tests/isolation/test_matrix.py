@@ -31,15 +31,11 @@ async def test_tables_without_a_tenant_are_few_and_known(breaker: Connection) ->
 
 
 @pytest.mark.parametrize("granted", [False, True], ids=["as granted", "with every right granted"])
-async def test_matrix_reaches_only_the_current_tenant(
-    seeded: Seeded, breaker: Connection, granted: bool
-) -> None:
+async def test_matrix_reaches_only_the_current_tenant(seeded: Seeded, breaker: Connection, granted: bool) -> None:
     """With the rights of the migrations, and with all rights on everything: then only the policies protect the rows."""
     relations = await list_relations(breaker)
     if granted:
-        await breaker.execute(
-            f"grant select, insert, update, delete on all tables in schema public to {ROLE}"
-        )
+        await breaker.execute(f"grant select, insert, update, delete on all tables in schema public to {ROLE}")
     tenant, other = (seeded.second, seeded.first) if granted else (seeded.first, seeded.second)
     cells, faults = await probe_matrix(breaker, tenant, other, relations)
     assert faults == []

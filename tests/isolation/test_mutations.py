@@ -75,9 +75,7 @@ async def test_mutation_is_detected(seeded: Seeded, broken: Connection, mutation
 async def test_broken_database_is_not_served(fresh_database: TestDatabase) -> None:
     await check_database(fresh_database.service_dsn)
     async with connected(fresh_database.admin_dsn) as owner:
-        await owner.execute(
-            "alter table assets no force row level security; grant truncate on jobs to kb_app"
-        )
+        await owner.execute("alter table assets no force row level security; grant truncate on jobs to kb_app")
     with pytest.raises(ConfigurationError) as caught:
         await check_database(fresh_database.service_dsn)
     assert str(caught.value) == (
@@ -87,9 +85,7 @@ async def test_broken_database_is_not_served(fresh_database: TestDatabase) -> No
     )
 
 
-async def test_a_security_invoker_view_shows_the_tenants_rows_only(
-    seeded: Seeded, broken: Connection
-) -> None:
+async def test_a_security_invoker_view_shows_the_tenants_rows_only(seeded: Seeded, broken: Connection) -> None:
     """The rights and policies of its tables apply to the role that reads it, so the gate accepts it."""
     undo = broken.transaction()
     await undo.start()
@@ -102,8 +98,6 @@ async def test_a_security_invoker_view_shows_the_tenants_rows_only(
         await broken.execute(f"set local role {ROLE}")
         assert await broken.fetch("select from titles") == []
         await broken.execute("select set_config('app.current_tenant', $1, true)", str(seeded.first))
-        assert {row["tenant_id"] for row in await broken.fetch("select tenant_id from titles")} == {
-            seeded.first
-        }
+        assert {row["tenant_id"] for row in await broken.fetch("select tenant_id from titles")} == {seeded.first}
     finally:
         await undo.rollback()

@@ -160,9 +160,7 @@ async def test_a_reading_transaction_cannot_write(admin: Caller, api_services: S
         found = await api_services.search.search(admin.tenant_id, SearchQuery(query="entry", mode="keyword"))
         assert [hit.content for hit in found] == [ENTRY]
         async with api_services.database.tenant_session(admin.tenant_id) as session:
-            with pytest.raises(
-                asyncpg.InsufficientPrivilegeError, match="permission denied for table entries"
-            ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied for table entries"):
                 await db.delete_entry(session, found[0].id)
             # The transaction ends with its error.
             with pytest.raises(asyncpg.InFailedSQLTransactionError):

@@ -112,9 +112,7 @@ class TwoTenants(RuleBasedStateMachine):
         assert ids <= tenant.entries.keys() - {target}
         assert not ids or target in tenant.entries
         request = {"query": "harbour", "mode": "keyword"}
-        why = self.call(
-            tenant, "POST", "/knowledge/search/why-not", json={"entry_id": target, "request": request}
-        )
+        why = self.call(tenant, "POST", "/knowledge/search/why-not", json={"entry_id": target, "request": request})
         unknown = [reason["stage"] for reason in why.json()["reasons"]] == ["entry"]
         assert unknown == (target not in tenant.entries)
 

@@ -21,9 +21,7 @@ READ = [
     parse_statement("tenants", "select id as tenant_id, pg_sleep(:pause) from tenants"),
 ]
 WRITE = parse_statement("write", "update searches set result_count = result_count + 1")
-WRITTEN = parse_statement(
-    "written", "select tenant_id, pg_sleep(:pause) from searches where result_count > 0"
-)
+WRITTEN = parse_statement("written", "select tenant_id, pg_sleep(:pause) from searches where result_count > 0")
 FOUND = parse_statement("found", "select keyword.filtered_ids(null, 100)")
 CURRENT = parse_statement("current", "select current_setting('app.current_tenant', true)")
 
@@ -69,9 +67,7 @@ async def send_traffic(
     return tally
 
 
-async def _look(
-    session: TenantSession, tenant: UUID, kind: int, pause: float, own: set[UUID], tally: Tally
-) -> None:
+async def _look(session: TenantSession, tenant: UUID, kind: int, pause: float, own: set[UUID], tally: Tally) -> None:
     if kind < len(READ):
         seen = [row["tenant_id"] for row in await session.fetch(READ[kind], pause=pause)]
     elif kind == len(READ):

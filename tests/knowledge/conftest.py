@@ -84,9 +84,7 @@ def bench(services: Services, tenant: Tenant, superuser_dsn: str, failing_provid
 
 
 @pytest.fixture
-async def full(
-    services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str
-) -> Tenant:
+async def full(services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str) -> Tenant:
     """A tenant with rows in every table, entries that refer to each other, and an asset of several parts."""
     await fill_tenant(services, tenant, failing_provider, superuser_dsn)
     broken = b"%PDF-1.7 no PDF " * (PART_BYTES // 12)

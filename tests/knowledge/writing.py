@@ -15,8 +15,7 @@ from app.contract.results import SearchResult
 async def write(services: Services, tenant: Tenant, *contents: str, **values: Any) -> list[UUID]:
     """Create entries with these contents, in order."""
     return [
-        (await services.entries.create(tenant.id, EntryDraft(content=content, **values)))[0].id
-        for content in contents
+        (await services.entries.create(tenant.id, EntryDraft(content=content, **values)))[0].id for content in contents
     ]
 
 

@@ -64,9 +64,7 @@ def make_hit(number: int, content: str, **fields: Any) -> Hit:
 
 def test_texts_that_are_alike_and_differ_are_noted_with_what_their_fields_show() -> None:
     older = make_hit(1, "The harbour opens at six in the morning", is_verified=True)
-    newer = make_hit(
-        2, "The harbour opens at seven in the morning", updated_at=NOW + timedelta(days=1), confidence=0.5
-    )
+    newer = make_hit(2, "The harbour opens at seven in the morning", updated_at=NOW + timedelta(days=1), confidence=0.5)
     (note,) = compare_hits([newer, older])
     assert (note.kind, list(note.hits)) == ("differing", [newer.id, older.id])
     assert note.text == (

@@ -55,9 +55,7 @@ async def test_a_large_message_over_the_limit_is_refused_before_it_is_read(
     assert not read
 
 
-async def test_refused_messages_are_read_only_so_often(
-    admin: Caller, stranger: Caller, platform: Caller
-) -> None:
+async def test_refused_messages_are_read_only_so_often(admin: Caller, stranger: Caller, platform: Caller) -> None:
     await allow(platform, admin, requests_per_minute=1)
     await admin.get("/knowledge/entries")
     headers = {**HEADERS, "Content-Type": "application/json"}

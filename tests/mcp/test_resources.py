@@ -61,15 +61,11 @@ async def test_documents_are_listed_and_read_by_their_uris(
     assert "First page" not in rest
     async with connect(app, stranger.token, mode) as client:
         assert (await client.list_resources()).resources == []
-        foreign, unknown = [
-            await refuse(client, uri, 404) for uri in (listed.uri, f"kb://documents/{uuid4()}")
-        ]
+        foreign, unknown = [await refuse(client, uri, 404) for uri in (listed.uri, f"kb://documents/{uuid4()}")]
     assert foreign.error.message == unknown.error.message
 
 
-async def test_an_entry_is_read_by_the_uri_that_search_returns(
-    app: FastAPI, admin: Caller, reader: Caller
-) -> None:
+async def test_an_entry_is_read_by_the_uri_that_search_returns(app: FastAPI, admin: Caller, reader: Caller) -> None:
     await admin.add("The harbour opens at six", title="Opening")
     async with connect(app, reader.token) as client:
         found, _ = await succeed(client, "search", query="harbour")

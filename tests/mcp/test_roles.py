@@ -91,9 +91,7 @@ async def test_a_caller_sees_and_uses_only_the_tools_of_its_role(
                 await succeed(client, name, **arguments)
 
 
-async def test_a_refusal_changes_nothing_and_is_in_the_audit_trail(
-    app: FastAPI, admin: Caller, reader: Caller
-) -> None:
+async def test_a_refusal_changes_nothing_and_is_in_the_audit_trail(app: FastAPI, admin: Caller, reader: Caller) -> None:
     async with connect(app, reader.token) as client:
         await fail(client, "kb_add", 403, content="smuggled in")
     assert (await admin.get("/knowledge/entries")).json()["items"] == []
@@ -107,9 +105,7 @@ async def test_changes_by_tools_are_audited_as_over_http(app: FastAPI, admin: Ca
         again, _ = await succeed(client, "kb_add", content="The harbour opens at six", title="Opening")
         _, unchanged = await succeed(client, "kb_add", content="The harbour opens at six", title="Opening")
         _, counted = await succeed(client, "kb_stats")
-        imported, said = await succeed(
-            client, "kb_bulk_import", entries=[{"content": "one"}, {"content": ""}]
-        )
+        imported, said = await succeed(client, "kb_bulk_import", entries=[{"content": "one"}, {"content": ""}])
     assert (added["status"], again["status"]) == ("created", "existing")
     assert added["entry"]["id"] == again["entry"]["id"]
     assert added["entry"]["id"] in text
@@ -162,9 +158,7 @@ async def test_a_body_that_is_too_large_is_refused(reader: Caller) -> None:
     expect_problem(await reader.post("/mcp", content=body, headers=headers), 413)
 
 
-@pytest.mark.parametrize(
-    "body", [b"{", b"[]", b"7", b"[" * 100_000, b'{"jsonrpc":"2.0","id":1,"method":"x"}']
-)
+@pytest.mark.parametrize("body", [b"{", b"[]", b"7", b"[" * 100_000, b'{"jsonrpc":"2.0","id":1,"method":"x"}'])
 async def test_a_malformed_message_is_a_protocol_error(reader: Caller, body: bytes) -> None:
     headers = {**HEADERS, "Content-Type": "application/json"}
     answer = await reader.post("/mcp", content=body, headers=headers)
@@ -181,12 +175,8 @@ async def test_a_malformed_message_is_a_protocol_error(reader: Caller, body: byt
     ],
     ids=["deep", "containers", "values"],
 )
-async def test_a_message_that_is_expensive_to_parse_is_a_protocol_error(
-    reader: Caller, arguments: bytes
-) -> None:
-    message = (
-        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"kb_search","arguments":{"a":%b}}}'
-    )
+async def test_a_message_that_is_expensive_to_parse_is_a_protocol_error(reader: Caller, arguments: bytes) -> None:
+    message = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"kb_search","arguments":{"a":%b}}}'
     headers = {**HEADERS, "Content-Type": "application/json"}
     answer = await reader.post("/mcp", content=message % arguments, headers=headers)
     assert answer.status_code == 400
@@ -252,9 +242,7 @@ async def test_an_unknown_tool_is_a_protocol_error(app: FastAPI, admin: Caller) 
             await client.call_tool("kb_drop", {})
 
 
-@pytest.mark.parametrize(
-    "tool", ["kb_get_related", "kb_add parent_id", "kb_add source_ids", "kb_bulk_import"]
-)
+@pytest.mark.parametrize("tool", ["kb_get_related", "kb_add parent_id", "kb_add source_ids", "kb_bulk_import"])
 async def test_another_tenants_id_is_answered_like_an_unknown_one(
     app: FastAPI, admin: Caller, stranger: Caller, tool: str
 ) -> None:

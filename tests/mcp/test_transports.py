@@ -38,9 +38,7 @@ async def test_ten_clients_at_once_each_find_their_own_tenants_knowledge(
     tenants = []
     for number in range(5):
         made = await api_services.tenants.create(NewTenant(f"m-{new_id().hex}", "Tests"), actor="test")
-        await api_services.entries.create(
-            made.id, EntryDraft(content=f"The harbour of tenant {number}"), actor="test"
-        )
+        await api_services.entries.create(made.id, EntryDraft(content=f"The harbour of tenant {number}"), actor="test")
         tenants.append(made)
 
     async def use(url: str, number: int) -> None:
@@ -63,9 +61,7 @@ async def test_ten_clients_at_once_each_find_their_own_tenants_knowledge(
 
 
 @pytest.mark.slow
-async def test_the_inspector_calls_every_tool_over_http(
-    served: FastAPI, api_tenant: Tenant, tmp_path: Path
-) -> None:
+async def test_the_inspector_calls_every_tool_over_http(served: FastAPI, api_tenant: Tenant, tmp_path: Path) -> None:
     inspector = install_inspector(tmp_path)
     token = make_token(api_tenant.id, Role.TENANT_ADMIN)
     async with serve(served) as url:

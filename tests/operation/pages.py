@@ -54,9 +54,7 @@ def make_script(blocks: Sequence[Block]) -> str:
             continue
         parts.append(f"echo '--- block {number}' >&2")
         parts.append(
-            block.text
-            if block.language == "sh"
-            else f"psql --no-psqlrc -q -v ON_ERROR_STOP=1 <<'SQL'\n{block.text}SQL"
+            block.text if block.language == "sh" else f"psql --no-psqlrc -q -v ON_ERROR_STOP=1 <<'SQL'\n{block.text}SQL"
         )
     return "\n".join(parts)
 

@@ -76,9 +76,7 @@ def test_nodes_are_registered_when_they_are_healthy_and_before_migrations(compos
     assert (register["read_only"], register["cap_drop"], register["restart"]) == (True, ["ALL"], "no")
     (mount,) = register["volumes"]
     assert register["entrypoint"] == [mount.split(":")[1]]
-    assert service(compose, "migrate") == {
-        "depends_on": {"register": {"condition": "service_completed_successfully"}}
-    }
+    assert service(compose, "migrate") == {"depends_on": {"register": {"condition": "service_completed_successfully"}}}
     assert compose["services"].keys() == {*NODES, "register", "migrate"}
 
 

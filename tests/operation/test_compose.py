@@ -36,17 +36,13 @@ def test_compose_pins_every_image_by_tag(compose: dict[str, Any]) -> None:
 
 def test_compose_keeps_the_data_where_the_image_of_postgres_18_stores_it(compose: dict[str, Any]) -> None:
     mounts = [mount.split(":") for mount in service(compose, "database")["volumes"]]
-    assert [target for source, target, *_ in mounts if source in compose["volumes"]] == [
-        "/var/lib/postgresql"
-    ]
+    assert [target for source, target, *_ in mounts if source in compose["volumes"]] == ["/var/lib/postgresql"]
 
 
 def test_compose_mounts_files_that_exist_and_can_run(compose: dict[str, Any]) -> None:
     bound = [
         (ROOT / source, target, options)
-        for source, target, *options in (
-            mount.split(":") for mount in service(compose, "database")["volumes"]
-        )
+        for source, target, *options in (mount.split(":") for mount in service(compose, "database")["volumes"])
         if source.startswith("./")
     ]
     assert bound
@@ -63,9 +59,7 @@ def test_compose_migrates_before_anything_serves(compose: dict[str, Any]) -> Non
     for name in OWN_SERVICES:
         assert service(compose, name)["depends_on"]["database"] == {"condition": "service_healthy"}
     for name in ("api", "worker"):
-        assert service(compose, name)["depends_on"]["migrate"] == {
-            "condition": "service_completed_successfully"
-        }
+        assert service(compose, name)["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
         assert service(compose, name)["restart"] == "unless-stopped"
     assert service(compose, "api")["environment"]["KB_WORKER"] == "off"
 

@@ -33,9 +33,7 @@ def test_dockerfile_installs_only_what_the_lock_lists(dockerfile: list[str]) -> 
     installs = re.findall(r"pip install ([^&]*)", "\n".join(dockerfile))
     assert installs
     for arguments in installs:
-        assert "--require-hashes" in arguments or {"--no-deps", "--no-build-isolation"} <= set(
-            arguments.split()
-        )
+        assert "--require-hashes" in arguments or {"--no-deps", "--no-build-isolation"} <= set(arguments.split())
 
 
 def test_dockerfile_takes_build_requirements_from_the_lock(dockerfile: list[str]) -> None:
@@ -127,9 +125,7 @@ def test_health_check_calls_the_service_on_its_port(runtime: list[str], status: 
         answering = threading.Thread(target=server.handle_request)
         answering.start()
         environment = {"KB_PORT": str(server.server_port), "http_proxy": "http://127.0.0.1:9"}
-        done = subprocess.run(
-            [sys.executable, *program[1:]], env=environment, capture_output=True, timeout=30
-        )
+        done = subprocess.run([sys.executable, *program[1:]], env=environment, capture_output=True, timeout=30)
         answering.join()
     assert asked == ["/healthz"]
     assert (done.returncode == 0) is healthy

@@ -71,10 +71,7 @@ def test_traffic_is_counted_by_mode_leg_provider_and_kind(traffic: Traffic) -> N
     assert risen("knowledge_search_leg_seconds_count", leg="fusion") == 15
     assert risen("knowledge_search_leg_seconds_count", leg="keyword") >= 13
     assert risen("knowledge_provider_calls_total", provider="mock", operation="query", outcome="failed") == 3
-    assert (
-        risen("knowledge_provider_calls_total", provider="mock", operation="query", outcome="circuit_open")
-        >= 2
-    )
+    assert risen("knowledge_provider_calls_total", provider="mock", operation="query", outcome="circuit_open") >= 2
     assert risen("knowledge_provider_calls_total", provider="mock", operation="documents", outcome="done") > 0
     assert risen("knowledge_provider_tries_total", provider="mock", operation="query") > 6
     assert risen("knowledge_provider_tokens_total", provider="mock", operation="documents") > 5
@@ -148,9 +145,7 @@ async def test_scrape_succeeds_when_the_database_refuses_or_hangs(operated: Oper
         assert value(series, "knowledge_database_up") == 0
         assert ("knowledge_database_up", frozenset()) in series
         assert value(series, "knowledge_queue_counted") == 0
-        assert not [
-            name for name, _ in series if name in ("knowledge_queue_jobs", "knowledge_queue_oldest_seconds")
-        ]
+        assert not [name for name, _ in series if name in ("knowledge_queue_jobs", "knowledge_queue_oldest_seconds")]
         assert [name for name, _ in series if name.startswith("knowledge_pool_")]
 
 

@@ -98,11 +98,7 @@ def test_dashboard_panels_do_not_overlap() -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-@pytest.mark.parametrize(
-    "arguments", [("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")]
-)
+@pytest.mark.parametrize("arguments", [("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")])
 def test_prometheus_accepts_the_files(arguments: tuple[str, ...]) -> None:
-    answer = subprocess.run(
-        ["promtool", *arguments], cwd=PROMETHEUS, capture_output=True, text=True, check=False
-    )
+    answer = subprocess.run(["promtool", *arguments], cwd=PROMETHEUS, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr

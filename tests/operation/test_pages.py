@@ -52,9 +52,7 @@ def test_links_of_a_page_resolve(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_settings_named_by_a_page_exist(page: str) -> None:
-    known = set(
-        re.findall(r"^#? ?([A-Z][A-Z0-9_]+)=", (ROOT / ".env.example").read_text("utf-8"), re.MULTILINE)
-    )
+    known = set(re.findall(r"^#? ?([A-Z][A-Z0-9_]+)=", (ROOT / ".env.example").read_text("utf-8"), re.MULTILINE))
     text = (FOLDER / page).read_text("utf-8")
     named = set(re.findall(r"\b(?:KB|JWT|EMBEDDING|DATABASE|OPENAI|GEMINI)_[A-Z_]+[A-Z]\b", text))
     assert named <= known, named - known

@@ -47,9 +47,7 @@ def find_root(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
 
 def name_children(spans: Sequence[ReadableSpan], parent: ReadableSpan) -> list[str]:
     """Names of the direct children of a span, in alphabetical order."""
-    return sorted(
-        s.name for s in spans if s.parent is not None and s.parent.span_id == parent.context.span_id
-    )
+    return sorted(s.name for s in spans if s.parent is not None and s.parent.span_id == parent.context.span_id)
 
 
 async def test_request_has_search_legs_and_provider_below_it(
@@ -76,9 +74,7 @@ async def test_request_has_search_legs_and_provider_below_it(
     assert semantic.attributes["knowledge.strategy"] == "exact"
 
 
-async def test_job_has_parsing_embedding_and_swap_below_it(
-    operated: Operated, recorded: InMemorySpanExporter
-) -> None:
+async def test_job_has_parsing_embedding_and_swap_below_it(operated: Operated, recorded: InMemorySpanExporter) -> None:
     caller = operated.call_as(await operated.make_tenant())
     await caller.upload("harbour.md", b"# Harbour\n\nIt closes at dusk.", "text/markdown")
     recorded.clear()
@@ -105,9 +101,7 @@ async def test_failure_is_marked_only_by_its_type(operated: Operated, recorded: 
     assert call.events == ()
 
 
-async def test_spans_contain_nothing_that_callers_send(
-    operated: Operated, recorded: InMemorySpanExporter
-) -> None:
+async def test_spans_contain_nothing_that_callers_send(operated: Operated, recorded: InMemorySpanExporter) -> None:
     caller = operated.call_as(await operated.make_tenant())
     entry = await caller.add(f"The {CANARY} sings", title=CANARY, tags=[CANARY], metadata={CANARY: CANARY})
     await caller.upload(f"{CANARY}.md", f"# {CANARY}\n\nIt sings.".encode(), "text/markdown")
@@ -173,9 +167,7 @@ def test_span_without_a_tracer_is_one_object_that_does_nothing() -> None:
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
     ],
 )
-async def test_traces_are_sent_only_when_a_collector_is_configured(
-    environment: dict[str, str], wanted: bool
-) -> None:
+async def test_traces_are_sent_only_when_a_collector_is_configured(environment: dict[str, str], wanted: bool) -> None:
     assert is_wanted(environment) is wanted
     if not wanted:
         async with open_tracing(environment):

@@ -107,8 +107,5 @@ def test_kind_of_an_origin_is_known_by_its_form(tmp_path: Path) -> None:
     assert isinstance(choose_origin(str(tmp_path), "main"), GitRepository)
     assert choose_origin("file:///docs/my%20files").description == "/docs/my files"
     assert choose_origin("https://ada:secret@example.com/a?token=1").description == "https://example.com/a"
-    assert (
-        choose_origin("https://ada:secret@example.com/a.git", "main").description
-        == "https://example.com/a.git main"
-    )
+    assert choose_origin("https://ada:secret@example.com/a.git", "main").description == "https://example.com/a.git main"
     assert choose_origin("https://ada:s@cret@example.com/a.git").description == "https://example.com/a.git"

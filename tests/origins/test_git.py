@@ -107,9 +107,7 @@ def test_an_unknown_branch_is_named(repository: Path) -> None:
         read(str(repository), "nowhere")
 
 
-def test_variables_of_another_repository_are_ignored(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_of_another_repository_are_ignored(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere")
     assert read(str(repository))

@@ -34,9 +34,7 @@ SECTIONS = {
 """Questions, the section that answers each, and its page."""
 
 
-async def test_each_section_of_the_handbook_is_found_first_by_its_question(
-    database: Database, admin_dsn: str
-) -> None:
+async def test_each_section_of_the_handbook_is_found_first_by_its_question(database: Database, admin_dsn: str) -> None:
     provider = LocalProvider(await asyncio.to_thread(load_minilm))
     await register_model(admin_dsn, provider.model)
     services = await build_services(database, provider)
@@ -49,9 +47,7 @@ async def test_each_section_of_the_handbook_is_found_first_by_its_question(
         for question, (section, page) in SECTIONS.items():
             hits = list(await services.search.search(tenant.id, SearchQuery(query=question)))
             headings = hits[0].metadata.get("headings", []) if hits else []
-            pages = range(
-                hits[0].metadata["page"], hits[0].metadata.get("page_end", hits[0].metadata["page"]) + 1
-            )
+            pages = range(hits[0].metadata["page"], hits[0].metadata.get("page_end", hits[0].metadata["page"]) + 1)
             if not any(heading.endswith(section) for heading in headings[-1:]) or page not in pages:
                 wrong.append((question, headings, [hit.title for hit in hits[:3]]))
         assert wrong == []

@@ -158,8 +158,6 @@ def test_html_is_english_and_declares_its_language(documents: dict[str, SampleDo
 
 def test_docx_has_headings_and_a_table(documents: dict[str, SampleDocument]) -> None:
     document = Document(io.BytesIO(documents["docx"].read()))
-    headings = [
-        p for p in document.paragraphs if p.style is not None and str(p.style.name).startswith("Heading")
-    ]
+    headings = [p for p in document.paragraphs if p.style is not None and str(p.style.name).startswith("Heading")]
     assert len(headings) >= 5
     assert "Gates and hardware" in {row.cells[0].text for row in document.tables[0].rows}

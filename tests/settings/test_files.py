@@ -13,9 +13,7 @@ from app.settings import Settings, load_settings, variable_names
 
 def test_the_env_file_is_read_and_the_environment_wins(tmp_path: Path) -> None:
     file = tmp_path / ".env"
-    file.write_text(
-        "# ports\nKB_PORT=9000  # mine\nKB_HOST='0.0.0.0'\nLOG_LEVEL=\nOTHER=1\n", encoding="utf-8"
-    )
+    file.write_text("# ports\nKB_PORT=9000  # mine\nKB_HOST='0.0.0.0'\nLOG_LEVEL=\nOTHER=1\n", encoding="utf-8")
     settings = load_settings({"KB_PORT": "9100"}, env_file=file)
     assert settings.server.port == 9100
     assert settings.server.host == "0.0.0.0"  # noqa: S104  # only compared

@@ -224,9 +224,7 @@ def test_no_value_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytes
 
 
 def test_secrets_do_not_show_in_any_text_of_the_settings() -> None:
-    settings = load(
-        **SERVER, OPENAI_API_KEY="key-1", GEMINI_API_KEY="key-2", DATABASE_ADMIN_URL="postgres://a:pw2@h/d"
-    )
+    settings = load(**SERVER, OPENAI_API_KEY="key-1", GEMINI_API_KEY="key-2", DATABASE_ADMIN_URL="postgres://a:pw2@h/d")
     for text in (repr(settings), str(settings), repr(settings.model_dump()), settings.model_dump_json()):
         for secret in (SECRET, "pw@", "pw2", "key-1", "key-2"):
             assert secret not in text

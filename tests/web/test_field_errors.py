@@ -45,11 +45,7 @@ def test_every_refusal_of_every_field_is_in_plain_words() -> None:
     assert len(models) >= 15
     said = set()
     for model in models:
-        names = (
-            model.model_fields
-            if issubclass(model, BaseModel)
-            else [f.name for f in fields(cast("Any", model))]
-        )
+        names = model.model_fields if issubclass(model, BaseModel) else [f.name for f in fields(cast("Any", model))]
         for given in (*WRONG, *({name: value} for name in [*names, "other"] for value in WRONG)):
             try:
                 validate(model, given)
@@ -73,9 +69,7 @@ def test_every_refusal_of_every_field_is_in_plain_words() -> None:
         (f"/knowledge/entries?cursor={'x' * 1001}", "cursor", "must have at most 1000 characters"),
     ],
 )
-async def test_a_parameter_is_refused_in_plain_words(
-    admin: Caller, path: str, field: str, message: str
-) -> None:
+async def test_a_parameter_is_refused_in_plain_words(admin: Caller, path: str, field: str, message: str) -> None:
     body = expect_fields(await admin.get(path), field)
     assert body["errors"][0]["message"] == message
 

@@ -18,11 +18,7 @@ UNKNOWN = "0b6f0a5e-5b0c-4d0a-9f0e-3a1d2c4b5e6f"
 
 
 def test_every_error_of_a_service_has_a_type_and_every_conflict_its_own() -> None:
-    kinds = {
-        kind
-        for _, kind in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(kind, errors.KnowledgeError)
-    }
+    kinds = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.KnowledgeError)}
     # A reranker that fails degrades a search, and no caller gets its error; only the command line calls other services.
     inside = {
         errors.KnowledgeError,

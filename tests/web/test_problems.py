@@ -55,9 +55,7 @@ async def test_a_method_that_a_path_lacks_is_a_problem(
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml", ""])
 async def test_a_body_that_is_not_sent_as_json_is_refused(admin: Caller, kind: str) -> None:
-    body = expect_problem(
-        await admin.post(SEARCH, content=b'{"query": "word"}', headers={"Content-Type": kind}), 415
-    )
+    body = expect_problem(await admin.post(SEARCH, content=b'{"query": "word"}', headers={"Content-Type": kind}), 415)
     assert "application/json" in body["detail"]
 
 
@@ -65,9 +63,7 @@ async def test_a_body_that_is_not_sent_as_json_is_refused(admin: Caller, kind: s
 async def test_a_compressed_body_is_refused(admin: Caller, coding: str) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": coding}
     for path in (SEARCH, "/mcp"):
-        body = expect_problem(
-            await admin.post(path, content=gzip.compress(b'{"query": "word"}'), headers=headers), 415
-        )
+        body = expect_problem(await admin.post(path, content=gzip.compress(b'{"query": "word"}'), headers=headers), 415)
         assert "Content-Encoding" in body["detail"]
     plain = {**headers, "Content-Encoding": "identity"}
     assert (await admin.post(SEARCH, content=b'{"query": "word"}', headers=plain)).status_code == 200
@@ -79,9 +75,7 @@ async def test_a_message_that_is_not_sent_as_json_is_refused(admin: Caller) -> N
         assert "application/json" in expect_problem(answer, 415)["detail"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["application/json; charset=utf-8", "APPLICATION/JSON", "application/x+json"]
-)
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "APPLICATION/JSON", "application/x+json"])
 async def test_json_of_any_json_media_type_is_read(admin: Caller, kind: str) -> None:
     answer = await admin.post(SEARCH, content=b'{"query": "word"}', headers={"Content-Type": kind})
     assert answer.status_code == 200
@@ -170,9 +164,7 @@ async def test_an_unavailable_database_is_503_until_it_is_back(
     elsewhere = superuser_dsn.replace(f"/{name}?", "/postgres?")
     async with connected(elsewhere) as superuser:
         await superuser.execute(f'alter database "{name}" allow_connections false')
-        await superuser.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1::text", name
-        )
+        await superuser.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1::text", name)
     try:
         for answer in (
             await caller.post(SEARCH, {"query": "harbour"}),
@@ -194,9 +186,7 @@ async def test_an_unavailable_database_is_503_until_it_is_back(
     assert await caller.find("harbour") == ["The harbour opens at six"]
 
 
-async def test_connections_that_are_cut_are_replaced(
-    lonely: tuple[Caller, Database], superuser_dsn: str
-) -> None:
+async def test_connections_that_are_cut_are_replaced(lonely: tuple[Caller, Database], superuser_dsn: str) -> None:
     caller, _ = lonely
     await caller.add("The harbour opens at six")
     async with connected(superuser_dsn) as superuser:

@@ -18,9 +18,7 @@ OPEN = ("/healthz", "/readyz")
 """Health checks: load balancers may add parameters of their own."""
 
 
-async def test_every_path_refuses_an_unknown_parameter(
-    app: FastAPI, admin: Caller, http: httpx.AsyncClient
-) -> None:
+async def test_every_path_refuses_an_unknown_parameter(app: FastAPI, admin: Caller, http: httpx.AsyncClient) -> None:
     platform = Caller(http, None, make_token(None, Role.PLATFORM_ADMIN, subject="paula"))
     for route in list_endpoints(app):
         if not isinstance(route, APIRoute) or not route.include_in_schema or route.path in OPEN:
@@ -39,9 +37,7 @@ async def test_the_allowed_names_and_the_closest_one_are_named(admin: Caller, me
     if method == "GET":
         body = expect_fields(answer, "tags", "q")
         messages = {error["field"]: error["message"] for error in body["errors"]}
-        assert messages["tags"].startswith(
-            "unknown query parameter; did you mean tag? must be one of asset_id, "
-        )
+        assert messages["tags"].startswith("unknown query parameter; did you mean tag? must be one of asset_id, ")
         assert "did you mean" not in messages["q"]
 
 

@@ -19,9 +19,7 @@ def test_white_space_is_what_trimming_removes() -> None:
 
 
 @pytest.mark.parametrize("text", [" ", "\x85", "\u3000\t\r\n", "\u2028"])
-async def test_a_text_of_white_space_is_refused_as_described(
-    http: httpx.AsyncClient, admin: Caller, text: str
-) -> None:
+async def test_a_text_of_white_space_is_refused_as_described(http: httpx.AsyncClient, admin: Caller, text: str) -> None:
     schemas = (await http.get("/openapi.json")).json()["components"]["schemas"]
     for name, field in (("SearchRequest", "query"), ("NewSavedSearch", "name")):
         assert not re.search(schemas[name]["properties"][field]["pattern"], text)
@@ -29,9 +27,7 @@ async def test_a_text_of_white_space_is_refused_as_described(
     assert (await admin.post("/knowledge/search", {"query": text})).status_code == 422
     saving = {"name": text, "request": {"query": "word"}}
     assert (await admin.post("/knowledge/saved-searches", saving)).status_code == 422
-    assert NOT_BLANK.json_schema_extra == {
-        "pattern": schemas["SearchRequest"]["properties"]["query"]["pattern"]
-    }
+    assert NOT_BLANK.json_schema_extra == {"pattern": schemas["SearchRequest"]["properties"]["query"]["pattern"]}
 
 
 @pytest.mark.parametrize(

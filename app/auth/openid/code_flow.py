@@ -201,9 +201,7 @@ class CodeFlow:
         client_id, secret, way = own.client_id, own.client_secret, "none"
         if authenticated and secret is not None:
             way = endpoints.authentication
-            if (
-                way == "client_secret_basic"
-            ):  # RFC 6749, section 2.3.1, which the library leaves to its caller
+            if way == "client_secret_basic":  # RFC 6749, section 2.3.1, which the library leaves to its caller
                 client_id, secret = quote_plus(client_id), quote_plus(secret)
         return AsyncOAuth2Client(
             client_id,

@@ -193,9 +193,7 @@ class Provider:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not is_secure(issuer):
-            raise ConfigurationError(
-                "KB_OIDC_ISSUER", "must be an https:// address", "http:// only on this machine"
-            )
+            raise ConfigurationError("KB_OIDC_ISSUER", "must be an https:// address", "http:// only on this machine")
         self.issuer = issuer
         self.origins = frozenset({origin_of(issuer), *origins})
         self._client = client

@@ -126,9 +126,7 @@ class ProviderSignIn:
         code = self._read_code(endpoints, answer)
         tokens = await self._flow.redeem(endpoints, code, attempt.code_verifier)
         id_token = str(tokens["id_token"])
-        principal = await self._identities.read(
-            id_token, nonce=attempt.nonce, access_token=tokens.get("access_token")
-        )
+        principal = await self._identities.read(id_token, nonce=attempt.nonce, access_token=tokens.get("access_token"))
         hint = id_token if len(id_token) <= MAX_HINT_CHARACTERS else None
         return Completed(principal, self._sessions.issue(principal), attempt.page, hint)
 

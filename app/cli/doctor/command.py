@@ -32,9 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also print the checks that are ok.")
-    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also print the checks that are ok.")] = False,
     as_json: Annotated[
         bool, json_option("a list of {check, status, detail, remedy}; status is ok, warning or wrong")
     ] = False,
@@ -137,9 +135,7 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
     from app.db.schema.pooler import find_pooler
 
     if is_database_absent(settings):
-        yield Finding(
-            "database", "warning", f"no database in {settings.database.data_dir} yet", "run: knowledge serve"
-        )
+        yield Finding("database", "warning", f"no database in {settings.database.data_dir} yet", "run: knowledge serve")
         return
     try:
         async with checks.reach(settings) as address:

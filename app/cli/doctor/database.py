@@ -50,9 +50,7 @@ async def check_server(connection: Connection, settings: Settings, seconds: floa
     # The server read its clock at some time between the request and the answer.
     there = server.now.timestamp()
     skew = max(0.0, asked - there, there - answered)
-    detail = (
-        f"the database's clock differs by {skew:.1f} s from this machine's ({datetime.now(UTC):%H:%M:%S} UTC)"
-    )
+    detail = f"the database's clock differs by {skew:.1f} s from this machine's ({datetime.now(UTC):%H:%M:%S} UTC)"
     if skew < NOTICED_SKEW:
         yield Finding("clock", "ok", detail)
     else:
@@ -73,9 +71,7 @@ def check_connections(pool: int, most: int, used: int, role_limit: int) -> Findi
     needed = pool + 1
     detail = f"up to {needed} for this process, of {bound} that the server allows; {used} in use in total"
     if needed > bound:
-        return Finding(
-            "connections", "wrong", detail, "lower KB_DATABASE_POOL_SIZE, or raise max_connections"
-        )
+        return Finding("connections", "wrong", detail, "lower KB_DATABASE_POOL_SIZE, or raise max_connections")
     if used + needed > bound:
         return Finding(
             "connections",
@@ -169,9 +165,7 @@ def describe_failure(error: KnowledgeError) -> Finding:
     """The finding for a database that cannot be reached."""
     found = from_error("database", error)
     if isinstance(error, ConfigurationError) and error.setting and not error.remedy:
-        return replace(
-            found, remedy="start Postgres, or correct the address, name and password in DATABASE_URL"
-        )
+        return replace(found, remedy="start Postgres, or correct the address, name and password in DATABASE_URL")
     return found
 
 

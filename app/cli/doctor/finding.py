@@ -26,9 +26,7 @@ def from_error(check: str, error: KnowledgeError) -> Finding:
     """Build a finding from an error and its remedy."""
     if not isinstance(error, ConfigurationError):
         return Finding(check, "wrong", str(error), LOOK)
-    remedy = (
-        f"correct {error.setting} in the environment or in the file of settings" if error.setting else LOOK
-    )
+    remedy = f"correct {error.setting} in the environment or in the file of settings" if error.setting else LOOK
     return Finding(check, "wrong", error.fault, error.remedy or remedy)
 
 

@@ -167,9 +167,7 @@ def check_disk(settings: Settings) -> Finding:
     free = shutil.disk_usage(existing).free
     detail = f"{size(free)} free for {place}"
     if free < NO_DISK:
-        return Finding(
-            "disk", "wrong", f"{detail}: writes will fail", "free space there, or move KB_DATA_DIR"
-        )
+        return Finding("disk", "wrong", f"{detail}: writes will fail", "free space there, or move KB_DATA_DIR")
     if free < LITTLE_DISK:
         return Finding("disk", "warning", detail, "free space there before it is full")
     return Finding("disk", "ok", detail)
@@ -226,9 +224,7 @@ def _compare_clocks(ready: httpx.Response, started: float, answered: float) -> F
     detail = f"the service's clock differs by {skew:.0f} s from this machine's"
     if skew < SKEW:
         return Finding("clock", "ok", detail)
-    return Finding(
-        "clock", "warning", detail, "synchronise both machines with NTP: tokens end too early or late"
-    )
+    return Finding("clock", "warning", detail, "synchronise both machines with NTP: tokens end too early or late")
 
 
 async def _check_token(remote: Remote, http: httpx.AsyncClient) -> AsyncIterator[Finding]:

@@ -36,9 +36,7 @@ async def check_models(settings: Settings, database: Database) -> AsyncIterator[
         yield from_error("model", error)
         return
     for model in models:
-        yield Finding(
-            "model", "ok", f"{model.provider}/{model.name}, {model.dimensions} dimensions, registered"
-        )
+        yield Finding("model", "ok", f"{model.provider}/{model.name}, {model.dimensions} dimensions, registered")
 
 
 async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
@@ -102,9 +100,7 @@ async def _check_plan(settings: Settings, database: Database, backlog: Backlog) 
     async with database.tenant_session(largest.tenant_id, setup=setup) as session:
         model = next(m.model for m in await list_models(session) if m.id == largest.model_id)
         plan = await explain_indexed(session, VectorSpace(largest.model_id, model.dimensions))
-    return describe_plan(
-        plan, f"embeddings_hnsw_{largest.model_id}_{largest.tenant_id.hex}", largest.passages
-    )
+    return describe_plan(plan, f"embeddings_hnsw_{largest.model_id}_{largest.tenant_id.hex}", largest.passages)
 
 
 def describe_plan(plan: str, index: str, passages: int) -> Finding:
@@ -122,15 +118,8 @@ def describe_plan(plan: str, index: str, passages: int) -> Finding:
 
 def describe_queue(backlog: Backlog, *, own_worker: bool) -> Finding:
     """Check that a worker does the queued work."""
-    among = (
-        ""
-        if backlog.counted == backlog.tenants
-        else f" (first {backlog.counted} of {backlog.tenants} tenants)"
-    )
-    detail = (
-        f"{count(backlog.jobs, 'job')}, {backlog.overdue:,} due,"
-        f" {backlog.pending:,} entries without vector{among}"
-    )
+    among = "" if backlog.counted == backlog.tenants else f" (first {backlog.counted} of {backlog.tenants} tenants)"
+    detail = f"{count(backlog.jobs, 'job')}, {backlog.overdue:,} due, {backlog.pending:,} entries without vector{among}"
     remedy = (
         "start the service, or another worker: knowledge worker"
         if own_worker

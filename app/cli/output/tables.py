@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 GAP = "  "
 
 
-def print_table(
-    headings: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
-) -> None:
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> None:
     """Print rows under headings; columns named in `right` are right-aligned, and piped output is never cut."""
     lines = [[flatten(str(cell)) for cell in row] for row in rows]
     numeric = {headings.index(name) for name in right}
@@ -66,9 +64,7 @@ def print_item(found: ItemReaders) -> None:
     for caller in found.callers:
         groups = f" ({', '.join(map(flatten, caller.groups))})" if caller.groups else ""
         may = "reads and writes" if caller.writes else "reads"
-        typer.echo(
-            f"  {flatten(caller.subject)}{groups} {may}, last call {caller.last_at:%Y-%m-%d %H:%M} UTC"
-        )
+        typer.echo(f"  {flatten(caller.subject)}{groups} {may}, last call {caller.last_at:%Y-%m-%d %H:%M} UTC")
 
 
 def print_subject(found: SubjectAccess) -> None:

@@ -234,9 +234,7 @@ class RemoteSources:
     exchange: Exchange
     max_deletions: float = 0.2
 
-    async def accept(
-        self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = ""
-    ) -> tuple[Accepted, bool]:
+    async def accept(self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = "") -> tuple[Accepted, bool]:
         """Send a manifest. Raises KnowledgeError."""
         response = await self.exchange.send("PUT", _path_of(name), body=body_of(manifest))
         return self.exchange.parse(Accepted, response.content), response.status_code == 201
@@ -312,9 +310,7 @@ class RemoteAccessOverview:
         self, tenant_id: UUID, kind: ListedKind, key: UUID | str, *, reader: str | None = None
     ) -> ItemReaders:
         """Who may read and change an item. Raises KnowledgeError."""
-        return await self.exchange.read(
-            ItemReaders, "GET", f"/admin/access/{PLURALS[kind]}/{quote(str(key), safe='')}"
-        )
+        return await self.exchange.read(ItemReaders, "GET", f"/admin/access/{PLURALS[kind]}/{quote(str(key), safe='')}")
 
     async def what(
         self,
@@ -408,9 +404,7 @@ class RemoteTenants:
         found: list[Tenant] = []
         cursor: str | None = None
         while True:
-            page = await self.exchange.read(
-                Page[Tenant], "GET", TENANTS, params={"limit": MAX_PAGE, "cursor": cursor}
-            )
+            page = await self.exchange.read(Page[Tenant], "GET", TENANTS, params={"limit": MAX_PAGE, "cursor": cursor})
             found += page.items
             if (cursor := page.next_cursor) is None:
                 return found
@@ -427,9 +421,7 @@ class RemoteTenants:
         """The settings of the token's tenant. Raises KnowledgeError."""
         return await self.exchange.read(TenantSettings, "GET", "/admin/settings")
 
-    async def change_settings(
-        self, tenant_id: UUID, patch: SettingsPatch, *, actor: str = ""
-    ) -> TenantSettings:
+    async def change_settings(self, tenant_id: UUID, patch: SettingsPatch, *, actor: str = "") -> TenantSettings:
         """Change settings of the token's tenant. Raises KnowledgeError."""
         return await self.exchange.read(TenantSettings, "PATCH", "/admin/settings", body=patch.given())
 
@@ -440,9 +432,7 @@ class RemoteQuarantine:
 
     exchange: Exchange
 
-    async def list_quarantined(
-        self, tenant_id: UUID, *, limit: int = 50, reader: str | None = None
-    ) -> Page[Entry]:
+    async def list_quarantined(self, tenant_id: UUID, *, limit: int = 50, reader: str | None = None) -> Page[Entry]:
         """The newest entries in quarantine. Raises KnowledgeError."""
         return await self.exchange.read(Page[Entry], "GET", "/admin/quarantine", params={"limit": limit})
 

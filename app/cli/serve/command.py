@@ -31,17 +31,13 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on, instead of KB_HOST.")] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port to listen on, instead of KB_PORT.")
-    ] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port to listen on, instead of KB_PORT.")] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, max=32, help="Processes that serve, instead of KB_WORKERS.")
     ] = None,
     demo: Annotated[
         bool,
-        typer.Option(
-            "--demo", help="Create the tenant demo with sample knowledge, and print how to search it."
-        ),
+        typer.Option("--demo", help="Create the tenant demo with sample knowledge, and print how to search it."),
     ] = False,
 ) -> None:
     """Serve the HTTP API until Ctrl-C or SIGTERM. Without DATABASE_URL, it starts an embedded Postgres.

@@ -120,9 +120,7 @@ class Server(uvicorn.Server):
     def __init__(
         self, app: FastAPI, settings: ServerSettings, announce: Callable[[], None], part: Part | None = None
     ) -> None:
-        occupancy = Occupancy(
-            per_address=settings.connections_per_address, total=raise_descriptor_limit(), part=part
-        )
+        occupancy = Occupancy(per_address=settings.connections_per_address, total=raise_descriptor_limit(), part=part)
         self._connect = functools.partial(BoundedConnection, occupancy=occupancy)
         super().__init__(
             uvicorn.Config(
@@ -171,9 +169,7 @@ class Server(uvicorn.Server):
 
         listener.listen(self.config.backlog)
         self.servers = []
-        self._acceptor = Acceptor(
-            listener, connect, part.figures(), lambda: len(self.server_state.connections)
-        )
+        self._acceptor = Acceptor(listener, connect, part.figures(), lambda: len(self.server_state.connections))
         self._acceptor.start()
         self.started = True
 

@@ -164,9 +164,7 @@ class Service:
             try:
                 self._start(0, self._settings)
             except OSError as error:
-                raise ConfigurationError(
-                    "KB_WORKERS", f"cannot start a process ({error.strerror})"
-                ) from error
+                raise ConfigurationError("KB_WORKERS", f"cannot start a process ({error.strerror})") from error
             while self._children or (self._status is None and self._due):
                 self._wait(wake)
                 for number in self._take_signals():

@@ -107,8 +107,7 @@ class SharedAmounts:
         tried = self._memory.numbers[first + 2 * places : first + 3 * places].tolist()
         own = since[self._place] or now
         return any(
-            0.0 < since[other] < own - LONGEST_TURN and tried[other] > now - LONGEST_TURN
-            for other in self._others
+            0.0 < since[other] < own - LONGEST_TURN and tried[other] > now - LONGEST_TURN for other in self._others
         )
 
     def enter(self, tenant: Hashable) -> None:

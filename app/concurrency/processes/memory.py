@@ -159,9 +159,7 @@ class SharedMemory:
             if (found := self._look(slots, high, low)) is not None:
                 return found
             slot = min(slots, key=lambda slot: (self._is_held(slot), self.numbers[slot + _USED]))
-            self.numbers[slot : slot + self._slot_cells] = memoryview(bytes(self._slot_cells * CELL)).cast(
-                "d"
-            )
+            self.numbers[slot : slot + self._slot_cells] = memoryview(bytes(self._slot_cells * CELL)).cast("d")
             self.numbers[slot + _BORN] = time.monotonic()
             self.use(slot)
             self._words[slot + 1] = low

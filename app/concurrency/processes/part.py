@@ -84,9 +84,7 @@ class Figures:
     def fewest_elsewhere(self) -> float:
         """The least number of connections of another process that accepts more; infinite if none does."""
         rows = self._rows()
-        return min(
-            (row[_CONNECTIONS] for at, row in rows if at != self._row and row[_ACCEPTS]), default=math.inf
-        )
+        return min((row[_CONNECTIONS] for at, row in rows if at != self._row and row[_ACCEPTS]), default=math.inf)
 
     def publish(self, figures: list[float]) -> None:
         """Publish this process's figures."""

@@ -120,9 +120,7 @@ async def show_asset(
         asset=asset,
         part=part,
         held=held,
-        blocks=make_blocks(
-            part, is_code=asset.media_type in CODE, is_markdown=asset.media_type == "text/markdown"
-        )
+        blocks=make_blocks(part, is_code=asset.media_type in CODE, is_markdown=asset.media_type == "text/markdown")
         if part
         else [],
         size=DOCUMENT_PART,
@@ -165,18 +163,14 @@ async def show_chunks(
 
 
 @writers.get("/assets/{asset_id}/edit")
-async def edit_asset(
-    request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def edit_asset(request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Show the form for a document's title, tags, audience, metadata and permissions."""
     asset = await services.assets.get(caller.tenant_id, asset_id)
     return render_asset_form(request, AssetForm.of_asset(asset), asset, {})
 
 
 @writers.post("/assets/{asset_id}/edit")
-async def change_asset(
-    request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def change_asset(request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Store the changes, unless the document has changed since the form was shown."""
     stored = await services.assets.get(caller.tenant_id, asset_id)
     form = AssetForm.read(await read_texts(request), stored)
@@ -195,16 +189,12 @@ async def change_asset(
 @readers.get("/assets/{asset_id}/content")
 async def download_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Download the original file."""
-    content = await services.assets.content(
-        caller.tenant_id, asset_id, include_quarantined=caller.sees_quarantined
-    )
+    content = await services.assets.content(caller.tenant_id, asset_id, include_quarantined=caller.sees_quarantined)
     return attachment(content, services.assets.read_content(caller.tenant_id, content))
 
 
 @writers.post("/assets/{asset_id}/retry")
-async def retry_asset(
-    request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def retry_asset(request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Process a failed document again; other documents are unchanged."""
     try:
         asset = await services.assets.retry(caller.tenant_id, asset_id, actor=caller.subject)

@@ -68,9 +68,7 @@ async def show_entries(
         cursor=cursor or None,
         entry_type=_one_of("entry_type", entry_type, get_args(EntryType)),
         tag=_storable(tag),
-        source=cast(Source, _one_of("source", shown_source, tuple(SOURCES)))
-        if shown_source != "any"
-        else None,
+        source=cast(Source, _one_of("source", shown_source, tuple(SOURCES))) if shown_source != "any" else None,
         asset_id=_id("asset_id", asset_id),
         include_expired=include_expired == "true",
         include_quarantined=include_quarantined == "true" and caller.sees_quarantined,
@@ -123,9 +121,7 @@ async def show_entry_form(
 
 
 @writers.post("/entries/{entry_id}/edit")
-async def change_entry(
-    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def change_entry(request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Store the changes, unless the entry has changed since the form was shown."""
     sent = await read_texts(request)
     version = read_version(sent.get("version"), PAGE)
@@ -158,9 +154,7 @@ async def ask_before_deletion(
 
 
 @writers.post("/entries/{entry_id}/delete")
-async def delete_entry(
-    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def delete_entry(request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Delete the entry, unless it has changed since the confirmation page."""
     version = read_version((await read_texts(request)).get("version"), PAGE)
     try:
@@ -175,9 +169,7 @@ async def delete_entry(
 async def release_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Release the entry from quarantine."""
     await services.entries.get(caller.tenant_id, entry_id)
-    await services.entries.quarantine.release(
-        caller.tenant_id, Release(entry_ids=[entry_id]), actor=caller.subject
-    )
+    await services.entries.quarantine.release(caller.tenant_id, Release(entry_ids=[entry_id]), actor=caller.subject)
     return _lead_to(entry_id, "released")
 
 
@@ -244,9 +236,7 @@ async def _show_question(
 ) -> Response:
     entry = await services.entries.get(caller.tenant_id, entry_id)
     details = await services.inspection.entry(caller.tenant_id, entry_id, include_quarantined=True)
-    return render(
-        request, "pages/entry_deletion.html", status=status, entry=entry, details=details, refusal=refusal
-    )
+    return render(request, "pages/entry_deletion.html", status=status, entry=entry, details=details, refusal=refusal)
 
 
 def _lead_to(entry_id: UUID, done: str) -> Response:

@@ -41,16 +41,12 @@ async def create_tenant(
 ) -> Response:
     """Create a tenant."""
     try:
-        tenant = await services.tenants.create(
-            NewTenant(slug.strip(), name.strip() or None), actor=principal.subject
-        )
+        tenant = await services.tenants.create(NewTenant(slug.strip(), name.strip() or None), actor=principal.subject)
     except (InvalidInput, Conflict) as error:
         errors = error.errors if isinstance(error, InvalidInput) else (FieldError("slug", str(error)),)
         status = 422 if isinstance(error, InvalidInput) else 409
         texts = {"slug": slug, "name": name}
-        return await _show_page(
-            request, principal, services, 1, texts=texts, errors=errors_at(errors), status=status
-        )
+        return await _show_page(request, principal, services, 1, texts=texts, errors=errors_at(errors), status=status)
     return RedirectResponse(f"{PLATFORM}?created={tenant.slug}", 303)
 
 

@@ -86,9 +86,7 @@ async def run_saved_search(
 
 
 @router.post("/saved-searches/{saved_search_id}/subscription/confirmation")
-async def ask_endpoint_again(
-    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def ask_endpoint_again(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Send another challenge to the endpoint of a subscription that has not agreed."""
     await services.subscriptions.ask_again(caller.tenant_id, caller.subject, saved_search_id)
     return RedirectResponse(f"{LIST}?done=asked", 303)
@@ -104,9 +102,7 @@ async def ask_before_deletion(
 
 
 @router.post("/saved-searches/{saved_search_id}/delete")
-async def delete_saved_search(
-    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def delete_saved_search(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Delete a saved search and its subscription."""
     await services.saved_searches.delete(caller.tenant_id, caller.subject, saved_search_id)
     return RedirectResponse(f"{LIST}?done=deleted", 303)
@@ -124,16 +120,12 @@ async def _show_list(
     status: int = 200,
 ) -> Response:
     tenant_id = caller.tenant_id
-    page = await services.saved_searches.list_saved(
-        tenant_id, caller.subject, limit=PAGE_SIZE, cursor=cursor or None
-    )
+    page = await services.saved_searches.list_saved(tenant_id, caller.subject, limit=PAGE_SIZE, cursor=cursor or None)
     subscriptions: dict[UUID, Subscription] = {}
     for saved in page.items:
         if saved.subscribed:
             try:
-                subscriptions[saved.id] = await services.subscriptions.get(
-                    tenant_id, caller.subject, saved.id
-                )
+                subscriptions[saved.id] = await services.subscriptions.get(tenant_id, caller.subject, saved.id)
             except SubscriptionNotFound:  # the subscription has ended in the meantime
                 continue
     return render(

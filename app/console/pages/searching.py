@@ -86,9 +86,7 @@ async def render_search(
     if is_asked:
         try:
             query = read_query(form, explain=True)
-            result = await services.search.search(
-                caller.tenant_id, query, subject=caller.subject, recorded=not typing
-            )
+            result = await services.search.search(caller.tenant_id, query, subject=caller.subject, recorded=not typing)
             names = await _name_documents(services, caller, form, result)
             answer = show_answer(form, result, names, rateable=not typing)
         except InvalidInput as error:
@@ -139,9 +137,7 @@ async def show_why_not(request: Request, caller: CurrentCaller, services: Curren
 
 
 @router.get("/related/{entry_id}")
-async def show_related(
-    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def show_related(request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Show the entries related to an entry, by relationship. An unknown id has none."""
     found = await services.related.related(
         caller.tenant_id, entry_id, RELATED, include_quarantined=caller.sees_quarantined
@@ -153,16 +149,12 @@ async def show_related(
     return render(request, "pages/related.html", groups=groups)
 
 
-async def _name_documents(
-    services: Services, caller: Caller, form: SearchForm, result: SearchResult
-) -> dict[str, str]:
+async def _name_documents(services: Services, caller: Caller, form: SearchForm, result: SearchResult) -> dict[str, str]:
     """The names of the documents that the facets show."""
     counted = (result.facets or {}).get("asset_id")
     values = [str(value.value) for value in counted.values[:MOST_VALUES]] if counted is not None else []
     shown = dict.fromkeys((*form.chosen("asset_id"), *values))
-    found = (
-        await services.assets.find(caller.tenant_id, [UUID(asset_id) for asset_id in shown]) if shown else ()
-    )
+    found = await services.assets.find(caller.tenant_id, [UUID(asset_id) for asset_id in shown]) if shown else ()
     return {str(asset.id): asset.name for asset in found}
 
 
@@ -177,9 +169,7 @@ async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:
             )
             if page.items:
                 return page.items[0].id
-        raise InvalidInput.of(
-            "entry_id", "must be the id, the address or the external id of an entry"
-        ) from None
+        raise InvalidInput.of("entry_id", "must be the id, the address or the external id of an entry") from None
 
 
 async def read_parameters(request: Request) -> ImmutableMultiDict[str, Any]:
@@ -231,9 +221,7 @@ async def show_comparison(request: Request, caller: CurrentCaller, services: Cur
             try:
                 query = read_query(whole)
                 with run_stopwatch(Stopwatch()):  # the time of this side only
-                    results.append(
-                        await services.search.search(caller.tenant_id, query, subject=caller.subject)
-                    )
+                    results.append(await services.search.search(caller.tenant_id, query, subject=caller.subject))
             except InvalidInput as error:
                 errors[side] = errors_by_field(error)
     comparison = compare(results, [side.upper() for side in SIDES]) if len(results) == len(SIDES) else None

@@ -65,9 +65,7 @@ def sign_in_page(
 
 router = console_router(None)
 
-USED = (
-    "this link has been used or has expired; sign in with a token, or start the service again for a new link"
-)
+USED = "this link has been used or has expired; sign in with a token, or start the service again for a new link"
 
 
 @router.get("/sign-in")
@@ -77,9 +75,7 @@ async def show_sign_in(request: Request, next: str = HOME) -> Response:
 
 
 @router.post("/sign-in")
-async def sign_in(
-    request: Request, token: Annotated[str, Form()], next: Annotated[str, Form()] = HOME
-) -> Response:
+async def sign_in(request: Request, token: Annotated[str, Form()], next: Annotated[str, Form()] = HOME) -> Response:
     """Store a valid token in a cookie until the browser closes."""
     token = "".join(token.split()).removeprefix("Bearer")
     parts: Parts = request.app.state.parts

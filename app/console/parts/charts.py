@@ -54,9 +54,7 @@ def draw_hours(values: Sequence[tuple[datetime, int, int]], now: datetime) -> Ho
         if hour in found
     ]
     labels = [
-        (f"{hour:%H}:00", round(place * slot + slot / 2, 3))
-        for place, hour in enumerate(hours)
-        if hour.hour % 6 == 0
+        (f"{hour:%H}:00", round(place * slot + slot / 2, 3)) for place, hour in enumerate(hours) if hour.hour % 6 == 0
     ]
     return HourChart(bars, top, labels)
 

@@ -105,9 +105,7 @@ def mark_chunks(part: TextPart) -> list[Stretch]:
         while waiting and waiting[0].start <= first:
             begins.append(waiting.pop(0))
         open_chunks += begins
-        stretches.append(
-            Stretch(part.text[first - part.start : last - part.start], begins, tuple(open_chunks))
-        )
+        stretches.append(Stretch(part.text[first - part.start : last - part.start], begins, tuple(open_chunks)))
     return stretches
 
 
@@ -116,9 +114,7 @@ _NUMBER = re.compile(r"\s*\d")
 _FENCE = re.compile(r"\s{0,3}(?:`{3,}|~{3,})")
 _MARKS_OF_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+|\s+#+\s*$")
 _CELL = re.compile(r"(?<!\\)\|")
-_FRONT_MATTER = re.compile(
-    r"---[ \t]*\n(?P<lines>(?:(?!---|\.\.\.)[^\n]*\n){1,200})(?:---|\.\.\.)[ \t]*(?:\n|$)"
-)
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(?P<lines>(?:(?!---|\.\.\.)[^\n]*\n){1,200})(?:---|\.\.\.)[ \t]*(?:\n|$)")
 _FACT = re.compile(r"(?P<name>[\w][\w .-]{0,80}):(?P<value>(?:\s.*)?)$", re.DOTALL)
 _UNDERLINE = re.compile(r"\s{0,3}(?:=+|-+)\s*")
 TOP = 3
@@ -209,9 +205,7 @@ class _Reader:
                 yield from self._flush()
                 table = self._tables.pop()
                 end_of_table = table.end
-                yield self._make_table(
-                    start, min(table.end, self._part.start + len(self._part.text)), table.header
-                )
+                yield self._make_table(start, min(table.end, self._part.start + len(self._part.text)), table.header)
             elif self._headings and self._headings[-1].start < end:
                 yield from self._flush()
                 yield from self._make_headings(start, end)
@@ -335,9 +329,7 @@ def _cut(part: DocumentPart, start: int, end: int) -> Sequence[Piece]:
     end -= len(text) - len(text.rstrip("\n"))
     first, last = part.passage or (end, end)
     places = [start, min(max(first, start), end), min(max(last, start), end), end]
-    pieces = [
-        Piece(part.text[a - part.start : b - part.start], n == 1) for n, (a, b) in enumerate(pairwise(places))
-    ]
+    pieces = [Piece(part.text[a - part.start : b - part.start], n == 1) for n, (a, b) in enumerate(pairwise(places))]
     return [piece for piece in pieces if piece.text]
 
 

@@ -52,17 +52,13 @@ def group_neighbours(
 ) -> list[tuple[str, Sequence[Neighbour]]]:
     """The entries by relationship, in the order of RELATIONSHIPS; one that has several is under the first."""
     found = [(c.relation, Neighbour(c.id, c.title, c.excerpt, c.entry_type)) for c in connections]
-    found += [
-        (r.relationship, Neighbour(r.id, r.title, r.content, r.entry_type, r.overlap_count)) for r in related
-    ]
+    found += [(r.relationship, Neighbour(r.id, r.title, r.content, r.entry_type, r.overlap_count)) for r in related]
     order = list(RELATIONSHIPS)
     found.sort(key=lambda pair: order.index(pair[0]))  # type: ignore[arg-type]  # both name relationships of the table
     first: dict[UUID, tuple[str, Neighbour]] = {}
     for relation, neighbour in found:
         first.setdefault(neighbour.id, (relation, neighbour))
-    groups = [
-        (name, [n for r, n in first.values() if r == relation]) for relation, name in RELATIONSHIPS.items()
-    ]
+    groups = [(name, [n for r, n in first.values() if r == relation]) for relation, name in RELATIONSHIPS.items()]
     return [(name, group) for name, group in groups if group]
 
 

@@ -48,9 +48,7 @@ async def load_templates(connection: Any) -> None:
     wanted = shard_templates(tables)
     async with connection.transaction():
         await connection.execute("lock table shards.templates in share row exclusive mode")
-        rows = await connection.fetch(
-            "select place, name, owner, definition from shards.templates order by place"
-        )
+        rows = await connection.fetch("select place, name, owner, definition from shards.templates order by place")
         if [tuple(row) for row in rows] != wanted:
             for name, owner in await connection.fetch(_COPIES, [name for _, name, _, _ in wanted]):
                 await connection.execute(
@@ -183,17 +181,13 @@ async def distribute(connection: asyncpg.Connection[asyncpg.Record], shards: int
             await connection.execute(f"alter table {key['place']} drop constraint {key['name']}")
         functions = await connection.fetchval(SQL["list_row_functions"].sql)
         if functions is not None:
-            await connection.execute(
-                f"set local citus.enable_ddl_propagation = off; drop function {functions}"
-            )
+            await connection.execute(f"set local citus.enable_ddl_propagation = off; drop function {functions}")
             await connection.execute("set local citus.enable_ddl_propagation = on")
         for table in references:
             await connection.execute("select create_reference_table($1::text::regclass)", table["name"])
         for table in tables:
             if table["name"] == "tenants":
-                await connection.execute(
-                    "select create_distributed_table('tenants', 'id', shard_count => $1)", shards
-                )
+                await connection.execute("select create_distributed_table('tenants', 'id', shard_count => $1)", shards)
             else:
                 await connection.execute(
                     "select create_distributed_table($1::text::regclass, $2, colocate_with => 'tenants')",
@@ -201,9 +195,7 @@ async def distribute(connection: asyncpg.Connection[asyncpg.Record], shards: int
                     table["key"],
                 )
         for key in keys:
-            await connection.execute(
-                f"alter table {key['place']} add constraint {key['name']} {key['definition']}"
-            )
+            await connection.execute(f"alter table {key['place']} add constraint {key['name']} {key['definition']}")
     return True
 
 
@@ -218,9 +210,7 @@ async def _lift_force(connection: asyncpg.Connection[asyncpg.Record]) -> None:
 
 
 async def _refuse_partitions(connection: asyncpg.Connection[asyncpg.Record], setting: str) -> None:
-    if await connection.fetchval(
-        "select relkind = 'p' from pg_class where oid = to_regclass('public.entries')"
-    ):
+    if await connection.fetchval("select relkind = 'p' from pg_class where oid = to_regclass('public.entries')"):
         raise ConfigurationError(
             setting,
             "the database was created without Citus, and its tables cannot be distributed",

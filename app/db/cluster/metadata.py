@@ -134,9 +134,7 @@ def at_node(node: Node, error: ConfigurationError) -> ConfigurationError:
 async def check_coordinator(connection: Connection, setting: str) -> None:
     """Raise ConfigurationError if the connection leads to a worker."""
     if not await connection.fetchval(SQL["is_coordinator"].sql):
-        raise ConfigurationError(
-            setting, "the address is that of a worker of the cluster", "use the coordinator's"
-        )
+        raise ConfigurationError(setting, "the address is that of a worker of the cluster", "use the coordinator's")
 
 
 async def check_prepared(connection: Connection, setting: str) -> None:

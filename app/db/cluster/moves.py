@@ -122,9 +122,7 @@ async def find_tenant(connection: Connection, slug: str) -> PlacedTenant | None:
     return None if row is None else PlacedTenant(UUID(int=row["id"].int), row["hash"])
 
 
-async def divide(
-    connection: Connection, shard: StoredShard, hashed: int, target: StoredNode, mode: Mode
-) -> None:
+async def divide(connection: Connection, shard: StoredShard, hashed: int, target: StoredNode, mode: Mode) -> None:
     """Divide a shard into the part with one hash, and what is before and after it; all come to another node.
 
     To another node, since Citus cannot replicate changes of rows to parts on the same one. Raises PostgresError.
@@ -136,9 +134,7 @@ async def divide(
 
 async def move(connection: Connection, shard: StoredShard, target: StoredNode, mode: Mode) -> None:
     """Move a shard, with those of all tables. Raises PostgresError."""
-    await connection.execute(
-        SQL["move"].sql, shard.id, shard.host, shard.port, target.host, target.port, mode
-    )
+    await connection.execute(SQL["move"].sql, shard.id, shard.host, shard.port, target.host, target.port, mode)
 
 
 async def clean(connection: Connection) -> None:

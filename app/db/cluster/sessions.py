@@ -32,9 +32,7 @@ class Node(Protocol):
     def dsn(self) -> str:
         """Its address."""
 
-    def platform_session(
-        self, *, background: timedelta | None = None
-    ) -> AbstractAsyncContextManager[PlatformSession]:
+    def platform_session(self, *, background: timedelta | None = None) -> AbstractAsyncContextManager[PlatformSession]:
         """A transaction in which no tenant is set."""
 
     @property
@@ -118,9 +116,7 @@ async def list_holders(node: Node) -> Iterable[tuple[str, int]]:
 async def is_cluster(node: Node) -> bool:
     """Whether the tenants of this database are distributed over the nodes of a cluster."""
     async with node.platform_session() as session:
-        return bool(
-            await session.fetch_value(SQL["has_citus"]) and await session.fetch_value(SQL["is_distributed"])
-        )
+        return bool(await session.fetch_value(SQL["has_citus"]) and await session.fetch_value(SQL["is_distributed"]))
 
 
 # Moves and splits of shards go on while the service runs. Where a tenant is, is looked up once; each transaction then

@@ -52,13 +52,9 @@ async def select_items(
     return await session.fetch_as(Lists, statement, after=after, limit=limit, **_conditions(selection))
 
 
-async def select_linked(
-    session: TenantSession, entry_id: UUID, selection: Selection, limit: int
-) -> list[LinkedLists]:
+async def select_linked(session: TenantSession, entry_id: UUID, selection: Selection, limit: int) -> list[LinkedLists]:
     """Selected entries that are linked to an entry, by a link of either."""
-    return await session.fetch_as(
-        LinkedLists, SQL["linked"], id=entry_id, limit=limit, **_conditions(selection)
-    )
+    return await session.fetch_as(LinkedLists, SQL["linked"], id=entry_id, limit=limit, **_conditions(selection))
 
 
 def _conditions(selection: Selection) -> dict[str, Any]:

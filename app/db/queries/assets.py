@@ -182,18 +182,14 @@ async def lock_same_bytes(session: TenantSession, asset_id: UUID) -> None:
     await session.execute(SQL["lock_same_bytes"], id=asset_id)
 
 
-async def set_progress(
-    session: TenantSession, job: Job, asset_id: UUID, generation: int, progress: float
-) -> bool:
+async def set_progress(session: TenantSession, job: Job, asset_id: UUID, generation: int, progress: float) -> bool:
     """Record progress; False when the asset was deleted or has a newer version, or the claim is lost."""
     reached = {"generation": generation, "progress": progress}
     claim = {"job_id": job.id, "fence": job.fence}
     return await session.execute(SQL["set_progress"], id=asset_id, **reached, **claim) > 0
 
 
-async def finish_asset(
-    session: TenantSession, asset_id: UUID, generation: int, extract: Extract
-) -> Inherited | None:
+async def finish_asset(session: TenantSession, asset_id: UUID, generation: int, extract: Extract) -> Inherited | None:
     """Mark an asset as indexed; return what its chunks inherit, None when it was deleted or has a newer version."""
     return await session.fetch_one_as(
         Inherited,
@@ -210,9 +206,7 @@ async def finish_asset(
 
 async def fail_asset(session: TenantSession, asset_id: UUID, generation: int, error: str) -> str | None:
     """Mark a version as failed, with the reason; returns the source of the asset, if it has one."""
-    source: str | None = await session.fetch_value(
-        SQL["fail"], id=asset_id, generation=generation, error=error
-    )
+    source: str | None = await session.fetch_value(SQL["fail"], id=asset_id, generation=generation, error=error)
     return source
 
 
@@ -291,9 +285,7 @@ async def insert_chunks(
         titles=[c.title for c in chunks],
         contents=[c.content for c in chunks],
         metadata=[
-            orjson.dumps(
-                {**inherited.metadata, **c.place, **({"flags": c.flags} if c.flags else {})}
-            ).decode()
+            orjson.dumps({**inherited.metadata, **c.place, **({"flags": c.flags} if c.flags else {})}).decode()
             for c in chunks
         ],
         indexes=[c.index for c in chunks],
@@ -376,9 +368,7 @@ async def fetch_content(session: TenantSession, asset_id: UUID) -> AssetContent 
     return await session.fetch_one_as(AssetContent, SQL["content"], id=asset_id)
 
 
-async def fetch_content_part(
-    session: TenantSession, content: AssetContent, start: int, length: int
-) -> bytes | None:
+async def fetch_content_part(session: TenantSession, content: AssetContent, start: int, length: int) -> bytes | None:
     """`length` bytes from `start` (0 is the first); None when the asset was deleted or has other bytes."""
     part: bytes | None = await session.fetch_value(
         SQL["content_part"], id=content.id, generation=content.generation, start=start + 1, length=length

@@ -38,9 +38,7 @@ async def write_audit(
     )
 
 
-async def list_audit(
-    session: TenantSession, wanted: AuditFilter, before: Position | None, limit: int
-) -> list[Place]:
+async def list_audit(session: TenantSession, wanted: AuditFilter, before: Position | None, limit: int) -> list[Place]:
     """Places in the audit trail, newest first; rows of the same moment are in the order of their ids."""
     at, last_id = before or (None, None)
     return await session.fetch_as(

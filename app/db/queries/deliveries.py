@@ -59,9 +59,7 @@ async def note_handshake(
     )
 
 
-async def postpone_handshakes(
-    session: TenantSession, handshakes: Sequence[tuple[Handshake, timedelta]]
-) -> None:
+async def postpone_handshakes(session: TenantSession, handshakes: Sequence[tuple[Handshake, timedelta]]) -> None:
     """Schedule challenges that were not sent again, each after its pause; they do not count."""
     await session.execute(
         SQL["postpone_handshakes"],
@@ -135,9 +133,7 @@ class OutboxWork:
     deliveries: bool
 
 
-async def put_deliveries(
-    session: TenantSession, deliveries: Sequence[NewDelivery], most: int
-) -> QueuedDeliveries:
+async def put_deliveries(session: TenantSession, deliveries: Sequence[NewDelivery], most: int) -> QueuedDeliveries:
     """Queue deliveries that were not queued or sent before, up to `most` for each subscription."""
     queued = await session.fetch_one_as(
         QueuedDeliveries,
@@ -153,9 +149,7 @@ async def put_deliveries(
     return queued
 
 
-async def claim_deliveries(
-    session: TenantSession, *, each: int, limit: int, lease: timedelta
-) -> list[Delivery]:
+async def claim_deliveries(session: TenantSession, *, each: int, limit: int, lease: timedelta) -> list[Delivery]:
     """Claim due deliveries, at most `each` of a subscription. Unfinished ones are available again after `lease`."""
     return await session.fetch_as(Delivery, SQL["claim"], each=each, limit=limit, lease=lease)
 
@@ -177,9 +171,7 @@ async def postpone_deliveries(session: TenantSession, ids: Sequence[UUID], delay
     await session.execute(SQL["postpone"], ids=list(ids), delay=delay)
 
 
-async def hold_subscriptions(
-    session: TenantSession, saved_search_ids: Sequence[UUID], delay: timedelta
-) -> None:
+async def hold_subscriptions(session: TenantSession, saved_search_ids: Sequence[UUID], delay: timedelta) -> None:
     """Send nothing for these subscriptions for a while."""
     await session.execute(SQL["hold"], saved_search_ids=list(saved_search_ids), delay=delay)
 

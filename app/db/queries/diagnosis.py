@@ -133,9 +133,7 @@ async def measure_backlog(database: Database, seconds: float) -> Backlog:
             row = await own.fetch_row(SQL["backlog"])
         if row is not None:
             rows.append((tenant, row))
-    indexed = [
-        IndexedTenant(t.id, r["model_id"], r["passages"]) for t, r in rows if r["index_state"] == "ready"
-    ]
+    indexed = [IndexedTenant(t.id, r["model_id"], r["passages"]) for t, r in rows if r["index_state"] == "ready"]
     return Backlog(
         tenants=len(tenants),
         counted=len(rows),

@@ -301,9 +301,7 @@ async def fetch_document_part(
     session: TenantSession, asset_id: UUID, start: int, size: int
 ) -> StoredDocumentPart | None:
     """`size` characters of an asset's text from `start` with their outline; None if there is no such asset."""
-    return await session.fetch_one_as(
-        StoredDocumentPart, SQL["document_part"], id=asset_id, start=start, size=size
-    )
+    return await session.fetch_one_as(StoredDocumentPart, SQL["document_part"], id=asset_id, start=start, size=size)
 
 
 async def find_chunk(session: TenantSession, asset_id: UUID, index: int) -> tuple[int, int]:
@@ -315,9 +313,7 @@ async def find_chunk(session: TenantSession, asset_id: UUID, index: int) -> tupl
 async def list_chunks(session: TenantSession, asset_id: UUID, start: int, end: int) -> list[ChunkSpan]:
     """Chunks of an asset that overlap this part of its text, in order."""
     return [
-        ChunkSpan(
-            c["id"], c["chunk_index"] + 1, c["title"], int(c["char_start"]), int(c["char_end"]), c["page"]
-        )
+        ChunkSpan(c["id"], c["chunk_index"] + 1, c["title"], int(c["char_start"]), int(c["char_end"]), c["page"])
         for c in await session.fetch(SQL["chunks"], id=asset_id, start=start, end=end)
     ]
 
@@ -327,9 +323,7 @@ async def find_page(session: TenantSession, asset_id: UUID, number: int) -> Page
     return await session.fetch_one_as(PageSpan, SQL["page"], id=asset_id, number=number)
 
 
-async def find_sections(
-    session: TenantSession, asset_id: UUID, heading: str, limit: int
-) -> list[SectionSpan]:
+async def find_sections(session: TenantSession, asset_id: UUID, heading: str, limit: int) -> list[SectionSpan]:
     """Sections whose headings contain a text, in any case, those that are equal to it first."""
     return await session.fetch_as(SectionSpan, SQL["sections"], id=asset_id, heading=heading, limit=limit)
 

@@ -112,9 +112,7 @@ async def create_erasure(
     by: str,
 ) -> None:
     """Store a new erasure."""
-    await session.execute(
-        SQL["create"], id=erasure_id, kind=kind, target=target, subject=subject, requested_by=by
-    )
+    await session.execute(SQL["create"], id=erasure_id, kind=kind, target=target, subject=subject, requested_by=by)
 
 
 async def find_target(session: TenantSession, kind: ItemKind, target: UUID) -> KnownTarget:
@@ -184,9 +182,7 @@ async def take_items(session: TenantSession, erasure_id: UUID, kind: ItemKind, l
     return [row["item"] for row in rows]
 
 
-async def list_items(
-    session: TenantSession, erasure_id: UUID, kind: ItemKind, after: UUID, limit: int
-) -> list[UUID]:
+async def list_items(session: TenantSession, erasure_id: UUID, kind: ItemKind, after: UUID, limit: int) -> list[UUID]:
     """Items in the order of their ids."""
     rows = await session.fetch(SQL["list_items"], id=erasure_id, kind=kind, after=after, limit=limit)
     return [row["item"] for row in rows]

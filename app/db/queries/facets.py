@@ -107,13 +107,9 @@ class SimilarLexeme:
     content: str
 
 
-async def suggest_tags(
-    session: TenantSession, words: Sequence[str], least: float, limit: int
-) -> Sequence[SimilarTag]:
+async def suggest_tags(session: TenantSession, words: Sequence[str], least: float, limit: int) -> Sequence[SimilarTag]:
     """Tags that resemble the words, then the tenant's most used ones."""
-    return await session.fetch_as(
-        SimilarTag, SQL["suggest_tags"], words=list(words), least=least, limit=limit
-    )
+    return await session.fetch_as(SimilarTag, SQL["suggest_tags"], words=list(words), least=least, limit=limit)
 
 
 async def suggest_lexemes(

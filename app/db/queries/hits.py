@@ -89,22 +89,16 @@ async def hydrate(
         most_bytes=most_bytes,
         **moment,
     )
-    return [
-        HydratedEntry(row["id"], row["title"], row["content"], row[:STORED], *row[STORED:]) for row in rows
-    ]
+    return [HydratedEntry(row["id"], row["title"], row["content"], row[:STORED], *row[STORED:]) for row in rows]
 
 
-async def assets_of(
-    session: TenantSession, ids: Sequence[UUID], as_of: datetime | None = None
-) -> dict[UUID, UUID]:
+async def assets_of(session: TenantSession, ids: Sequence[UUID], as_of: datetime | None = None) -> dict[UUID, UUID]:
     """The assets of those of the entries that are chunks."""
     statement, moment = at_time(SQL, "assets_of", as_of)
     return {row["id"]: row["asset_id"] for row in await session.fetch(statement, ids=list(ids), **moment)}
 
 
-async def fetch_validity(
-    session: TenantSession, ids: Sequence[UUID], as_of: datetime
-) -> dict[UUID, Validity]:
+async def fetch_validity(session: TenantSession, ids: Sequence[UUID], as_of: datetime) -> dict[UUID, Validity]:
     """When the versions of these entries that were valid at a time began and ended."""
     rows = await session.fetch(SQL["validity"], ids=list(ids), as_of=as_of)
     return {row["id"]: Validity(row["valid_from"], row["valid_until"]) for row in rows}

@@ -36,9 +36,7 @@ class ScreenedEntry:
     metadata: Mapping[str, Any]
 
 
-async def judge(
-    session: TenantSession, ids: Sequence[UUID], released: Sequence[UUID], *, quarantines: bool
-) -> None:
+async def judge(session: TenantSession, ids: Sequence[UUID], released: Sequence[UUID], *, quarantines: bool) -> None:
     """Quarantine the flagged entries among these that are not released, if the tenant quarantines, and end the
     quarantine of the others.
     """
@@ -77,9 +75,7 @@ async def forget_releases(session: TenantSession, hashes: Sequence[bytes]) -> in
     return await session.execute(SQL["forget_releases"], hashes=list(hashes))
 
 
-async def add_flags(
-    session: TenantSession, asset_id: UUID, flags: Sequence[str], known: Sequence[str]
-) -> list[UUID]:
+async def add_flags(session: TenantSession, asset_id: UUID, flags: Sequence[str], known: Sequence[str]) -> list[UUID]:
     """Add flags to the chunks of an asset, in the order of `known`; returns all its chunks that have flags."""
     await session.execute(SQL["add_flags"], asset_id=asset_id, flags=list(flags), known=list(known))
     return [row["id"] for row in await session.fetch(SQL["flagged_chunks"], asset_id=asset_id)]
@@ -105,9 +101,7 @@ async def list_quarantined(
 ) -> list[Place]:
     """A page of the quarantined entries, newest first."""
     key, last_id = after or (None, None)
-    return await session.fetch_as(
-        Place, SQL["list"], after_key=key, after_id=last_id, limit=limit, asset_id=asset_id
-    )
+    return await session.fetch_as(Place, SQL["list"], after_key=key, after_id=last_id, limit=limit, asset_id=asset_id)
 
 
 async def choose(

@@ -91,9 +91,7 @@ async def fetch_change(session: TenantSession) -> ChangeRow | None:
         return None
     values = dict(row)
     for name in ("old", "new"):
-        values[name] = EmbeddingModel(
-            **{f.name: values.pop(f"{name}_{f.name}") for f in fields(EmbeddingModel)}
-        )
+        values[name] = EmbeddingModel(**{f.name: values.pop(f"{name}_{f.name}") for f in fields(EmbeddingModel)})
     values["comparison"] = None if row["comparison"] is None else _read_comparison(row["comparison"])
     return ChangeRow(**values)
 
@@ -134,9 +132,7 @@ async def visit_entries(session: TenantSession, model_id: int, limit: int) -> No
 
 async def declare_ready(session: TenantSession, model_id: int, comparison: Comparison) -> None:
     """Record that the new model can take over, and how it compares with the old one."""
-    await session.execute(
-        SQL["declare_ready"], model_id=model_id, comparison=orjson.dumps(comparison).decode()
-    )
+    await session.execute(SQL["declare_ready"], model_id=model_id, comparison=orjson.dumps(comparison).decode())
 
 
 async def count_lagging(session: TenantSession, model_id: int) -> int:

@@ -50,9 +50,7 @@ async def find_dependents(
 ) -> list[FoundDependent]:
     """Items that depend on these entries or on this asset, or have the same content."""
     if asset_id is not None:
-        return await session.fetch_as(
-            FoundDependent, SQL["dependents_of_asset"], id=erasure_id, asset_id=asset_id
-        )
+        return await session.fetch_as(FoundDependent, SQL["dependents_of_asset"], id=erasure_id, asset_id=asset_id)
     return await session.fetch_as(FoundDependent, SQL["dependents"], id=erasure_id, ids=list(entries))
 
 
@@ -123,9 +121,7 @@ async def strip_receipts(
     return found
 
 
-async def look_at_receipts(
-    session: TenantSession, erasure_id: UUID, after: UUID, limit: int
-) -> VisitedReceipts:
+async def look_at_receipts(session: TenantSession, erasure_id: UUID, after: UUID, limit: int) -> VisitedReceipts:
     """Count the next receipts that name an erased entry."""
     found = await session.fetch_one_as(
         VisitedReceipts, SQL["look_at_receipts"], id=erasure_id, after=after, limit=limit
@@ -134,15 +130,11 @@ async def look_at_receipts(
     return found
 
 
-async def delete_of_subject(
-    session: TenantSession, erasure_id: UUID, subject: str, limit: int
-) -> dict[str, int]:
+async def delete_of_subject(session: TenantSession, erasure_id: UUID, subject: str, limit: int) -> dict[str, int]:
     """Delete up to `limit` rows of each kind that belong to a subject; returns their numbers by table."""
     searches = await session.execute(SQL["delete_searches"], subject=subject, limit=limit)
     feedback = await session.execute(SQL["delete_feedback"], subject=subject, limit=limit)
-    saved = await session.fetch_one_as(
-        DeletedSavedSearches, SQL["delete_saved_searches"], subject=subject, limit=limit
-    )
+    saved = await session.fetch_one_as(DeletedSavedSearches, SQL["delete_saved_searches"], subject=subject, limit=limit)
     assert saved is not None
     requests = await session.execute(SQL["rename_requester"], id=erasure_id, subject=subject)
     callers = await session.execute(SQL["delete_caller"], subject=subject)

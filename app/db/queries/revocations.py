@@ -49,14 +49,10 @@ async def list_revocations(session: TenantSession, before: Position | None, limi
     return await session.fetch_as(ListedToken, SQL["list"], before_at=at, before_id=last_id, limit=limit)
 
 
-async def list_platform_revocations(
-    session: PlatformSession, before: Position | None, limit: int
-) -> list[ListedToken]:
+async def list_platform_revocations(session: PlatformSession, before: Position | None, limit: int) -> list[ListedToken]:
     """Revoked tokens of platform administrators, newest first."""
     at, last_id = before or (None, None)
-    return await session.fetch_as(
-        ListedToken, SQL["list_of_platform"], before_at=at, before_id=last_id, limit=limit
-    )
+    return await session.fetch_as(ListedToken, SQL["list_of_platform"], before_at=at, before_id=last_id, limit=limit)
 
 
 async def platform_revocation_ids(session: PlatformSession) -> frozenset[str]:

@@ -265,9 +265,7 @@ async def find_repairs(
     return Repairs(corrections, prefix, incomplete)
 
 
-async def completed_words(
-    session: TenantSession, prefix: str, ids: Sequence[UUID], limit: int
-) -> Sequence[str]:
+async def completed_words(session: TenantSession, prefix: str, ids: Sequence[UUID], limit: int) -> Sequence[str]:
     """Lexemes of these entries that begin with the prefix, those of most entries first."""
     rows = await session.fetch(SQL["completed_words"], prefix=prefix, ids=list(ids), limit=limit)
     return [row["lexeme"] for row in rows]
@@ -287,16 +285,12 @@ async def entries_with_lexemes(
     session: TenantSession, lexemes: Sequence[str], ids: Sequence[UUID]
 ) -> Sequence[LexemeInText]:
     """For each of the lexemes, the first of these entries that has it."""
-    return await session.fetch_as(
-        LexemeInText, SQL["entries_with_lexemes"], lexemes=list(lexemes), ids=list(ids)
-    )
+    return await session.fetch_as(LexemeInText, SQL["entries_with_lexemes"], lexemes=list(lexemes), ids=list(ids))
 
 
 async def filtered_ids(session: TenantSession, entry_filter: EntryFilter, limit: int) -> list[UUID]:
     """Ids of entries that pass the filter, at most `limit`."""
-    ids: list[UUID] = await session.fetch_value(
-        SQL["filtered_ids"], filter=entry_filter.as_row(), limit=limit
-    )
+    ids: list[UUID] = await session.fetch_value(SQL["filtered_ids"], filter=entry_filter.as_row(), limit=limit)
     return ids
 
 

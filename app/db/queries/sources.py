@@ -64,9 +64,7 @@ async def add_source(
     writers: Sequence[str] | None,
 ) -> bool:
     """Add a source without items; False if it exists."""
-    added = await session.execute(
-        SQL["add"], name=name, listed_at=listed_at, readers=readers, writers=writers
-    )
+    added = await session.execute(SQL["add"], name=name, listed_at=listed_at, readers=readers, writers=writers)
     return added > 0
 
 
@@ -118,9 +116,7 @@ async def accept_manifest(
     session: TenantSession, name: str, *, items: int, listed_at: datetime, origin: str | None
 ) -> int:
     """Count a manifest as accepted; returns its number."""
-    run: int = await session.fetch_value(
-        SQL["accept"], name=name, items=items, listed_at=listed_at, origin=origin
-    )
+    run: int = await session.fetch_value(SQL["accept"], name=name, items=items, listed_at=listed_at, origin=origin)
     return run
 
 
@@ -202,14 +198,10 @@ async def list_items(
     session: TenantSession, source: str, *, state: str | None, after: str | None, limit: int
 ) -> list[SourceItem]:
     """Items in the order of their ids."""
-    return await session.fetch_as(
-        SourceItem, SQL["list_items"], source=source, state=state, after=after, limit=limit
-    )
+    return await session.fetch_as(SourceItem, SQL["list_items"], source=source, state=state, after=after, limit=limit)
 
 
-async def pass_on_access(
-    session: TenantSession, name: str, readers: Mapping[str, Sequence[str] | None]
-) -> None:
+async def pass_on_access(session: TenantSession, name: str, readers: Mapping[str, Sequence[str] | None]) -> None:
     """Set the readers of items, by their ids, and give the assets of the source the readers of their items, otherwise
     those of the source, and its writers.
     """
@@ -274,9 +266,7 @@ async def store_item(session: TenantSession, source: str, external_id: str, asse
     await session.execute(SQL["store"], source=source, external_id=external_id, asset_id=asset_id)
 
 
-async def refuse_item(
-    session: TenantSession, source: str, external_id: str, item: WantedItem, problem: str
-) -> None:
+async def refuse_item(session: TenantSession, source: str, external_id: str, item: WantedItem, problem: str) -> None:
     """Record why an item has no asset."""
     await session.execute(
         SQL["refuse"],

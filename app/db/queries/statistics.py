@@ -77,9 +77,7 @@ async def refresh_lexemes(session: TenantSession) -> None:
 
 async def due_work(session: TenantSession, *, least_entries: int, exact_limit: int) -> DueWork:
     """The work that is due because of the tenant's growth."""
-    due = await session.fetch_one_as(
-        DueWork, SQL["due_work"], least_entries=least_entries, exact_limit=exact_limit
-    )
+    due = await session.fetch_one_as(DueWork, SQL["due_work"], least_entries=least_entries, exact_limit=exact_limit)
     assert due is not None
     return due
 

@@ -40,9 +40,7 @@ async def count_all(session: TenantSession) -> int:
     return int(await session.fetch_value(SQL["count_all"]))
 
 
-async def put_saved_search(
-    session: TenantSession, owner: str, name: str, request: Mapping[str, Any]
-) -> PutSearch:
+async def put_saved_search(session: TenantSession, owner: str, name: str, request: Mapping[str, Any]) -> PutSearch:
     """Save a search; it replaces the owner's search of the same name. Call `count_others` before."""
     kept = await session.fetch_one_as(
         PutSearch,
@@ -172,9 +170,7 @@ async def list_subscriptions(session: TenantSession, before: Position | None, li
     return await session.fetch_as(Position, SQL["list"], before_at=at, before_id=last_id, limit=limit)
 
 
-async def delete_subscription(
-    session: TenantSession, saved_search_id: UUID, owner: str | None = None
-) -> bool:
+async def delete_subscription(session: TenantSession, saved_search_id: UUID, owner: str | None = None) -> bool:
     """End a subscription; False when there is none or it has a different owner."""
     return await session.execute(SQL["delete"], id=saved_search_id, owner=owner) > 0
 

@@ -94,9 +94,7 @@ async def create_tenant(
     session: PlatformSession, tenant_id: UUID, slug: str, name: str, model_id: int, actor: str
 ) -> None:
     """Add a tenant. Raises asyncpg.UniqueViolationError when the slug is taken."""
-    await session.fetch(
-        SQL["create_tenant"], id=tenant_id, slug=slug, name=name, model_id=model_id, actor=actor
-    )
+    await session.fetch(SQL["create_tenant"], id=tenant_id, slug=slug, name=name, model_id=model_id, actor=actor)
 
 
 async def delete_tenant(session: PlatformSession, tenant_id: UUID, actor: str) -> bool:
@@ -161,18 +159,12 @@ class KnownCaller:
     last_at: datetime
 
 
-async def note_caller(
-    session: TenantSession, subject: str, principals: Sequence[str], roles: Sequence[str]
-) -> None:
+async def note_caller(session: TenantSession, subject: str, principals: Sequence[str], roles: Sequence[str]) -> None:
     """Note what a token says of a caller; a new caller beyond MOST is not noted."""
-    await session.execute(
-        SQL["note"], subject=subject, principals=list(principals), roles=list(roles), most=MOST
-    )
+    await session.execute(SQL["note"], subject=subject, principals=list(principals), roles=list(roles), most=MOST)
 
 
-async def list_known_callers(
-    session: TenantSession, any_of: Sequence[str] | None, limit: int
-) -> list[KnownCaller]:
+async def list_known_callers(session: TenantSession, any_of: Sequence[str] | None, limit: int) -> list[KnownCaller]:
     """Callers with one of these principals, the latest first; None: all."""
     principals = None if any_of is None else list(any_of)
     return await session.fetch_as(KnownCaller, SQL["list"], any_of=principals, limit=limit)

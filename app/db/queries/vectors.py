@@ -109,9 +109,7 @@ async def explain_indexed(session: TenantSession, space: VectorSpace) -> str:
 
 def _indexed_statement(session: TenantSession, space: VectorSpace) -> Statement:
     # Each large tenant has an index of its own, and a statement that names it.
-    return SQL["indexed"].literal(
-        tenant_id=session.tenant_id, model_id=space.model_id, dimensions=space.dimensions
-    )
+    return SQL["indexed"].literal(tenant_id=session.tenant_id, model_id=space.model_id, dimensions=space.dimensions)
 
 
 def _indexed_values(vector: Any, entry_filter: EntryFilter) -> dict[str, Any]:
@@ -148,9 +146,7 @@ async def indexed(
             enough = True
             break
     # Relaxed order: the index may return a nearer passage slightly late.
-    ranked = sorted(
-        nearest.values(), key=lambda hit: (-hit.value, -hit.updated_at.timestamp(), hit.entry_id.bytes)
-    )
+    ranked = sorted(nearest.values(), key=lambda hit: (-hit.value, -hit.updated_at.timestamp(), hit.entry_id.bytes))
     within = [hit for hit in ranked if 1 - hit.value <= max_distance]
     return VectorMatches(within[:wanted], len(within), pending, enough)
 
@@ -196,9 +192,7 @@ async def former_nearest(
     Otherwise MOST_COMPARED passages are compared, and the versions of the nearest MOST_CHECKED are checked.
     """
     ids = await session.fetch_value(SQL["former_ids"], filter=entry_filter.as_row(), limit=MOST_CHECKED)
-    bounds = (
-        {"most_compared": MOST_COMPARED, "most_checked": MOST_CHECKED} if ids is None else {"ids": list(ids)}
-    )
+    bounds = {"most_compared": MOST_COMPARED, "most_checked": MOST_CHECKED} if ids is None else {"ids": list(ids)}
     rows = await session.fetch(
         SQL["former_nearest" if ids is None else "former_of_ids"].literal(
             model_id=space.model_id, dimensions=space.dimensions

@@ -55,9 +55,7 @@ async def connect(
     """
     try:
         # Each statement runs once. In transaction mode, a pooler would show prepared ones to others of the same name.
-        return await asyncpg.connect(
-            dsn, host=host, port=port, timeout=CONNECT_SECONDS, statement_cache_size=0
-        )
+        return await asyncpg.connect(dsn, host=host, port=port, timeout=CONNECT_SECONDS, statement_cache_size=0)
     except asyncpg.InvalidPasswordError as error:
         raise ConfigurationError(setting, "the server refuses the user name or password") from error
     except asyncpg.InvalidCatalogNameError as error:
@@ -95,9 +93,7 @@ async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Raise ConfigurationError unless Postgres is 16 or newer and has pgvector 0.8 or newer."""
     version = int(await connection.fetchval("show server_version_num"))
     if version < OLDEST_SERVER:
-        raise ConfigurationError(
-            "DATABASE_URL", f"Postgres {version // 10000} is too old", "16 or newer is required"
-        )
+        raise ConfigurationError("DATABASE_URL", f"Postgres {version // 10000} is too old", "16 or newer is required")
     vector = await connection.fetchval("select extversion from pg_extension where extname = 'vector'")
     if vector is None:
         raise ConfigurationError(

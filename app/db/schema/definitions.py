@@ -178,9 +178,7 @@ def _compare(record: Mapping[str, str], found: Mapping[str, Definition]) -> Iter
             yield Fault("definitions", f"{name} is not in alembic/sql", _removal(name, kind))
 
 
-def _compare_shard(
-    record: Mapping[str, str], found: Mapping[str, Definition], shard: Shard
-) -> Iterator[Fault]:
+def _compare_shard(record: Mapping[str, str], found: Mapping[str, Definition], shard: Shard) -> Iterator[Fault]:
     """Compare the triggers, foreign keys and rights of a shard with those of its table."""
     ends = {"trigger": f" of public.{shard.table}", "rights": f" on public.{shard.table}"}
     expected = {
@@ -193,9 +191,7 @@ def _compare_shard(
         yield Fault(fault.rule, f"on the shard {shard.name}: {fault.text}", fault.remedy)
 
 
-async def find_false_copies(
-    connection: asyncpg.Connection[asyncpg.Record], cluster: Metadata
-) -> Mapping[str, int]:
+async def find_false_copies(connection: asyncpg.Connection[asyncpg.Record], cluster: Metadata) -> Mapping[str, int]:
     """The copies of functions that differ from these, each with the number of its group."""
     found = {each.name: each for each in await list_definitions(connection)}
     return dict(_false_copies(found, cluster.groups))
@@ -213,9 +209,7 @@ def _false_copies(
             yield name, group
 
 
-def _is_true_copy(
-    copy: str, origin: str, function: str, group: int, groups: Mapping[int, Mapping[str, str]]
-) -> bool:
+def _is_true_copy(copy: str, origin: str, function: str, group: int, groups: Mapping[int, Mapping[str, str]]) -> bool:
     tables = groups.get(group)
     if tables is None:
         # The shard was split into others, and nothing calls the copy any more.

@@ -40,9 +40,7 @@ async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fa
 
 async def _find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fault]:
     # One view of the catalog, as far as its functions allow: Citus creates and drops tables of shards at any time.
-    isolation: Literal["repeatable_read"] | None = (
-        None if connection.is_in_transaction() else "repeatable_read"
-    )
+    isolation: Literal["repeatable_read"] | None = None if connection.is_in_transaction() else "repeatable_read"
     async with connection.transaction(isolation=isolation):
         # Otherwise the catalog of a node hides its shards. One server ignores the setting.
         await connection.execute("set local citus.override_table_visibility = off")

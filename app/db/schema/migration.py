@@ -78,9 +78,7 @@ def _execute(script: str) -> None:
 def _run(connection: Connection, script: str) -> None:
     """Run statements by asyncpg's simple query protocol."""
     driver: Any = connection.connection.dbapi_connection
-    connection.execute(
-        text("select 1")
-    )  # opens the transaction: the driver begins it with its first statement
+    connection.execute(text("select 1"))  # opens the transaction: the driver begins it with its first statement
     driver.run_async(lambda asyncpg_connection: asyncpg_connection.execute(script))
 
 
@@ -94,9 +92,7 @@ def is_citus() -> bool:
 
 def _is_distributed() -> bool:
     bind = op.get_bind()
-    return bool(
-        bind.scalar(text(PLACES["has_citus"].sql)) and bind.scalar(text(PLACES["is_distributed"].sql))
-    )
+    return bool(bind.scalar(text(PLACES["has_citus"].sql)) and bind.scalar(text(PLACES["is_distributed"].sql)))
 
 
 def configuration() -> Config:

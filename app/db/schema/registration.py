@@ -8,9 +8,7 @@ from app.db.schema.catalog import connect, using
 from app.embeddings.provider import EmbeddingModel
 
 
-async def register_model(
-    admin_dsn: str, model: EmbeddingModel, *, actor: str | None = None
-) -> tuple[int, bool]:
+async def register_model(admin_dsn: str, model: EmbeddingModel, *, actor: str | None = None) -> tuple[int, bool]:
     """Register a model as the table owner; returns its number and whether it is new.
 
     With `actor`, a new model is recorded in the platform's audit trail.
@@ -55,9 +53,7 @@ async def _insert_model(
     return model_id
 
 
-async def _guard_dimension(
-    connection: asyncpg.Connection[asyncpg.Record], model_id: int, dimensions: int
-) -> None:
+async def _guard_dimension(connection: asyncpg.Connection[asyncpg.Record], model_id: int, dimensions: int) -> None:
     name = f"embeddings_model_{model_id:d}"
     if not await connection.fetchval("select exists (select from pg_constraint where conname = $1)", name):
         await connection.execute(

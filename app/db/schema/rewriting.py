@@ -27,9 +27,7 @@ class RewrittenFiles:
     refused: list[str]
 
 
-async def rewrite_files(
-    admin_dsn: str, tenant_id: UUID, setting: str, tell: Callable[[str], object]
-) -> RewrittenFiles:
+async def rewrite_files(admin_dsn: str, tenant_id: UUID, setting: str, tell: Callable[[str], object]) -> RewrittenFiles:
     """Rewrite the files of all tables that hold rows of a tenant, and of the statistics of columns, as their owner.
 
     Each table is locked while it is rewritten, also for reads: `tell` gets its name before. Raises ConfigurationError,

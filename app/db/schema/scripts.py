@@ -10,14 +10,10 @@ from pathlib import Path
 from app.errors import ConfigurationError
 
 _PACKAGE = Path(__file__).resolve().parents[2]
-SCRIPTS = next(
-    folder for folder in (_PACKAGE / "alembic", _PACKAGE.parent / "alembic") if (folder / "env.py").exists()
-)
+SCRIPTS = next(folder for folder in (_PACKAGE / "alembic", _PACKAGE.parent / "alembic") if (folder / "env.py").exists())
 """The folder of the migrations: in the installed package, or next to it in a checkout."""
 
-REMEDY = (
-    "use that version, or export with it and import into an empty database (embedded: another KB_DATA_DIR)"
-)
+REMEDY = "use that version, or export with it and import into an empty database (embedded: another KB_DATA_DIR)"
 """For a database that another version created."""
 
 _SPAN = re.compile(r"/\* one server \*/(.*?)/\* Citus:(.*?)\*/", re.DOTALL)

@@ -84,9 +84,7 @@ class Transactions:
         """Raises DatabaseUnavailable after the time limit, when all turns are in use or hang."""
         came = time.monotonic()
         # Early enough to have an answer before the time limit.
-        asking = asyncio.get_running_loop().call_later(
-            self._pool_timeout / 4, self._outage.ask_if_silent, came
-        )
+        asking = asyncio.get_running_loop().call_later(self._pool_timeout / 4, self._outage.ask_if_silent, came)
         try:
             async with asyncio.timeout(self._pool_timeout):
                 await self._turns.acquire(turn)
@@ -119,9 +117,7 @@ def set_tenant(tenant_id: UUID) -> str:
     return f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);"
 
 
-TENANT_EXISTS = parse_statement(
-    "database.tenant_exists", "select exists (select from tenants where id = :tenant_id)"
-)
+TENANT_EXISTS = parse_statement("database.tenant_exists", "select exists (select from tenants where id = :tenant_id)")
 
 LEAST_SHARE = 3
 """Concurrent connections that a tenant may have regardless of the number of active tenants: a long write leaves room
@@ -244,9 +240,7 @@ class Server:
             raise TenantNotFound("the tenant does not exist") from error
 
     @asynccontextmanager
-    async def platform_session(
-        self, *, background: timedelta | None = None
-    ) -> AsyncIterator[PlatformSession]:
+    async def platform_session(self, *, background: timedelta | None = None) -> AsyncIterator[PlatformSession]:
         """A transaction in which no tenant is set; `background` is as in `tenant_session`."""
         begin = "select set_config('app.current_tenant', '', true)"
         if self.write is not None:

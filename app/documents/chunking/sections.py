@@ -58,9 +58,7 @@ def _runs_on(document: ParsedDocument, page_start: int) -> bool:
     return table >= 0 and page_start < document.tables[table].end
 
 
-def _join(
-    document: ParsedDocument, cutter: Cutter, part: PartSpan, cuts: Sequence[int]
-) -> Iterator[PartSpan]:
+def _join(document: ParsedDocument, cutter: Cutter, part: PartSpan, cuts: Sequence[int]) -> Iterator[PartSpan]:
     """Join neighbouring sections that belong together."""
     most = _TOGETHER * cutter.max_tokens
     levels = {heading.start: heading.level for heading in document.headings}

@@ -160,13 +160,10 @@ def _read(data: bytes | bytearray, limits: ParseLimits) -> Answer:
         title=_optional_text(line["title"]),
         total_pages=None if line["total_pages"] is None else _number(line["total_pages"]),
         parts=tuple(
-            PartSpan(start, end, _text(line["formats"][kind]))
-            for start, end, kind in _rows(columns["parts"], 3)
+            PartSpan(start, end, _text(line["formats"][kind])) for start, end, kind in _rows(columns["parts"], 3)
         ),
         tables=tuple(TableSpan(*table) for table in _rows(columns["tables"], 3)),
-        hidden=tuple(
-            HiddenSpan(start, end, _REASONS[reason]) for start, end, reason in _rows(columns["hidden"], 3)
-        ),
+        hidden=tuple(HiddenSpan(start, end, _REASONS[reason]) for start, end, reason in _rows(columns["hidden"], 3)),
         pages_without_text=tuple(columns["pages_without_text"]),
         recognised=tuple(RecognisedSpan(start, end) for start, end in _rows(columns["recognised"], 2)),
     )
@@ -191,9 +188,7 @@ def _check_positions(document: ParsedDocument, limits: ParseLimits) -> None:
     for spans in (document.pages, document.parts, document.hidden, document.recognised):
         _require(_ascend([place for span in spans for place in (span.start, span.end)], length))
     tables = document.tables
-    _require(
-        _ascend([place for table in tables for place in (table.start, table.header_end, table.end)], length)
-    )
+    _require(_ascend([place for table in tables for place in (table.start, table.header_end, table.end)], length))
     _require(_ascend(document.pages_without_text, document.total_pages or 0))
     _require(all(page.number == index for index, page in enumerate(document.pages, 1)))
     _require((document.total_pages or 0) <= limits.max_pages and len(document.title or "") <= MAX_TITLE)

@@ -250,8 +250,7 @@ def _explain_death(status: int, kind: DocumentFormat, limits: ParseLimits) -> Un
         return ParserDied(str(_too_much_memory(limits)))
     if -status in _CRASHES:
         return ParserCrashed(
-            f"the {kind.label} file cannot be read: it is damaged, "
-            f"or needs more than {_mebibytes(limits)} of memory"
+            f"the {kind.label} file cannot be read: it is damaged, or needs more than {_mebibytes(limits)} of memory"
         )
     return ParserDied(f"the {kind.label} file cannot be read")
 

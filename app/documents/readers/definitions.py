@@ -41,9 +41,7 @@ _SQL = re.compile(
     re.I,
 )
 # A function of a language with braces: words of its type, a name, and parameters.
-_TYPED = re.compile(
-    r"(?P<type>(?:[\w$:~<>,\[\]*&?]{1,80}\s+){0,5})[*&]{0,3}(?P<name>~?[\w$:]{1,80})\s*\((?P<rest>.*)"
-)
+_TYPED = re.compile(r"(?P<type>(?:[\w$:~<>,\[\]*&?]{1,80}\s+){0,5})[*&]{0,3}(?P<name>~?[\w$:]{1,80})\s*\((?P<rest>.*)")
 _ACCESS = re.compile(r"(?:public|private|protected|internal|static)\b")
 _STATEMENT_WORDS = (
     "if else for while switch return case do try catch finally with when match elif except yield throw new delete "
@@ -53,9 +51,7 @@ _STATEMENT_WORDS = (
 _STATEMENTS = frozenset(_STATEMENT_WORDS.split())
 _WORD = re.compile(r"[\w$]+")
 _COMMENT = re.compile(r"#|//|/\*|\*|--|@|;;|%")
-_CLOSER = re.compile(
-    r"[{})\]]|(?:end|else|elif|elsif|except|finally|catch|then|do|begin|fi|done|esac)\b|\w+:\s*$|\W+$"
-)
+_CLOSER = re.compile(r"[{})\]]|(?:end|else|elif|elsif|except|finally|catch|then|do|begin|fi|done|esac)\b|\w+:\s*$|\W+$")
 _BRACE_BELOW = re.compile(r"[ \t]*\n[ \t]*\{")
 _QUOTES = ('"""', "'''")
 
@@ -73,9 +69,7 @@ def find_definitions(text: str) -> Iterator[HeadingSpan]:
     belong to these.
     """
     opened: list[_Definition] = []
-    above: tuple[int, int] | None = (
-        None  # where the comment or decorator begins that ends above, and its indentation
-    )
+    above: tuple[int, int] | None = None  # where the comment or decorator begins that ends above, and its indentation
     skipping = ""  # the end of an open text or comment
     found = 0
     for position, line, whole in _read_lines(text):
@@ -162,9 +156,7 @@ def _read_function(line: str, *, within: bool, outermost: bool) -> str:
     if name in _STATEMENTS or not _STATEMENTS.isdisjoint(words) or "=" in before or ";" in rest.rstrip("}"):
         return ""
     opens = line.endswith("{") or (line.endswith("}") and "{" in rest)
-    continues = line.endswith((",", "(", ")")) and (
-        (bool(words) and outermost) or _ACCESS.match(line) is not None
-    )
+    continues = line.endswith((",", "(", ")")) and ((bool(words) and outermost) or _ACCESS.match(line) is not None)
     shell = not words and rest.startswith(")") and opens
     if (opens and (words or within)) or continues or shell:
         return f"{name}()"

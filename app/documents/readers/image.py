@@ -40,7 +40,5 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     if refusal is not None:
         raise refusal
     if document.pages_without_text:
-        raise UnreadableDocument(
-            "the text of the image was not recognised within the limits of time and memory"
-        )
+        raise UnreadableDocument("the text of the image was not recognised within the limits of time and memory")
     raise UnreadableDocument("no text was recognised on the image")

@@ -83,9 +83,7 @@ def _find_spans(text: str, start: int) -> Iterator[HeadingSpan | TableSpan]:
                 yield HeadingSpan(position + _indent(line), len(atx.group(1)), title)
             previous, in_paragraph = None, False
         elif underline and previous:
-            yield HeadingSpan(
-                previous[0], 1 if underline.group(1)[0] == "=" else 2, _plain_title(previous[1])
-            )
+            yield HeadingSpan(previous[0], 1 if underline.group(1)[0] == "=" else 2, _plain_title(previous[1]))
             previous, in_paragraph = None, False
         elif not line.strip():
             previous, in_paragraph = None, False

@@ -76,14 +76,8 @@ def _find_reason(element: Any) -> HiddenReason | None:
     """Why a viewer does not show the text of an element, by its attributes and style; titles are names, not text."""
     if _name(element) in {None, "title", "desc"}:
         return None
-    declared = ";".join(
-        f"{_SHOWING[name]}:{value}" for name, value in element.attrib.items() if name in _SHOWING
-    )
-    return (
-        find_reason(element, styled=True, declared=declared)
-        if declared or "style" in element.attrib
-        else None
-    )
+    declared = ";".join(f"{_SHOWING[name]}:{value}" for name, value in element.attrib.items() if name in _SHOWING)
+    return find_reason(element, styled=True, declared=declared) if declared or "style" in element.attrib else None
 
 
 def _name(element: Any) -> str | None:

@@ -27,9 +27,7 @@ _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _SPACES = re.compile("[\u00a0\u2007\u202f]")
 # Control characters, zero-width spaces, soft hyphens, byte order marks, surrogates and non-characters. They are
 # invisible, and a word that contains one would not be found.
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]"
-)
+_INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]")
 _BLANK_LINES = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 
 

@@ -18,9 +18,7 @@ _RUN = re.compile(f"[{_INVISIBLE}]+")
 _MOST = 3
 """Adjacent invisible characters that no ordinary text has, except in an emoji flag."""
 
-_RIGHT_TO_LEFT = re.compile(
-    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
-)
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _NEAR = 200
 """Characters on each side in which text from right to left justifies a mark of direction."""
 
@@ -178,8 +176,7 @@ def _is_misplaced(c: str, text: str, place: int, before: str, after: str, *, alo
         return _selects_nothing(c, before, alone=alone)
     if c in _FILLERS:
         return not any(
-            "\u1100" <= n <= "\u11ff" or "\uac00" <= n <= "\ud7ff" or "\u3131" <= n <= "\u318e"
-            for n in (before, after)
+            "\u1100" <= n <= "\u11ff" or "\uac00" <= n <= "\ud7ff" or "\u3131" <= n <= "\u318e" for n in (before, after)
         )
     return False
 
@@ -208,8 +205,4 @@ def _selects_nothing(c: str, before: str, *, alone: bool) -> bool:
         return not (alone and _IDEOGRAPH.match(before))
     if before in "0123456789#*":
         return c not in "\ufe0e\ufe0f"
-    return (
-        unicodedata.category(before)[0] not in "SPL"
-        or (before.isascii() and before.isalpha())
-        or before == " "
-    )
+    return unicodedata.category(before)[0] not in "SPL" or (before.isascii() and before.isalpha()) or before == " "

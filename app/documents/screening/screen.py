@@ -121,9 +121,7 @@ def screen_chunks(document: ParsedDocument, chunks: Sequence[Chunk]) -> list[lis
         for span in document.hidden
         if any(map(str.isalnum, document.text[span.start : span.end]))
     )
-    found = flags_of_spans(
-        chain(find(document.text), hidden), [(chunk.char_start, chunk.char_end) for chunk in chunks]
-    )
+    found = flags_of_spans(chain(find(document.text), hidden), [(chunk.char_start, chunk.char_end) for chunk in chunks])
     of_title = lru_cache(maxsize=10_000)(screen)
     for chunk, flags in zip(chunks, found, strict=True):
         for title in (document.title, *chunk.headings):

@@ -122,9 +122,7 @@ def _is_row(rows: str) -> bool:
 def _is_pin(value: str) -> bool:
     """Whether digits are not the usual ones of an example, nor a year."""
     steps = {int(b) - int(a) for a, b in pairwise(value)}
-    return (
-        len(steps) > 1 and not (len(value) == 4 and value[:2] in {"19", "20"}) and value not in _EXAMPLE_PINS
-    )
+    return len(steps) > 1 and not (len(value) == 4 and value[:2] in {"19", "20"}) and value not in _EXAMPLE_PINS
 
 
 def _decode(part: str) -> bytes:

@@ -37,9 +37,7 @@ class MiniLM:
 
     def __init__(self, model: bytes, tokenizer: bytes, max_tokens: int) -> None:
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = (
-            1  # texts run side by side instead: as fast, and each core has an owner
-        )
+        options.intra_op_num_threads = 1  # texts run side by side instead: as fast, and each core has an owner
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

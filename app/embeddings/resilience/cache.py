@@ -61,9 +61,7 @@ class QueryCache:
         self._clock = clock
         self._vectors: OrderedDict[UUID | None, _Vectors] = OrderedDict()
         self._flights: dict[_Key, _Flight] = {}
-        self._hits, self._misses = (
-            QUERY_CACHE.labels(inner.model.provider, each) for each in ("hit", "miss")
-        )
+        self._hits, self._misses = (QUERY_CACHE.labels(inner.model.provider, each) for each in ("hit", "miss"))
         self.hits = 0
         self.misses = 0
 

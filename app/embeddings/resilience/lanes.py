@@ -77,9 +77,7 @@ class QueryQueue:
     them, so that a short query finds a place while another tenant runs long ones. Documents are not queued.
     """
 
-    def __init__(
-        self, inner: EmbeddingProvider, places: int, patience: float, part: Part | None = None
-    ) -> None:
+    def __init__(self, inner: EmbeddingProvider, places: int, patience: float, part: Part | None = None) -> None:
         """`patience` is in seconds; a query without a turn by then is refused.
 
         With `part`, the half of the places that a tenant can have is that of all processes of the service together.

@@ -47,9 +47,7 @@ class ResilientProvider:
         self.model: Final = inner.model
         self._policy = policy or ResiliencePolicy()
 
-        def make_calls(
-            operation: Literal["query", "documents"], check: Callable[[], Awaitable[object]]
-        ) -> Calls:
+        def make_calls(operation: Literal["query", "documents"], check: Callable[[], Awaitable[object]]) -> Calls:
             return Calls(
                 operation,
                 inner.model.provider,

@@ -106,9 +106,7 @@ class Cluster:
             tenants: Sequence[int | None] = await moves.count_tenants(self._coordinator, stored)
         except asyncpg.PostgresError:
             tenants = [None] * len(stored)
-        found = [
-            Shard(s.id, s.host, s.port, number, s.bytes) for s, number in zip(stored, tenants, strict=True)
-        ]
+        found = [Shard(s.id, s.host, s.port, number, s.bytes) for s, number in zip(stored, tenants, strict=True)]
         return sorted(found, key=lambda s: (-(s.bytes or 0), s.shard))
 
     async def move(

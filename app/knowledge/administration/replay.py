@@ -130,9 +130,7 @@ def _rebuild(kept: KeptSearch, query: str | None, vector: Sequence[float] | None
     return wanted
 
 
-def _compare(
-    then: Sequence[RankedEntry], now: Sequence[RankedEntry], traces: dict[UUID, Trace]
-) -> list[Difference]:
+def _compare(then: Sequence[RankedEntry], now: Sequence[RankedEntry], traces: dict[UUID, Trace]) -> list[Difference]:
     """The candidates whose place or score differs, those of then first."""
     places = {entry.id: (rank, entry.score) for rank, entry in enumerate(now, 1)}
     found: list[Difference] = []
@@ -149,8 +147,7 @@ def _compare(
             continue
         found.append(Difference(entry.id, rank, now_rank, entry.score, now_score, reason))
     found += [
-        Difference(entry_id, None, rank, None, score, "not_ranked_then")
-        for entry_id, (rank, score) in places.items()
+        Difference(entry_id, None, rank, None, score, "not_ranked_then") for entry_id, (rank, score) in places.items()
     ]
     return found
 
@@ -246,9 +243,7 @@ class PreviewService:
                 found.append(PreviewedQuery(wanted.query, before, after))
         return SettingsPreview(former, proposed, ranks, found, former.keep_query_text)
 
-    async def _choose(
-        self, tenant_id: UUID, given: Sequence[str], limit: int, reader: str | None
-    ) -> list[SearchQuery]:
+    async def _choose(self, tenant_id: UUID, given: Sequence[str], limit: int, reader: str | None) -> list[SearchQuery]:
         wanted = [SearchQuery(query=query, limit=limit) for query in given[:QUERIES]]
         await self._journal.flush()
         async with self._database.tenant_session(tenant_id) as session:

@@ -144,9 +144,7 @@ class AdministrationService:
         wanted = PageRequest.read(limit, cursor)
         await self._journal.flush()
         async with self._database.tenant_session(tenant_id) as session:
-            found = await receipts.list_searches(
-                session, KEPT, subject, without_results, wanted.after, wanted.reach
-            )
+            found = await receipts.list_searches(session, KEPT, subject, without_results, wanted.after, wanted.reach)
             await self._trail.note_read(session, reader, "search.read")
         return wanted.cut(found, lambda line: Position(line.at, line.id))
 

@@ -173,9 +173,7 @@ class EntryEmbedder:
         passages = [
             (entry.entry_id, number, entry.text_hash, start, end, passage)
             for entry in texts
-            for number, (passage, start, end) in enumerate(
-                make_passages(provider, entry.title, entry.content)
-            )
+            for number, (passage, start, end) in enumerate(make_passages(provider, entry.title, entry.content))
         ]
         distinct = list(dict.fromkeys(passage for *_, passage in passages))
         made = dict(zip(distinct, await provider.embed_documents(distinct), strict=True))

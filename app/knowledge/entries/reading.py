@@ -113,9 +113,7 @@ class InspectionService:
             found = await db.name_entries(session, ids)
         return {entry.id: entry for entry in found}
 
-    async def entry(
-        self, tenant_id: UUID, entry_id: UUID, *, include_quarantined: bool = False
-    ) -> EntryDetails:
+    async def entry(self, tenant_id: UUID, entry_id: UUID, *, include_quarantined: bool = False) -> EntryDetails:
         """Vectors, connections and use of an entry; for an unknown id, all are empty.
 
         Connections to quarantined entries are listed only with `include_quarantined`.
@@ -174,9 +172,7 @@ class InspectionService:
         async with self._database.tenant_session(tenant_id) as session:
             while True:
                 first = max(0, number * DOCUMENT_PART - 1)
-                part = await db.fetch_document_part(
-                    session, asset_id, first, DOCUMENT_PART + LONGEST_LINE + 1
-                )
+                part = await db.fetch_document_part(session, asset_id, first, DOCUMENT_PART + LONGEST_LINE + 1)
                 if part is None:
                     raise AssetNotFound("there is no asset with this id")
                 if part.text is None:
@@ -266,17 +262,13 @@ class SectionReader:
             part = await db.fetch_text_part(session, asset_id, span.start, size)
             unasked = page is None and heading is None and start is None
             contents = await db.list_contents(session, asset_id, MAX_CONTENTS) if unasked else ()
-            await require_released(
-                session, asset_id
-            )  # again: another transaction may have put it there since
+            await require_released(session, asset_id)  # again: another transaction may have put it there since
         if part is None:
             raise AssetNotFound("there is no asset with this id")
         if part.text is None or part.total is None:
             raise TextNotReady("the asset has no text yet: see its status")
         if start is not None and start >= max(part.total, 1):
-            raise InvalidInput.of(
-                "start", f"must be less than {part.total}, the number of characters of the text"
-            )
+            raise InvalidInput.of("start", f"must be less than {part.total}, the number of characters of the text")
         end = span.start + len(part.text)
         return ReadPart(
             text=part.text,

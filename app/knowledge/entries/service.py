@@ -89,9 +89,7 @@ class EntryService:
         self._writer = EntryWriter(jobs)
         self.quarantine = QuarantineService(database, trail)
 
-    async def create(
-        self, tenant_id: UUID, draft: EntryDraft, *, actor: str = "service"
-    ) -> tuple[Entry, bool]:
+    async def create(self, tenant_id: UUID, draft: EntryDraft, *, actor: str = "service") -> tuple[Entry, bool]:
         """Create an entry, or update the one with the same external_id, else the same content.
 
         An update changes only the fields that are set, and removes an expiry that has passed. Returns the entry and
@@ -308,9 +306,7 @@ class EntryService:
         except asyncpg.CheckViolationError as error:
             if error.constraint_name != LINKS:
                 raise
-            raise InvalidInput.of(
-                "readers", f"parent_id, source_ids and superseded_by_id {LINK_OUTSIDE}"
-            ) from None
+            raise InvalidInput.of("readers", f"parent_id, source_ids and superseded_by_id {LINK_OUTSIDE}") from None
 
     async def _change(
         self,

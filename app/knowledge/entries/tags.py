@@ -41,9 +41,7 @@ class TagService:
             raise InvalidInput.of("prefix", f"must be at most {MAX_TAG} characters, {STORABLE}")
         after = None if cursor is None else _read_place(cursor, sort)
         async with self._database.tenant_session(tenant_id) as session:
-            found = await db.list_tags(
-                session, prefix=prefix, order=order_of(sort), after=after, limit=limit + 1
-            )
+            found = await db.list_tags(session, prefix=prefix, order=order_of(sort), after=after, limit=limit + 1)
         items = found[:limit]
         following = None if len(found) <= limit else _write_place(items[-1], sort)
         return Page(items, following)

@@ -191,9 +191,7 @@ async def find_misreference(
         if successor is None:
             return None
         if successor == entry_id:
-            return FieldError(
-                "superseded_by_id", "must not be superseded by this entry, directly or by way of others"
-            )
+            return FieldError("superseded_by_id", "must not be superseded by this entry, directly or by way of others")
         known = written.get(successor)
         successor = known.superseded_by_id if known else await db.find_successor(session, successor)
     return FieldError("superseded_by_id", f"has more than {MAX_SUCCESSORS} successors in a row")
@@ -216,9 +214,7 @@ def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str
     place = {name: value for name, value in stored.items() if name in PLACE}
     moved = sorted(name for name in given.keys() & PLACE if given[name] != place.get(name))
     if moved:
-        raise PartOfAsset(
-            f"the entry is a chunk of an asset: {', '.join(moved)} of its metadata cannot be changed"
-        )
+        raise PartOfAsset(f"the entry is a chunk of an asset: {', '.join(moved)} of its metadata cannot be changed")
     return {**given, **place}
 
 
@@ -240,9 +236,7 @@ async def find_existing(session: TenantSession, stored: Entry, draft: EntryDraft
     return EntryExists("another entry has the same content or external_id", None)
 
 
-async def lock_entry(
-    session: TenantSession, entry_id: UUID, if_version: int | Collection[int] | None
-) -> LockedEntry:
+async def lock_entry(session: TenantSession, entry_id: UUID, if_version: int | Collection[int] | None) -> LockedEntry:
     """Lock the entry for a change.
 
     Raises EntryNotFound, NotAWriter, and PreconditionFailed when its version is not one of those given.
@@ -314,9 +308,7 @@ class EntryWriter:
                 results += [failed_result(new[i], _raised(error, strict)) for i, error in outside.items()]
                 entries = await flag_new([e for e in made if e.id not in outside], policy)
                 added = await db.insert_entries(session, entries)
-                await apply_policy(
-                    session, [e.id for e in entries if e.id in added and flags_of(e.metadata)], policy
-                )
+                await apply_policy(session, [e.id for e in entries if e.id in added and flags_of(e.metadata)], policy)
                 await vectors.mark_pending(session, sorted(added))
             results += [BulkResult(new[i], i, "created") for i in added]
             stored = await db.lock_entries(session, sorted(set(found.values())))

@@ -80,22 +80,14 @@ REMAINS: Sequence[Remainder] = (
         "`user:SUB` in the readers and writers of what others created, and in the numbers of such entries: change these"
         " lists",
     ),
-    Remainder(
-        "wal", "the write-ahead log has the old rows until its segments are recycled or archived ones expire"
-    ),
-    Remainder(
-        "replicas", "each replica removes the rows when it replays them; its files are those of the primary"
-    ),
-    Remainder(
-        "backups", "backups and exports that were made before have everything; they expire by your own rules"
-    ),
+    Remainder("wal", "the write-ahead log has the old rows until its segments are recycled or archived ones expire"),
+    Remainder("replicas", "each replica removes the rows when it replays them; its files are those of the primary"),
+    Remainder("backups", "backups and exports that were made before have everything; they expire by your own rules"),
     Remainder(
         "origins",
         "the file of an asset that belongs to a source: the next run brings it back if it is still there",
     ),
-    Remainder(
-        "memory", "each process may keep the last queries and their vectors, which no request can read"
-    ),
+    Remainder("memory", "each process may keep the last queries and their vectors, which no request can read"),
 )
 """What remains by design."""
 
@@ -158,9 +150,7 @@ async def remove_some(session: TenantSession, held: HeldErasure) -> Words | None
     for asset_id in await db.take_items(session, held.id, "asset", 1):
         await _remove_asset(session, held, asset_id)
         return NO_WORDS
-    if held.subject is not None and (
-        counts := await rows.delete_of_subject(session, held.id, held.subject, ROWS)
-    ):
+    if held.subject is not None and (counts := await rows.delete_of_subject(session, held.id, held.subject, ROWS)):
         add(held.removed, counts)
         return NO_WORDS
     if tags := await rows.delete_unused_tags(session, ROWS):

@@ -239,9 +239,7 @@ class AssetService:
         wanted = PageRequest.read(limit, cursor, sort, get_args(AssetSort))
         async with self._database.tenant_session(tenant_id) as session:
             page = wanted.cut_places(
-                await db.list_assets(
-                    session, order=wanted.order, after=wanted.after, limit=wanted.reach, status=status
-                )
+                await db.list_assets(session, order=wanted.order, after=wanted.after, limit=wanted.reach, status=status)
             )
             found = await db.fetch_assets(session, [place.id for place in page.items])
         # Another request can delete or hide an item between the two statements.
@@ -263,9 +261,7 @@ class AssetService:
             raise TextNotReady("the asset has no text yet: see its status")
         return extracted.text
 
-    async def content(
-        self, tenant_id: UUID, asset_id: UUID, *, include_quarantined: bool = False
-    ) -> AssetContent:
+    async def content(self, tenant_id: UUID, asset_id: UUID, *, include_quarantined: bool = False) -> AssetContent:
         """Describe the original bytes, which `read_content` returns.
 
         Raises AssetNotFound, and Quarantined if a part of the text is in quarantine, without `include_quarantined`.

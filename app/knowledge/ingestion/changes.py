@@ -35,9 +35,7 @@ def merge(fields: AssetFields, stored: LockedAsset) -> LockedAsset:
     given = fields.given()
     for name in ("readers", "writers"):
         if stored.source is not None and name in given and given[name] != getattr(stored, name):
-            raise InvalidInput.of(
-                name, f"are those of the asset's source, {stored.source}: change them there"
-            )
+            raise InvalidInput.of(name, f"are those of the asset's source, {stored.source}: change them there")
     return replace(stored, **given)
 
 

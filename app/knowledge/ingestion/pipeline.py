@@ -111,9 +111,7 @@ def make_chunk_row(
     )
 
 
-def chunk_title(
-    document_title: str | None, headings: Sequence[str], given_title: str | None = None
-) -> str | None:
+def chunk_title(document_title: str | None, headings: Sequence[str], given_title: str | None = None) -> str | None:
     """The title of a chunk: the document's title and the headings above the chunk, without repetition.
 
     A title that a caller gave replaces that of the document.
@@ -227,9 +225,7 @@ class Ingestion:
                     )
                 await judge_chunks(session, asset_id, [row.id for row in rows if row.flags], policy)
                 for start in range(0, len(passages), STORED_AT_ONCE):
-                    await insert_vectors(
-                        session, tenant.space.model_id, passages[start : start + STORED_AT_ONCE]
-                    )
+                    await insert_vectors(session, tenant.space.model_id, passages[start : start + STORED_AT_ONCE])
                 if inherited.given_title != asset.given_title:
                     titles = (asset.given_title or document.title, inherited.given_title or document.title)
                     retitled = await change_chunks(session, asset_id, ChunkChange(titles=titles))
@@ -309,9 +305,7 @@ class Ingestion:
         """
         known: dict[bytes, list[tuple[int, int, int, Any]]] = {}
         async with self._database.tenant_session(tenant.tenant_id) as session:
-            for k in await known_vectors(
-                session, asset_id, tenant.space.model_id, [r.text_hash for r in rows]
-            ):
+            for k in await known_vectors(session, asset_id, tenant.space.model_id, [r.text_hash for r in rows]):
                 known.setdefault(k.text_hash, []).append((k.passage, k.char_start, k.char_end, k.vector))
             left = await tokens_left(session, tenant)
             unavailable = await queue.is_provider_paused(session)

@@ -107,9 +107,7 @@ async def _find(session: TenantSession, kind: ListedKind, key: UUID | str) -> It
         raise (EntryNotFound if kept == "entry" else AssetNotFound)(f"there is no {kept} with this id")
     decided_by: ListedKind = "source" if found.source else "asset" if found.asset_id else found.kind
     lists = found.readers, found.writers
-    return ItemReaders(
-        found.kind, found.id, found.name, *lists, decided_by, found.asset_id, found.source, callers=()
-    )
+    return ItemReaders(found.kind, found.id, found.name, *lists, decided_by, found.asset_id, found.source, callers=())
 
 
 def _groups_of(caller: KnownCaller) -> list[str]:

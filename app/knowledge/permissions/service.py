@@ -87,9 +87,7 @@ class ItemChanges:
         """Entries that have to be changed before one that gets these readers."""
         async with self.database.tenant_session(self.tenant_id) as session:
             linked = await db.select_linked(session, item.id, self.selection, MOST_LINKED)
-        return [
-            other for other in linked if other.id not in self._seen and self._goes_first(other, item, readers)
-        ]
+        return [other for other in linked if other.id not in self._seen and self._goes_first(other, item, readers)]
 
     def _goes_first(self, other: LinkedLists, item: Lists, readers: Principals) -> bool:
         """Whether the link of both would not hold between the changes of `item` and `other`, and would otherwise."""
@@ -141,9 +139,7 @@ class ItemChanges:
             await self.entries.change(self.tenant_id, stored.id, draft, if_version=version, actor=self.actor)
         else:
             patch = AssetPatch(**given)
-            await self.assets.change(
-                self.tenant_id, stored.id, patch, if_version=(version,), actor=self.actor
-            )
+            await self.assets.change(self.tenant_id, stored.id, patch, if_version=(version,), actor=self.actor)
 
 
 def _given(lists: Mapping[ListName, Principals]) -> dict[str, Any]:
@@ -157,9 +153,7 @@ PAGE = 200
 class AccessService:
     """Changes who may read and change the entries and assets of any tenant."""
 
-    def __init__(
-        self, database: Database, trail: AuditTrail, entries: EntryService, assets: AssetService
-    ) -> None:
+    def __init__(self, database: Database, trail: AuditTrail, entries: EntryService, assets: AssetService) -> None:
         self.overview = AccessOverview(database, trail)
         self._database = database
         self._entries = entries
@@ -177,9 +171,7 @@ class AccessService:
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.select_items(session, kind, wanted, after, PAGE + 1)
         page = found[:PAGE]
-        items = ItemChanges(
-            self._database, self._entries, self._assets, tenant_id, kind, wanted, patch, actor
-        )
+        items = ItemChanges(self._database, self._entries, self._assets, tenant_id, kind, wanted, patch, actor)
         for item in page:
             await items.apply(item)
         failures = items.failures

@@ -42,9 +42,7 @@ def with_flags(metadata: Mapping[str, Any], flags: Sequence[Flag]) -> Mapping[st
     return {**rest, FLAGS_KEY: [flag for flag in FLAGS if flag in flags]} if flags else rest
 
 
-def screen_fields(
-    title: str | None, content: str, tags: Sequence[str], metadata: Mapping[str, Any]
-) -> list[Flag]:
+def screen_fields(title: str | None, content: str, tags: Sequence[str], metadata: Mapping[str, Any]) -> list[Flag]:
     """The flags of what a caller writes. Fields are apart: none of them continues another."""
     return screen(_joined(title, content, tags, metadata))
 
@@ -89,9 +87,7 @@ def add_inherited(rows: list[ChunkRow], name: str, inherited: Inherited) -> list
 async def flag_chunks(session: TenantSession, asset_id: UUID, flags: Sequence[Flag]) -> None:
     """Add the flags of the fields that an asset has now to its stored chunks, and judge these again."""
     if flags and (policy := await quarantine.fetch_policy(session)) != "keep":
-        await judge_chunks(
-            session, asset_id, await quarantine.add_flags(session, asset_id, flags, FLAGS), policy
-        )
+        await judge_chunks(session, asset_id, await quarantine.add_flags(session, asset_id, flags, FLAGS), policy)
 
 
 async def judge_chunks(

@@ -53,9 +53,7 @@ class QuarantineService:
         """
         wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-            page = wanted.cut_places(
-                await quarantine.list_quarantined(session, wanted.after, wanted.reach, asset_id)
-            )
+            page = wanted.cut_places(await quarantine.list_quarantined(session, wanted.after, wanted.reach, asset_id))
             found = await entries.fetch_entries(session, [place.id for place in page.items])
             await self._trail.note_read(session, reader, "quarantine.read")
         return Page([found[place.id] for place in page.items if place.id in found], page.next_cursor)
@@ -78,7 +76,5 @@ class QuarantineService:
             released = sorted([*named, *await find_released(session, others)])
             if released:
                 await quarantine.release(session, released)
-                await audit.write_audit(
-                    session, actor, "quarantine.release", released, {"entries": len(released)}
-                )
+                await audit.write_audit(session, actor, "quarantine.release", released, {"entries": len(released)})
         return released

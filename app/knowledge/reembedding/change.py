@@ -109,9 +109,7 @@ def explain_change(change: ModelChange, *, with_comparison: bool = True) -> list
     if change.failure is not None:
         lines.append(f"waiting: {change.failure}")
     if not change.served:
-        lines.append(
-            "this service has no provider for the model that is not in use: set EMBEDDING_NEXT_PROVIDER"
-        )
+        lines.append("this service has no provider for the model that is not in use: set EMBEDDING_NEXT_PROVIDER")
     if change.comparison is not None and with_comparison:
         lines += _explain_comparison(change.comparison)
     switch = {

@@ -111,9 +111,7 @@ class ModelComparer:
     ) -> list[UUID]:
         """The first hits, without the entry whose title the query is: any model finds that one."""
         limit = min(DEPTH, tenant.settings.max_limit or DEPTH)
-        plan = make_plan(
-            SearchQuery(query=text, mode=mode, limit=limit, rerank=False), tenant, self._defaults
-        )
+        plan = make_plan(SearchQuery(query=text, mode=mode, limit=limit, rerank=False), tenant, self._defaults)
         async with self._ranker.run(plan) as ranked:
             if ranked.legs.failure is not None:
                 raise ranked.legs.failure
@@ -165,9 +163,7 @@ def decide(change: ChangeRow) -> Decision:
     if (found := change.comparison) is None:
         return Decision("undecided", None, "the models are compared once every entry has its new vectors")
     if change.refused and change.state == "ready":
-        return Decision(
-            "by_hand", "refused_entries", f"the new model's provider refuses {change.refused} entries"
-        )
+        return Decision("by_hand", "refused_entries", f"the new model's provider refuses {change.refused} entries")
     if _is_judged(found):
         return _judge(found)
     return _weigh_overlap(found, change.switch_at_overlap)

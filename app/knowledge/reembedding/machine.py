@@ -195,9 +195,7 @@ class ChangeMachine:
             if target == change.current:
                 return change
             if target not in self.served:
-                raise ModelChangeConflict(
-                    "this service has no provider for that model; set EMBEDDING_NEXT_PROVIDER"
-                )
+                raise ModelChangeConflict("this service has no provider for that model; set EMBEDDING_NEXT_PROVIDER")
             searchable = not self.lacks_index(change)
             if searchable:
                 if await db.count_lagging(session, target):
@@ -208,9 +206,7 @@ class ChangeMachine:
             else:
                 await self._jobs.enqueue(session, "reembed", "model")
         if not searchable:
-            raise ModelChangeConflict(
-                "the index of that model's vectors is not complete yet; it is being built"
-            )
+            raise ModelChangeConflict("the index of that model's vectors is not complete yet; it is being built")
         self._tenants.forget(tenant_id)
         return change
 

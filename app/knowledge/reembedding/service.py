@@ -20,9 +20,7 @@ TRIES = 5
 class ReembeddingService:
     """Starts, shows, switches and ends model changes and rebuilds; refused requests are recorded in the audit trail."""
 
-    def __init__(
-        self, database: Database, trail: AuditTrail, machine: ChangeMachine, embedder: EntryEmbedder
-    ) -> None:
+    def __init__(self, database: Database, trail: AuditTrail, machine: ChangeMachine, embedder: EntryEmbedder) -> None:
         self._database = database
         self._trail = trail
         self._machine = machine
@@ -48,9 +46,7 @@ class ReembeddingService:
         Raises InvalidInput for a model that is not served here, and Conflict while another change is in progress.
         """
         async with self._trail.attempt(tenant_id, actor, "model.reembed"):
-            change = await self._machine.begin(
-                tenant_id, terms or NewModelChange(), rebuild=True, actor=actor
-            )
+            change = await self._machine.begin(tenant_id, terms or NewModelChange(), rebuild=True, actor=actor)
         return show_change(change, self._machine.served)
 
     async def status(self, tenant_id: UUID, *, reader: str | None = None) -> ModelChange:
@@ -94,9 +90,7 @@ class ReembeddingService:
                 # The missing entries were written a moment ago: embed them now.
                 change = require_change(await self._machine.read(tenant_id))
                 await self._embedder.embed_for(await self._machine.other_context(tenant_id, change))
-            raise ModelChangeConflict(
-                "entries are written faster than they are embedded; try again in a moment"
-            )
+            raise ModelChangeConflict("entries are written faster than they are embedded; try again in a moment")
 
     async def end(self, tenant_id: UUID, *, actor: str = "service") -> ModelChange:
         """Keep the model in use, and remove the other model's vectors in the background; return the ended change.

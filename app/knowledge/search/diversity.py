@@ -29,9 +29,7 @@ async def diversify(
     return [*reorder(head, vectors, diversity), *ranking[depth:]]
 
 
-def reorder(
-    candidates: Sequence[Candidate], vectors: dict[UUID, Vector], diversity: float
-) -> list[Candidate]:
+def reorder(candidates: Sequence[Candidate], vectors: dict[UUID, Vector], diversity: float) -> list[Candidate]:
     """Repeatedly take the candidate with the highest (1 - d) * relevance - d * likeness to those already taken.
 
     This is maximal marginal relevance by Carbonell and Goldstein (SIGIR 1998). Relevance is the score divided by the

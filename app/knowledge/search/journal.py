@@ -182,9 +182,7 @@ AT_A_TIME = 10
 class SearchJournal:
     """Writes records of searches in the background, in batches for each tenant."""
 
-    def __init__(
-        self, database: Database, *, waiting: WaitingSearches | None = None, part: Part | None = None
-    ) -> None:
+    def __init__(self, database: Database, *, waiting: WaitingSearches | None = None, part: Part | None = None) -> None:
         self._database = database
         self._calls = None if part is None else part.calls()
         self._queue = WaitingSearches() if waiting is None else waiting

@@ -141,9 +141,7 @@ class Ranker:
             return embedding, None
         return embedding, asyncio.create_task(self._search_aside(embedding, plan))
 
-    async def _search_aside(
-        self, embedding: asyncio.Future[QueryEmbedding], plan: Plan
-    ) -> SemanticHits | None:
+    async def _search_aside(self, embedding: asyncio.Future[QueryEmbedding], plan: Plan) -> SemanticHits | None:
         """Wait for the embedding; then run the semantic leg in parallel if few connections are in use."""
         vector = (await embedding).vector
         if vector is None or not self._database.has_spare_connections:
@@ -212,9 +210,7 @@ async def _complete(session: TenantSession, plan: Plan, legs: Legs) -> Legs:
 
 
 async def _fuse(session: TenantSession, plan: Plan, legs: Legs) -> list[Candidate]:
-    candidates = join_legs(
-        legs.semantic.hits if legs.semantic else (), legs.keyword.hits if legs.keyword else ()
-    )
+    candidates = join_legs(legs.semantic.hits if legs.semantic else (), legs.keyword.hits if legs.keyword else ())
     weights = plan.weights
     await _find_cosines(session, plan, legs, candidates)
     if legs.keyword is not None and legs.keyword.only_pending:
@@ -234,25 +230,19 @@ async def _arrange(ranked: Ranked) -> Ranked:
     """Move candidates down that resemble better ones, and group them, if the search asks for it."""
     plan, candidates = ranked.plan, ranked.candidates
     if (diversity := plan.query.diversity) > 0:
-        candidates = await diversify(
-            ranked.session, plan.tenant, candidates, diversity, plan.wanted, plan.query.as_of
-        )
+        candidates = await diversify(ranked.session, plan.tenant, candidates, diversity, plan.wanted, plan.query.as_of)
     if plan.query.group_by is not None:
         candidates = await group_by_asset(ranked.session, candidates, plan.query.as_of)
     return ranked if candidates is ranked.candidates else replace(ranked, candidates=candidates)
 
 
-async def _find_cosines(
-    session: TenantSession, plan: Plan, legs: Legs, candidates: Sequence[Candidate]
-) -> None:
+async def _find_cosines(session: TenantSession, plan: Plan, legs: Legs, candidates: Sequence[Candidate]) -> None:
     """For entries that only the keyword leg found: compute their cosines, or find that they have no vector yet."""
     vector, missing = legs.vector, [c for c in candidates if c.similarity is None]
     fused_by_scores = plan.fusion == "score"
     if vector is None or not missing or not (fused_by_scores or legs.pending):
         return
-    found = await vectors.cosines(
-        session, plan.tenant.space, vector, [c.entry_id for c in missing], plan.query.as_of
-    )
+    found = await vectors.cosines(session, plan.tenant.space, vector, [c.entry_id for c in missing], plan.query.as_of)
     for candidate in missing:
         candidate.pending = candidate.entry_id not in found
         if fused_by_scores:

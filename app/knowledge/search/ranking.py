@@ -301,9 +301,7 @@ FURTHER = 3
 """Most passages of an asset that its hit has in addition to the best one."""
 
 
-async def count_groups(
-    session: TenantSession, candidates: Sequence[Candidate], as_of: datetime | None = None
-) -> int:
+async def count_groups(session: TenantSession, candidates: Sequence[Candidate], as_of: datetime | None = None) -> int:
     """The number of groups that these candidates would have."""
     assets = await db.assets_of(session, [c.entry_id for c in candidates], as_of)
     return len({assets.get(c.entry_id, c.entry_id) for c in candidates})

@@ -41,9 +41,7 @@ class Reranking:
 class RerankStage:
     """Reorders the first candidates of a ranking."""
 
-    def __init__(
-        self, meter: TokenMeter, reranker: Reranker | None = None, candidates: int = CANDIDATES
-    ) -> None:
+    def __init__(self, meter: TokenMeter, reranker: Reranker | None = None, candidates: int = CANDIDATES) -> None:
         """`meter` counts the tokens sent; without a `reranker`, searches that ask for one get the fused order."""
         self._meter = meter
         self._reranker = reranker
@@ -66,9 +64,7 @@ class RerankStage:
             session, plan.tenant.space, ids, words, legs.vector, plan.entry_filter, TEXT_CHARACTERS
         )
         return {
-            passage.id: (f"{passage.title}\n\n{passage.text}" if passage.title else passage.text)[
-                :TEXT_CHARACTERS
-            ]
+            passage.id: (f"{passage.title}\n\n{passage.text}" if passage.title else passage.text)[:TEXT_CHARACTERS]
             for passage in found
         }
 

@@ -264,9 +264,7 @@ class KnowledgeSearchService:
             fusion=ranked.fusion_seconds,
             reranking=None if reranking is None else reranking.seconds,
         )
-        metadata = make_metadata(
-            start, found.taken, ranking, current_stopwatch(), times, suggestions, relaxations
-        )
+        metadata = make_metadata(start, found.taken, ranking, current_stopwatch(), times, suggestions, relaxations)
         result = SearchResult(
             hits,
             metadata,

@@ -23,9 +23,7 @@ def judge(
     stopwatch: Stopwatch,
 ) -> WhyNot:
     """Derive the reasons from the legs, the ranking and the facts about the entry."""
-    rank = next(
-        (p for p, c in enumerate(ranking, 1) if entry_id in (m.entry_id for m in (c, *c.further))), None
-    )
+    rank = next((p for p, c in enumerate(ranking, 1) if entry_id in (m.entry_id for m in (c, *c.further))), None)
     in_results = rank is not None and rank <= plan.limit
     if rank is not None and in_results:
         reasons = _behind_others(entry_id, ranking[rank - 1])
@@ -72,9 +70,7 @@ def _find_reasons(plan: Plan, legs: Legs, verdict: Verdict | None) -> list[Reaso
         reasons.append(Reason("filter", "quarantined because of its flags, until an admin releases it"))
     reasons += [Reason("filter", f"{name} does not match") for name in verdict.failed]
     if not reasons and verdict.repeated:
-        reasons = [
-            Reason("duplicate", "another asset with the same bytes has this text and is found instead")
-        ]
+        reasons = [Reason("duplicate", "another asset with the same bytes has this text and is found instead")]
     if not reasons:
         reasons = [_semantic_reason(plan, legs, verdict), _keyword_reason(plan, legs, verdict)]
     return reasons
@@ -94,9 +90,7 @@ def _semantic_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
     if not hits or cosine > hits[-1].value:
         # This happens only in an approximate scan; an exact scan keeps all nearest entries.
         return Reason("semantic", f"similarity {cosine:.4f}; the index, which is approximate, missed it")
-    return Reason(
-        "semantic", f"similarity {cosine:.4f}; {len(hits)} entries down to {hits[-1].value:.4f} were nearer"
-    )
+    return Reason("semantic", f"similarity {cosine:.4f}; {len(hits)} entries down to {hits[-1].value:.4f} were nearer")
 
 
 def _keyword_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:

@@ -93,9 +93,7 @@ def _with(readers: Sequence[str], writers: Sequence[str] | None, field: str) -> 
     """Readers and writers together, in the order of the database. Raises InvalidInput if they are too many."""
     both = sorted({*readers, *(writers or ())})
     if len(both) > MAX_PRINCIPALS:
-        raise InvalidInput(
-            [FieldError(field, f"and the source's writers must be at most {MAX_PRINCIPALS} together")]
-        )
+        raise InvalidInput([FieldError(field, f"and the source's writers must be at most {MAX_PRINCIPALS} together")])
     return both
 
 
@@ -193,8 +191,7 @@ def _find_moves(
     free = [
         item
         for item in sorted(wanted, key=lambda i: i.external_id, reverse=True)
-        if item.external_id not in unfit
-        and ((old := known.get(item.external_id)) is None or old.asset_id is None)
+        if item.external_id not in unfit and ((old := known.get(item.external_id)) is None or old.asset_id is None)
     ]
     gone = [item for item in stored if item.external_id not in listed and item.asset_id is not None]
     moves: dict[str, ManifestItem] = {}

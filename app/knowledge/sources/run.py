@@ -248,17 +248,13 @@ class SourceRun:
         source = outcome.accepted
         try:
             data = await asyncio.to_thread(origin.read, file, self._max_bytes)
-            upload = Upload(
-                item.name, data, external_id=item.external_id, tags=options.tags, roles=options.roles
-            )
+            upload = Upload(item.name, data, external_id=item.external_id, tags=options.tags, roles=options.roles)
             if keep and item.asset_id is not None:
                 try:
                     await asyncio.to_thread(check_upload, upload)
                 except (UnsupportedMediaType, InvalidInput) as error:
                     return str(error)
-            asset, work = await self._uploads.upload(
-                tenant_id, source.name, source.run, upload, actor=options.actor
-            )
+            asset, work = await self._uploads.upload(tenant_id, source.name, source.run, upload, actor=options.actor)
             if work or asset.status in ("pending", "processing"):
                 outcome.waiting[asset.id] = item.external_id
         except RunSuperseded:

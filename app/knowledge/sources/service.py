@@ -111,9 +111,7 @@ class SourceService:
             self._check_deletions(plan, len(wanted), manifest)
             await _carry_out(session, name, plan)
             await items.pass_on_access(session, name, readers)
-            run = await db.accept_manifest(
-                session, name, items=len(wanted), listed_at=listed_at, origin=origin
-            )
+            run = await db.accept_manifest(session, name, items=len(wanted), listed_at=listed_at, origin=origin)
             await items.settle_items(session, name)
             await db.agree(session, name)
             counts = {
@@ -192,9 +190,7 @@ class SourceService:
                 await db.agree(session, name)
         return await self.get(tenant_id, name)
 
-    async def list_sources(
-        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None
-    ) -> Page[Source]:
+    async def list_sources(self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None) -> Page[Source]:
         """Sources by name. Raises InvalidInput."""
         after = read_place(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
@@ -231,9 +227,7 @@ class SourceService:
         following = write_place(found[limit - 1].external_id) if len(found) > limit else None
         return Page(found[:limit], following)
 
-    async def delete(
-        self, tenant_id: UUID, name: str, *, assets: AssetsFate = "keep", actor: str = "service"
-    ) -> None:
+    async def delete(self, tenant_id: UUID, name: str, *, assets: AssetsFate = "keep", actor: str = "service") -> None:
         """Delete a source. Its assets stay as assets without a source, or are deleted.
 
         Raises SourceNotFound, and Conflict when a kept asset has the external_id of another asset.

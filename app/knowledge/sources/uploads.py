@@ -33,9 +33,7 @@ from app.knowledge.tenants.quotas import find_room
 class SourceUploads:
     """Stores the files of sources."""
 
-    def __init__(
-        self, database: Database, tenants: TenantDirectory, jobs: JobQueue, files: AssetService
-    ) -> None:
+    def __init__(self, database: Database, tenants: TenantDirectory, jobs: JobQueue, files: AssetService) -> None:
         self._database = database
         self._tenants = tenants
         self._jobs = jobs
@@ -71,9 +69,7 @@ class SourceUploads:
                 refusal = error
             else:
                 if item.digest.startswith(CHECKED) and item.digest != CHECKED + new.sha256.hex():
-                    raise ItemChanged(
-                        "the bytes differ from the digest in the manifest: list the origin again"
-                    )
+                    raise ItemChanged("the bytes differ from the digest in the manifest: list the origin again")
                 same = None if item.asset_id is None else await _lock_asset(session, item.asset_id)
                 again = item.stored_digest is None
                 new = replace(new, source=source, readers=item.readers, writers=item.writers)
@@ -111,9 +107,7 @@ async def _find_item(session: TenantSession, source: str, run: int, external_id:
     return item
 
 
-async def _refuse(
-    session: TenantSession, source: str, external_id: str, item: WantedItem, problem: str
-) -> None:
+async def _refuse(session: TenantSession, source: str, external_id: str, item: WantedItem, problem: str) -> None:
     if item.asset_id is not None:
         # The item is deleted with its asset, and comes back with the reason. Another upload of it waits.
         await queue.hold_subject(session, "ingest_asset", str(item.asset_id))

@@ -196,9 +196,7 @@ class DeliveryService:
                 await db.retry_delivery(session, delivery.id, again)
             hold = None
             if answer.own_fault:
-                hold = timedelta(
-                    seconds=min(LONGEST_HOLD, find_pause(delivery.failures + 1, answer.retry_after))
-                )
+                hold = timedelta(seconds=min(LONGEST_HOLD, find_pause(delivery.failures + 1, answer.retry_after)))
             return await db.note_failure(
                 session,
                 delivery.saved_search_id,
@@ -234,11 +232,7 @@ def _split(claimed: Sequence[Delivery], found: Mapping[UUID, Entry]) -> tuple[li
 
 def _is_hidden(entry: Entry, delivery: Delivery) -> bool:
     expired = entry.expires_at is not None and entry.expires_at <= datetime.now(UTC)
-    return (
-        expired
-        or entry.quarantined
-        or (entry.superseded_by_id is not None and not delivery.include_superseded)
-    )
+    return expired or entry.quarantined or (entry.superseded_by_id is not None and not delivery.include_superseded)
 
 
 def find_pause(attempts: int, retry_after: float | None = None) -> float:

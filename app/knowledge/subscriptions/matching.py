@@ -197,9 +197,7 @@ def describe_find(saved_search_id: UUID, entry: db.MatchedEntry) -> NewDelivery:
     """
     made = fingerprint(entry)
     legs = [
-        leg
-        for leg, found in (("semantic", entry.similarity is not None), ("keyword", entry.shares_words))
-        if found
+        leg for leg, found in (("semantic", entry.similarity is not None), ("keyword", entry.shares_words)) if found
     ]
     return NewDelivery(
         id=uuid5(saved_search_id, f"{entry.asset_id or entry.id} {made.hex()}"),

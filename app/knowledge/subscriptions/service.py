@@ -98,9 +98,7 @@ class SubscriptionService:
                 raise SavedSearchNotFound("you have no saved search with this id")
             others = await db.list_other_urls(session, saved_search_id)
             if len(others) >= MAX_SUBSCRIPTIONS:
-                raise MaximumReached(
-                    f"the tenant has {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum"
-                )
+                raise MaximumReached(f"the tenant has {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum")
             if [find_host(other) for other in others].count(find_host(url)) >= MAX_OF_A_HOST:
                 raise MaximumReached(
                     f"the tenant has {MAX_OF_A_HOST} subscriptions with this host, which is the maximum"
@@ -166,9 +164,7 @@ class SubscriptionService:
         found = [rows[place.id] for place in page.items]
         return Page([replace(s, url=httpx.URL(s.url).host) for s in found], page.next_cursor)
 
-    async def delete(
-        self, tenant_id: UUID, saved_search_id: UUID, *, actor: str, owner: str | None = None
-    ) -> None:
+    async def delete(self, tenant_id: UUID, saved_search_id: UUID, *, actor: str, owner: str | None = None) -> None:
         """Delete a subscription of `owner`, or of any owner if `owner` is None. Raises SubscriptionNotFound."""
         async with (
             self._trail.attempt(tenant_id, actor, "subscription.delete", [saved_search_id]),

@@ -82,9 +82,7 @@ TRANSLATING = tuple(
 deprecated IPv4-compatible addresses."""
 
 
-SPECIAL_USE = tuple(
-    ipaddress.ip_network(n) for n in ("192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20")
-)
+SPECIAL_USE = tuple(ipaddress.ip_network(n) for n in ("192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20"))
 """Special-use networks that Python treats as public, at least in part: protocol assignments (RFC 6890), 6to4 relays
 (RFC 7526), deprecated site-local addresses (RFC 3879), and documentation examples (RFC 9637)."""
 
@@ -327,9 +325,7 @@ class WebhookSender:
                 target = httpx.URL(url)
                 address = await self._choose_address(target)
                 if admit is not None and (wait := await admit(address)):
-                    return EndpointAnswer(
-                        "its address gets no more messages now", overloaded=True, retry_after=wait
-                    )
+                    return EndpointAnswer("its address gets no more messages now", overloaded=True, retry_after=wait)
                 return await self._send(target, address, secret, message_id, body, echo)
         except TimeoutError:
             return EndpointAnswer(f"no answer within {self._seconds:g} seconds", own_fault=True)

@@ -230,9 +230,7 @@ class Admission:
         return self._hold(self._answers, "answer_bytes", tenant, count)
 
     @asynccontextmanager
-    async def _hold(
-        self, budget: ByteBudget, name: str, tenant: TenantContext, count: int
-    ) -> AsyncIterator[None]:
+    async def _hold(self, budget: ByteBudget, name: str, tenant: TenantContext, count: int) -> AsyncIterator[None]:
         if not budget.take(tenant.tenant_id, count):
             async with self._patiently(name):
                 await budget.acquire(tenant.tenant_id, count)

@@ -159,9 +159,7 @@ class TenantDirectory:
             tenant_id=tenant_id,
             slug=row.slug,
             settings=settings,
-            model=EmbeddingModel(
-                row.provider, row.model, row.dimensions, row.max_tokens, row.similarity_threshold
-            ),
+            model=EmbeddingModel(row.provider, row.model, row.dimensions, row.max_tokens, row.similarity_threshold),
             space=VectorSpace(row.model_id, row.dimensions),
             passages=row.passages,
             indexed=row.index_state == "ready",
@@ -222,9 +220,7 @@ class TenantDirectory:
         tenant_id = new_id()
         try:
             async with self._database.platform_session() as session:
-                await db.create_tenant(
-                    session, tenant_id, slug, name, model_id or self._default_model_id, actor
-                )
+                await db.create_tenant(session, tenant_id, slug, name, model_id or self._default_model_id, actor)
         except asyncpg.UniqueViolationError as error:
             await self._trail.refuse_on_platform(actor, "tenant.create")
             raise TenantExists(f"a tenant {slug!r} already exists") from error
@@ -308,7 +304,5 @@ class TenantDirectory:
             row = await hold_tenant(session)
             _, changed = await store_settings(session, row, given)
             if changed:
-                await audit.write_audit(
-                    session, actor, "tenant.import", [], {"part": "settings", "fields": changed}
-                )
+                await audit.write_audit(session, actor, "tenant.import", [], {"part": "settings", "fields": changed})
         self.forget(tenant_id)

@@ -84,9 +84,7 @@ def refuse_entries(most: int) -> RateLimited:
 
 def refuse_bytes(most: int) -> RateLimited:
     """The error for text or a file over the limit."""
-    return RateLimited(
-        f"bytes: this would exceed the tenant's limit of {most} stored bytes", STORAGE_RETRY, "bytes"
-    )
+    return RateLimited(f"bytes: this would exceed the tenant's limit of {most} stored bytes", STORAGE_RETRY, "bytes")
 
 
 class TokenMeter:

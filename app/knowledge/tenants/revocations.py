@@ -106,9 +106,7 @@ class PlatformRevocations:
         self._generations.advance(_PLATFORM)
         return revoked
 
-    async def list_revoked(
-        self, *, limit: int = 50, cursor: str | None = None, reader: str
-    ) -> Page[RevokedToken]:
+    async def list_revoked(self, *, limit: int = 50, cursor: str | None = None, reader: str) -> Page[RevokedToken]:
         """List revoked tokens that have not expired, newest first; recorded in the platform's trail.
 
         Raises InvalidInput for a bad cursor.
@@ -125,9 +123,7 @@ def _end_of(revocation: NewRevocation) -> datetime:
 
 
 def _full(owner: str) -> MaximumReached:
-    return MaximumReached(
-        f"{owner} has {MAX_REVOKED} revoked tokens, which is the maximum: replace the signing secret"
-    )
+    return MaximumReached(f"{owner} has {MAX_REVOKED} revoked tokens, which is the maximum: replace the signing secret")
 
 
 def _position(token: ListedToken) -> Position:

@@ -38,9 +38,7 @@ async def clear_tenant(database: Database, tenant_id: UUID, actor: str) -> tuple
                 else:
                     ids = await db.clear_entries(session, size)
                 if ids:
-                    await audit.write_audit(
-                        session, actor, "tenant.import", ids, {"part": "clear", part: len(ids)}
-                    )
+                    await audit.write_audit(session, actor, "tenant.import", ids, {"part": "clear", part: len(ids)})
             counts[part] += len(ids)
             if not ids:
                 break
@@ -125,9 +123,7 @@ class EntryImport:
     async def _write(self, batch: list[tuple[int, Line]]) -> None:
         if not batch:
             return
-        results = await self._entries.create_many(
-            self._tenant_id, [line.draft for _, line in batch], actor=self._actor
-        )
+        results = await self._entries.create_many(self._tenant_id, [line.draft for _, line in batch], actor=self._actor)
         for (place, line), result in zip(batch, results, strict=True):
             match result.status:
                 case "created":
@@ -145,9 +141,7 @@ class EntryImport:
     async def _relate(self, batch: list[tuple[Line, EntryDraft]]) -> None:
         if not batch:
             return
-        results = await self._entries.create_many(
-            self._tenant_id, [draft for _, draft in batch], actor=self._actor
-        )
+        results = await self._entries.create_many(self._tenant_id, [draft for _, draft in batch], actor=self._actor)
         for (line, _), result in zip(batch, results, strict=True):
             if result.status == "failed":
                 self.outcome.fail(line.number, result.error or "refused")

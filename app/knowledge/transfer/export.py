@@ -146,9 +146,7 @@ def flag_lines(entries: Sequence[ExportedEntry], policy: SuspiciousContent) -> l
 
 def _flag_line(entry: ExportedEntry) -> ExportedEntry:
     tags, metadata = entry.columns.get("tags") or [], entry.columns.get("metadata") or {}
-    readable = (
-        isinstance(entry.title, str | None) and isinstance(entry.content, str) and isinstance(metadata, dict)
-    )
+    readable = isinstance(entry.title, str | None) and isinstance(entry.content, str) and isinstance(metadata, dict)
     if not readable or not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         return entry  # Postgres refuses it
     known = flags_of(metadata)

@@ -311,9 +311,7 @@ def _read_csv(file: Path) -> Iterator[Record]:
                     yield Record(line, error=f"has {len(row)} cells under {len(names)} names")
                 elif any(cell.strip() for cell in row):
                     cells = zip(names, row, strict=False)
-                    yield Record(
-                        line, {n: _read_cell(n, cell) for n, cell in cells if cell.strip() or n == "content"}
-                    )
+                    yield Record(line, {n: _read_cell(n, cell) for n, cell in cells if cell.strip() or n == "content"})
         except csv.Error as error:
             yield Record(rows.line_num, error=f"is not CSV: {error}")
         finally:
@@ -331,11 +329,7 @@ def _read_cell(name: str, cell: str) -> Any:
     text = cell.strip()
     try:
         if name in LISTS:
-            return (
-                json.loads(text)
-                if text.startswith("[")
-                else [p.strip() for p in text.split(",") if p.strip()]
-            )
+            return json.loads(text) if text.startswith("[") else [p.strip() for p in text.split(",") if p.strip()]
         if name == "metadata":
             return json.loads(text)
         if name == "confidence":

@@ -270,9 +270,7 @@ class TenantRestoration:
         self.has_references = self.has_references or any(entry.refers for entry in entries)
         assert self._tenant is not None
         policy = self._tenant.settings.suspicious_content
-        given = await asyncio.to_thread(
-            flag_lines, [entry.renamed(self._renamed) for entry in entries], policy
-        )
+        given = await asyncio.to_thread(flag_lines, [entry.renamed(self._renamed) for entry in entries], policy)
         async with self._database.tenant_session(self._tenant_id, background=RESTORING) as session:
             present = await db.find_entries(session, _dump(given))
             renamed = {str(id): str(here) for id, here in present.items() if here != id}
@@ -325,9 +323,7 @@ class TenantRestoration:
         except REFUSALS as error:
             self.outcome.fail(number, describe_refusal(error))
 
-    async def _note(
-        self, session: TenantSession, part: str, ids: Sequence[UUID], detail: Mapping[str, Any]
-    ) -> None:
+    async def _note(self, session: TenantSession, part: str, ids: Sequence[UUID], detail: Mapping[str, Any]) -> None:
         """Write one step to the audit trail. A step that changed nothing is omitted, except the last, and so are the
         items of a source, which follow its own row."""
         if ids or part in ("end", "source"):

@@ -40,9 +40,7 @@ class Upkeep:
     async def check(self, tenant_id: UUID, *, delay: float = 0.0) -> None:
         """Queue the upkeep that is due for one tenant, word statistics with a delay of `delay` seconds."""
         async with self._database.tenant_session(tenant_id) as session:
-            due = await statistics.due_work(
-                session, least_entries=LEAST_ENTRIES, exact_limit=self._exact_limit
-            )
+            due = await statistics.due_work(session, least_entries=LEAST_ENTRIES, exact_limit=self._exact_limit)
             if due.lexemes:
                 await self._jobs.enqueue(session, "refresh_statistics", "lexemes", delay=delay)
             if due.vectors:

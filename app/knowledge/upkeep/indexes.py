@@ -42,9 +42,7 @@ class VectorIndexes:
         self._tenants = tenants
         self._exact_limit = exact_limit
 
-    async def build_or_drop(
-        self, tenant_id: UUID, model_id: int, *, seconds: float = math.inf
-    ) -> float | None:
+    async def build_or_drop(self, tenant_id: UUID, model_id: int, *, seconds: float = math.inf) -> float | None:
         """Build the tenant's index for a model, or drop it, as its size requires; stops after `seconds`.
 
         Returns None when there is nothing left to do, else the seconds to wait before the next call.

@@ -127,9 +127,7 @@ def answer_related(found: RelatedResponse, structured: dict[str, Any]) -> ToolAn
     marker = Marker([text for item in found.results for text in texts_of(item)])
     blocks = [_write(number, item, marker) for number, item in enumerate(found.results, 1)]
     return ToolAnswer(
-        "\n\n".join(
-            [f"{len(found.results)} of {found.metadata.total} related entries. {marker.notice}", *blocks]
-        ),
+        "\n\n".join([f"{len(found.results)} of {found.metadata.total} related entries. {marker.notice}", *blocks]),
         structured,
     )
 
@@ -139,9 +137,7 @@ def _write(number: int, item: RelatedEntry, marker: Marker) -> str:
     passage = cut_passage(item.content, (0, 0), READABLE_LENGTH)
     cut = " (cut)" if passage.cut else ""
     facts = [f"{item.relationship}{shared}", *list_facts(item), f"id {item.id}", *mark_of(item)]
-    return f"{number}. {', '.join(facts)}{cut}\n" + marker.enclose(
-        "\n".join([*write_lines(item), passage.text])
-    )
+    return f"{number}. {', '.join(facts)}{cut}\n" + marker.enclose("\n".join([*write_lines(item), passage.text]))
 
 
 def answer_tags(page: Page[TagCount]) -> ToolAnswer:

@@ -82,9 +82,7 @@ def _note_difference(one: Hit, other: Hit, numbers: dict[UUID, int]) -> Note:
         newer, older = (a, b) if one.updated_at > other.updated_at else (b, a)
         said.append(f"hit {newer} was changed later than hit {older}")
     facts = f": {', '.join(said)}" if said else ""
-    text = (
-        f"Hits {a} and {b} have texts that are alike and differ{facts}. Compare them before you rely on one."
-    )
+    text = f"Hits {a} and {b} have texts that are alike and differ{facts}. Compare them before you rely on one."
     return Note("differing", [one.id, other.id], text)
 
 
@@ -136,10 +134,7 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
     """Build the result of a search; with a budget, only with the best hits whose text fits into it."""
     marker = Marker([*_texts(result), *result.metadata.suggestions])
     if token_budget is None:
-        shown = [
-            Shown(h, cut_passage(h.content, (h.snippet_start, h.snippet_end), READABLE_LENGTH))
-            for h in result
-        ]
+        shown = [Shown(h, cut_passage(h.content, (h.snippet_start, h.snippet_end), READABLE_LENGTH)) for h in result]
         structured = to_json(result)
         for hit, described in zip(result, structured["results"], strict=True):
             described |= {
@@ -243,9 +238,7 @@ def _add_ids(text: str, left_out: Sequence[UUID], budget: int) -> str:
     return f"{text}\n\nOmitted: {' '.join(ids)}" if ids else text
 
 
-def _write(
-    result: SearchResult, shown: Sequence[Shown], marker: Marker, note: str, *, count: int | None = None
-) -> str:
+def _write(result: SearchResult, shown: Sequence[Shown], marker: Marker, note: str, *, count: int | None = None) -> str:
     metadata = result.metadata
     count = len(shown) if count is None else count
     lines = [

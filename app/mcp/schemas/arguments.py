@@ -51,9 +51,7 @@ class QueryArguments(BaseModel):
         description="The question, or a few characteristic words; names, numbers and error messages exactly as"
         " written. 1 to 10,000 characters."
     )
-    role: Audience | None = Field(
-        None, description="Only entries for this role or for all. Omit it if unsure."
-    )
+    role: Audience | None = Field(None, description="Only entries for this role or for all. Omit it if unsure.")
     tags: Annotated[Tags, TAGS] | None = Field(
         None, description="Only entries with at least one of these tags, spelled exactly."
     )
@@ -146,9 +144,7 @@ class ConnectorSearchArguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    query: QueryText = Field(
-        description="The question, or a few characteristic words, 1 to 10,000 characters."
-    )
+    query: QueryText = Field(description="The question, or a few characteristic words, 1 to 10,000 characters.")
 
 
 class RelatedArguments(BaseModel):

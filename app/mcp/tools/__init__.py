@@ -8,8 +8,6 @@ from app.mcp.tools import administration, assistants, reading, searching, writin
 from app.mcp.tools.tool import Tool
 
 TOOLS: Mapping[str, Tool] = {
-    tool.name: tool
-    for module in (searching, reading, assistants, writing, administration)
-    for tool in module.TOOLS
+    tool.name: tool for module in (searching, reading, assistants, writing, administration) for tool in module.TOOLS
 }
 """Tools by name, in the order of the listing."""

@@ -21,9 +21,7 @@ FETCH_LENGTH = 40_000
 
 async def _search(arguments: ConnectorSearchArguments, call: Call) -> ToolAnswer:
     found = await call.search(SearchQuery(query=arguments.query))
-    return _answer(
-        FoundList([Found(str(hit.id), cite(hit).text, call.links.to_entry(hit.id)) for hit in found])
-    )
+    return _answer(FoundList([Found(str(hit.id), cite(hit).text, call.links.to_entry(hit.id)) for hit in found]))
 
 
 async def _fetch(arguments: FetchArguments, call: Call) -> ToolAnswer:
@@ -33,9 +31,7 @@ async def _fetch(arguments: FetchArguments, call: Call) -> ToolAnswer:
     place: dict[str, str] = {}
     if entry.asset_id is not None and citation.char_start is not None:
         text, place = await _read_around(call, entry, citation)
-    return _answer(
-        Fetched(str(entry.id), citation.text, text, call.links.to_entry(entry.id), _describe(entry) | place)
-    )
+    return _answer(Fetched(str(entry.id), citation.text, text, call.links.to_entry(entry.id), _describe(entry) | place))
 
 
 async def _read_around(call: Call, entry: Entry, citation: Citation) -> tuple[str, dict[str, str]]:
@@ -47,9 +43,7 @@ async def _read_around(call: Call, entry: Entry, citation: Citation) -> tuple[st
     middle = ((citation.char_start or 0) + (citation.char_end or 0)) // 2
     start = max(0, middle - FETCH_LENGTH // 2)
     try:
-        part = await call.services.sections.read(
-            call.tenant_id, entry.asset_id, start=start, length=FETCH_LENGTH
-        )
+        part = await call.services.sections.read(call.tenant_id, entry.asset_id, start=start, length=FETCH_LENGTH)
     except (TextNotReady, Quarantined):
         return entry.content, {}
     return part.text, {"characters": f"{part.start} to {part.end} of {part.total}"}

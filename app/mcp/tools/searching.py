@@ -55,9 +55,7 @@ async def _saved_searches(arguments: SavedSearchArguments, call: Call) -> ToolAn
     saved = call.services.saved_searches
     nothing: dict[str, Any] = {"items": None, "next_cursor": None, "result": None}
     if arguments.saved_search_id is None:
-        page = await saved.list_saved(
-            call.tenant_id, call.subject, limit=arguments.limit, cursor=arguments.cursor
-        )
+        page = await saved.list_saved(call.tenant_id, call.subject, limit=arguments.limit, cursor=arguments.cursor)
         answer = answer_saved_searches(page)
         return ToolAnswer(answer.text, nothing | answer.structured)
     result = await saved.run(call.tenant_id, call.subject, arguments.saved_search_id)

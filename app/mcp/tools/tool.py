@@ -56,9 +56,7 @@ class Call:
     ) -> tuple[Asset, ReadPart]:
         """A document of the caller's tenant and a part of its text. Raises as SectionReader.read does."""
         asset = await self.services.assets.get(self.tenant_id, asset_id)
-        part = await self.services.sections.read(
-            self.tenant_id, asset_id, page=page, heading=heading, start=start
-        )
+        part = await self.services.sections.read(self.tenant_id, asset_id, page=page, heading=heading, start=start)
         return asset, part
 
     async def search(self, query: SearchQuery) -> SearchResult:
@@ -118,6 +116,4 @@ def make_tool(
         open_world_hint=False,
     )
     schemas = input_schema(arguments), admit_problem(output)
-    return Tool(
-        name, title, description, role, arguments, run, *schemas, annotations, dict(fields or {}), most_hits
-    )
+    return Tool(name, title, description, role, arguments, run, *schemas, annotations, dict(fields or {}), most_hits)

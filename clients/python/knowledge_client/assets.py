@@ -57,9 +57,7 @@ def upload_asset(
     if metadata is not None:
         form["metadata"] = json.dumps(metadata)
     attachment = Attachment(file, name, media_type)
-    request = Request(
-        "POST", "/knowledge/assets", form=form, attachment=attachment, repeatable=attachment.repeatable
-    )
+    request = Request("POST", "/knowledge/assets", form=form, attachment=attachment, repeatable=attachment.repeatable)
     return ask(request, Asset)
 
 

@@ -188,9 +188,7 @@ class AsyncKnowledgeClient:
         with step.request.arguments() as arguments:
             arguments["headers"] |= {**self._headers, "Authorization": f"Bearer {token}"}
             try:
-                return await self._http.request(
-                    step.request.method, self._url + step.request.path, **arguments
-                )
+                return await self._http.request(step.request.method, self._url + step.request.path, **arguments)
             except httpx.RequestError as error:
                 return error
 

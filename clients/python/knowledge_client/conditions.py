@@ -59,9 +59,7 @@ def _equal(value: Any, given: Any) -> bool:
 def _in_order(name: str, value: Any, given: Any) -> bool:
     if _kind(value) is not _kind(given):
         return False
-    return bool(
-        {"gt": value > given, "gte": value >= given, "lt": value < given, "lte": value <= given}[name]
-    )
+    return bool({"gt": value > given, "gte": value >= given, "lt": value < given, "lte": value <= given}[name])
 
 
 def _kind(value: Any) -> type:

@@ -49,9 +49,7 @@ def get_entry(entry_id: Id) -> Exchange[Entry]:
 
 def find_entry(external_id: str) -> Exchange[Entry | None]:
     """The entry with this external id, or None."""
-    page = yield from list_entries(
-        external_id=external_id, limit=1, include_expired=True, include_quarantined=True
-    )
+    page = yield from list_entries(external_id=external_id, limit=1, include_expired=True, include_quarantined=True)
     return page.items[0] if page.items else None
 
 
@@ -128,9 +126,7 @@ def iterate_tags(
     return read
 
 
-def change_entry(
-    entry_id: Id, *, if_version: int | None = None, **changes: Unpack[EntryChanges]
-) -> Exchange[Entry]:
+def change_entry(entry_id: Id, *, if_version: int | None = None, **changes: Unpack[EntryChanges]) -> Exchange[Entry]:
     """Change the given fields. Raises PreconditionFailed when the entry is no longer at `if_version`.
 
     With `if_version`, the call is not repeated when it is unknown whether it succeeded.

@@ -149,9 +149,7 @@ def read_problem(response: httpx.Response) -> ProblemError:
     try:
         problem = Problem.model_validate_json(response.content)
     except ValidationError:
-        problem = Problem(
-            title=response.reason_phrase, status=response.status_code, detail=response.text[:200].strip()
-        )
+        problem = Problem(title=response.reason_phrase, status=response.status_code, detail=response.text[:200].strip())
     return problem_error(problem, read_retry_after(response.headers.get("retry-after")))
 
 

@@ -11,9 +11,7 @@ from knowledge_client.reading import get, path_of, post
 from knowledge_client.records import Replay, Version, VersionPage
 
 
-def list_entry_versions(
-    entry_id: Id, *, limit: int | None = None, cursor: str | None = None
-) -> Exchange[VersionPage]:
+def list_entry_versions(entry_id: Id, *, limit: int | None = None, cursor: str | None = None) -> Exchange[VersionPage]:
     """A page of 1 to 200 former versions (50 by default) of an entry, the latest first. Raises NotFound.
 
     The entry may be deleted. Without the tenant's setting `keep_versions_days` there are none.
@@ -31,9 +29,7 @@ def iterate_entry_versions(entry_id: Id, *, limit: int | None = None) -> Pages[V
     return read
 
 
-def list_asset_versions(
-    asset_id: Id, *, limit: int | None = None, cursor: str | None = None
-) -> Exchange[VersionPage]:
+def list_asset_versions(asset_id: Id, *, limit: int | None = None, cursor: str | None = None) -> Exchange[VersionPage]:
     """A page of 1 to 200 former versions (50 by default) of an asset's chunks, the latest first. Raises NotFound.
 
     The asset may be deleted.

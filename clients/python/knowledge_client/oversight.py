@@ -13,9 +13,7 @@ from knowledge_client.reading import ask, get, path_of, post
 from knowledge_client.records import Erasure, ErasurePage, _ReleasedAnswer
 
 
-def erase(
-    *, asset_id: Id | None = None, entry_id: Id | None = None, subject: str | None = None
-) -> Exchange[Erasure]:
+def erase(*, asset_id: Id | None = None, entry_id: Id | None = None, subject: str | None = None) -> Exchange[Erasure]:
     """Erase an asset, an entry, or everything of a subject in every place, and look again; give exactly one of them.
 
     The answer is a receipt; while its `state` is `running`, the erasure continues: see `get_erasure`. Raises NotFound,

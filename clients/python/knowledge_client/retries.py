@@ -29,9 +29,7 @@ class Retries:
     longest: float = 30.0
     draw: Callable[[], float] = random.random
 
-    def delay(
-        self, tries: int, outcome: httpx.Response | httpx.RequestError, *, repeatable: bool
-    ) -> float | None:
+    def delay(self, tries: int, outcome: httpx.Response | httpx.RequestError, *, repeatable: bool) -> float | None:
         """Seconds to wait after the `tries`-th attempt had this outcome, or None to give up."""
         if tries >= self.attempts or not self._may_repeat(outcome, repeatable):
             return None

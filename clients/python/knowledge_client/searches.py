@@ -69,9 +69,7 @@ def give_feedback(search_id: Id, entry_id: Id, *, relevant: bool) -> Exchange[Fe
 
 def save_search(name: str, query: str, **options: Unpack[SearchOptions]) -> Exchange[SavedSearch]:
     """Save a search under a name; an existing search of the caller with this name is replaced."""
-    return post(
-        "/knowledge/saved-searches", {"name": name, "request": {"query": query, **options}}, SavedSearch
-    )
+    return post("/knowledge/saved-searches", {"name": name, "request": {"query": query, **options}}, SavedSearch)
 
 
 def list_saved_searches(
@@ -82,9 +80,7 @@ def list_saved_searches(
     return get("/knowledge/saved-searches", SavedSearchPage, params)
 
 
-def iterate_saved_searches(
-    *, limit: int | None = None, sort: SavedSearchSort | None = None
-) -> Pages[SavedSearch]:
+def iterate_saved_searches(*, limit: int | None = None, sort: SavedSearchSort | None = None) -> Pages[SavedSearch]:
     """All saved searches of the caller, fetched in pages of `limit`."""
 
     def read(cursor: str | None) -> Exchange[tuple[Sequence[SavedSearch], str | None]]:

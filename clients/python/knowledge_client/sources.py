@@ -93,9 +93,7 @@ def list_source_items(
     return get(_path_of(name) + "/items", SourceItemPage, {"state": state, "limit": limit, "cursor": cursor})
 
 
-def iterate_source_items(
-    name: str, *, state: ItemState | None = None, limit: int | None = None
-) -> Pages[SourceItem]:
+def iterate_source_items(name: str, *, state: ItemState | None = None, limit: int | None = None) -> Pages[SourceItem]:
     """All items of a source, by external id, fetched in pages of `limit`."""
 
     def read(cursor: str | None) -> Exchange[tuple[Sequence[SourceItem], str | None]]:

@@ -20,9 +20,7 @@ async def filled(admin: Caller) -> Caller:
     return admin
 
 
-async def send(
-    caller: Caller, method: str, path: str, headers: dict[str, str]
-) -> tuple[bytes, dict[str, str]]:
+async def send(caller: Caller, method: str, path: str, headers: dict[str, str]) -> tuple[bytes, dict[str, str]]:
     """The body as it was sent, and the headers."""
     json = {"query": "harbour"} if method == "POST" else None
     request = caller.http.build_request(

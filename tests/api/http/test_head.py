@@ -50,9 +50,7 @@ async def test_head_needs_the_same_token_as_get(http: httpx.AsyncClient) -> None
         ("/mcp", "HEAD", "POST"),
     ],
 )
-async def test_allow_names_head_where_get_is_served(
-    admin: Caller, path: str, method: str, allowed: str
-) -> None:
+async def test_allow_names_head_where_get_is_served(admin: Caller, path: str, method: str, allowed: str) -> None:
     answer = await admin.request(method, path)
     assert answer.status_code == 405
     assert answer.headers["allow"] == allowed
@@ -66,9 +64,7 @@ async def test_a_refused_method_is_still_a_problem(admin: Caller) -> None:
     expect_problem(await admin.request("PUT", "/knowledge/entries"), 405)
 
 
-async def test_the_log_names_the_method_and_the_route(
-    admin: Caller, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_log_names_the_method_and_the_route(admin: Caller, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "app.api"):
         await admin.request("HEAD", "/knowledge/entries")
     (record,) = [r for r in caplog.records if r.message == "request"]

@@ -97,9 +97,7 @@ async def test_background_log_lines_carry_no_request_id(
     await admin.get("/admin/settings")  # so that the caller's roles are noted again below
     await api_services.journal.flush()
     async with connected(api_database.superuser_dsn) as superuser:
-        await superuser.execute(
-            "alter table searches rename to lost; alter table saved_searches rename to lost_too"
-        )
+        await superuser.execute("alter table searches rename to lost; alter table saved_searches rename to lost_too")
         try:
             await admin.search("harbour", mode="keyword")
             other = replace(admin, token=make_token(admin.tenant_id, Role.READER, subject="rita"))
@@ -138,9 +136,7 @@ async def test_nothing_that_callers_send_reaches_the_logs(
     entry = await admin.add(f"{canary} sings", **fields)
     path = f"/knowledge/entries/{entry['id']}"
     await admin.patch(path, {"content": f"{canary} sleeps"})
-    await admin.post(
-        "/knowledge/entries/bulk", {"entries": [{"content": canary}, {"content": canary, "x": canary}]}
-    )
+    await admin.post("/knowledge/entries/bulk", {"entries": [{"content": canary}, {"content": canary, "x": canary}]})
     await admin.upload(f"{canary}.txt", canary.encode(), "text/plain", metadata=json.dumps({canary: 1}))
     await admin.upload(f"{canary}.pdf", b"%PDF-1.4 " + canary.encode(), "application/pdf")
     await admin.upload(f"{canary}.png", b"\x89PNG" + canary.encode(), f"image/{canary}")

@@ -54,9 +54,7 @@ async def test_the_documentation_may_run_only_its_own_script(http: httpx.AsyncCl
     assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == ["'none'"]
     inline = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
     assert len(inline) == 2
-    hashes = [
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in inline
-    ]
+    hashes = [f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in inline]
     assert policy["script-src"] == ["'self'", *hashes]
     assert policy["connect-src"] == ["'self'"]
     assert not re.search(r"\son\w+\s*=", page.text)
@@ -89,9 +87,7 @@ async def test_other_origins_may_not_call_unless_configured(http: httpx.AsyncCli
 @pytest.fixture
 async def open_to_one(api_services: Services, verifier: TokenVerifier) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an application that pages of `ORIGIN` may call."""
-    settings = Settings(
-        ingestion=IngestionSettings(worker=False), server=ServerSettings(cors_origins=(ORIGIN,))
-    )
+    settings = Settings(ingestion=IngestionSettings(worker=False), server=ServerSettings(cors_origins=(ORIGIN,)))
     app = create_app(settings, api_services, verifier)
     async with LifespanManager(app), open_client(app) as client:
         yield client

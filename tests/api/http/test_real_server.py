@@ -94,9 +94,7 @@ async def test_a_chunked_search_is_answered(caller: Caller) -> None:
         for part in (b'{"query"', b': "har', b'bour"}'):
             yield part
 
-    answer = await caller.post(
-        "/knowledge/search", content=body(), headers={"Content-Type": "application/json"}
-    )
+    answer = await caller.post("/knowledge/search", content=body(), headers={"Content-Type": "application/json"})
     assert answer.status_code == 200
 
 
@@ -161,9 +159,7 @@ async def test_the_service_indexes_in_the_background_and_finishes_requests_on_sh
                 yield b'our", "mode": "keyword"}'
 
             asking = asyncio.create_task(
-                admin.post(
-                    "/knowledge/search", content=slow_body(), headers={"Content-Type": "application/json"}
-                )
+                admin.post("/knowledge/search", content=slow_body(), headers={"Content-Type": "application/json"})
             )
             await sent.wait()
             await asyncio.sleep(0.1)

@@ -24,9 +24,7 @@ async def test_the_document_is_generated_once(monkeypatch: pytest.MonkeyPatch) -
         return generate()
 
     monkeypatch.setattr(app, "openapi", count)
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://knowledge.test"
-    ) as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://knowledge.test") as http:
         answers = await asyncio.gather(*(http.get(PATH) for _ in range(5)))
     assert generated == 1
     assert len({answer.content for answer in answers}) == 1

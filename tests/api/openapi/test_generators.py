@@ -40,9 +40,7 @@ def bodies(document: dict[str, Any]) -> Iterator[str]:
 
 def test_no_field_of_a_request_has_a_default_for_clients_to_send(document: dict[str, Any]) -> None:
     names = list(bodies(document))
-    assert {"NewEntry", "EntryPatch", "SettingsPatch", "TenantPatch", "SearchRequest", "NewAsset"} <= set(
-        names
-    )
+    assert {"NewEntry", "EntryPatch", "SettingsPatch", "TenantPatch", "SearchRequest", "NewAsset"} <= set(names)
     for name in names:
         for field, schema in document["components"]["schemas"][name]["properties"].items():
             assert "default" not in schema, (name, field)
@@ -91,9 +89,7 @@ def test_an_upload_is_binary_and_its_optional_fields_are_empty_by_example(docume
 
 
 @pytest.mark.parametrize("empty", [[], [""]], ids=["without items", "with an empty item"])
-async def test_an_upload_of_the_examples_is_accepted(
-    admin: Caller, document: dict[str, Any], empty: list[str]
-) -> None:
+async def test_an_upload_of_the_examples_is_accepted(admin: Caller, document: dict[str, Any], empty: list[str]) -> None:
     fields = document["components"]["schemas"]["NewAsset"]["properties"]
     form = {name: empty or field["example"] for name, field in fields.items() if name != "file"}
     answer = await admin.upload("quay.txt", b"The quay has nine berths", "text/plain", **form)

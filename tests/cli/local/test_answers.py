@@ -15,9 +15,7 @@ from app.cli.local.client import NotAnswered, ask
 from tests.cli.conftest import CommandLine, Result
 from tests.cli.local.running import Outcome, read_settings, run_command, running_service
 
-VARYING = re.compile(
-    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+ ms|--cursor \S+|\w+_ms\":\d+|cursor\":\"\S+?\""
-)
+VARYING = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+ ms|--cursor \S+|\w+_ms\":\d+|cursor\":\"\S+?\"")
 """Ids of searches, times and cursors."""
 
 
@@ -79,9 +77,7 @@ def test_search_has_the_same_result_from_the_service(both: Both, arguments: tupl
         ("search", "mooring", "-t", "harbour", "--cursor", "broken"),
         pytest.param(("search", "mooring", "-t", "harbour", "--type", "nothing"), marks=pytest.mark.slow),
         ("related", "01890000-0000-7000-8000-000000000000", "-t", "harbour", "-n", "21"),
-        pytest.param(
-            ("related", "01890000-0000-7000-8000-000000000000", "-t", "nobody"), marks=pytest.mark.slow
-        ),
+        pytest.param(("related", "01890000-0000-7000-8000-000000000000", "-t", "nobody"), marks=pytest.mark.slow),
         ("token", "--role", "reader", "-t", "nobody"),
         ("why-not", "unknown-1", "", "-t", "harbour", "--json"),
         ("add", "text", "-t", "harbour", "--confidence", "2", "--type", "chunk", "--json"),
@@ -158,10 +154,7 @@ def test_a_write_without_an_answer_is_not_repeated(
             assert (outcome.status, outcome.out, outcome.opened) == (1, "", False), (arguments, outcome)
             assert "not known whether this was done" in outcome.err
         assert run_command("list", "-t", tenant).opened
-    left = {
-        entry["external_id"]: entry
-        for entry in knowledge.succeed("list", "-t", tenant, "--json").json["items"]
-    }
+    left = {entry["external_id"]: entry for entry in knowledge.succeed("list", "-t", tenant, "--json").json["items"]}
     assert ("pilot-2" in left, name in left) == (not done, done)
     versions = ("get", added.json["entry"]["id"], "-t", tenant, "--json")
     if not done:

@@ -37,9 +37,7 @@ def ask_for_tenant(slug: str) -> object:
     return ask(read_settings(), "token", {"tenant": slug})
 
 
-def test_the_service_listens_in_a_folder_of_its_user(
-    knowledge: CommandLine, filled: str, parent: Path
-) -> None:
+def test_the_service_listens_in_a_folder_of_its_user(knowledge: CommandLine, filled: str, parent: Path) -> None:
     with running_service():
         (folder,) = parent.iterdir()
         (path,) = folder.iterdir()
@@ -173,9 +171,7 @@ def _send(path: str, request: bytes) -> bytes:
 
 
 @pytest.mark.slow
-def test_a_command_works_next_to_the_socket_of_a_service_that_was_killed(
-    knowledge: CommandLine, filled: str
-) -> None:
+def test_a_command_works_next_to_the_socket_of_a_service_that_was_killed(knowledge: CommandLine, filled: str) -> None:
     path = _leave_socket(DEAD)
     try:
         found = run_command("search", "mooring", "-t", filled, "--mode", "keyword")
@@ -200,9 +196,7 @@ def test_a_command_works_next_to_a_service_that_does_not_answer(knowledge: Comma
             path.unlink()
 
 
-def test_a_command_whose_service_stops_in_the_middle_opens_the_database(
-    knowledge: CommandLine, filled: str
-) -> None:
+def test_a_command_whose_service_stops_in_the_middle_opens_the_database(knowledge: CommandLine, filled: str) -> None:
     path = _leave_socket(os.getpid())
     path.unlink()
 

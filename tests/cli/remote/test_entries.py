@@ -33,9 +33,7 @@ def test_an_entry_is_added_read_changed_explained_and_deleted(anywhere: CommandL
     stale = anywhere("edit", "crane-1", "--title", "x", "--if-version", str(added["entry"]["version"]))
     assert (stale.status, "has changed since it was read" in stale.err) == (1, True)
 
-    assert (
-        anywhere.succeed("get", "crane-1", "--json").json == anywhere.succeed("get", entry_id, "--json").json
-    )
+    assert anywhere.succeed("get", "crane-1", "--json").json == anywhere.succeed("get", entry_id, "--json").json
     shown = anywhere.succeed("get", entry_id).out
     assert "title: The crane\n" in shown
     assert "is verified: yes\n" in shown

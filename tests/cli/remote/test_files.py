@@ -97,7 +97,4 @@ def test_a_platform_admin_manages_tenants(
     made = remote.succeed("tenant", "create", "made-remotely", "--json").json
     assert made["id"] in remote.succeed("tenant", "list").out
     assert remote.succeed("tenant", "delete", "made-remotely", "--yes", "--json").json == {"deleted": made}
-    assert (
-        remote("tenant", "delete", "made-remotely", "--yes").err
-        == "error: there is no tenant 'made-remotely'\n"
-    )
+    assert remote("tenant", "delete", "made-remotely", "--yes").err == "error: there is no tenant 'made-remotely'\n"

@@ -108,9 +108,7 @@ def test_a_token_is_revoked_at_the_service(
     assert "platform_admin" in remote("token", "revoke", "leaked-2", "--platform").err
     monkeypatch.setenv("KB_TOKEN", make_token(None, Role.PLATFORM_ADMIN))
     remote.succeed("token", "revoke", "leaked-2", "--platform")
-    assert "leaked-2" in [
-        t["token_id"] for t in remote.succeed("token", "revoked", "--platform", "--json").json
-    ]
+    assert "leaked-2" in [t["token_id"] for t in remote.succeed("token", "revoked", "--platform", "--json").json]
 
 
 async def test_a_request_is_sent_again_as_retry_after_says(monkeypatch: pytest.MonkeyPatch) -> None:

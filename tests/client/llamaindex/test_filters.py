@@ -80,18 +80,14 @@ def test_every_operator_is_tested_or_refused() -> None:
     assert {one.operator for one in FILTERS} | REFUSED == set(FilterOperator)
 
 
-def test_filters_find_what_the_store_in_memory_finds(
-    store: KnowledgeVectorStore, reference: SimpleVectorStore
-) -> None:
+def test_filters_find_what_the_store_in_memory_finds(store: KnowledgeVectorStore, reference: SimpleVectorStore) -> None:
     groups = [combine(FilterCondition.AND, one) for one in FILTERS]
     for first, second in zip(FILTERS, FILTERS[3:], strict=False):
         groups += [combine(condition, first, second) for condition in FilterCondition]
     groups += [combine(None, FILTERS[0], FILTERS[1]), combine(FilterCondition.NOT, FILTERS[1])]
     different = []
     for filters in groups:
-        query = VectorStoreQuery(
-            query_str="harbour", query_embedding=None, similarity_top_k=50, filters=filters
-        )
+        query = VectorStoreQuery(query_str="harbour", query_embedding=None, similarity_top_k=50, filters=filters)
         found = set(store.query(query).ids or ())
         listed = {node.node_id for node in store.get_nodes(filters=filters)}
         query.query_embedding = [1.0]

@@ -62,9 +62,7 @@ def test_an_index_finds_documents_filters_and_answers(index: VectorStoreIndex) -
     assert found[0].score > 0.3
     assert documents_of(index.as_retriever(filters=FEW).retrieve("when does it open")) == ["berths"]
     for mode in ("hybrid", "sparse", "mmr"):
-        assert "berths" in documents_of(
-            index.as_retriever(vector_store_query_mode=mode).retrieve("nine berths")
-        )
+        assert "berths" in documents_of(index.as_retriever(vector_store_query_mode=mode).retrieve("nine berths"))
     answer = index.as_query_engine(llm=MockLLM()).query("how many ships fit at the quay")
     assert answer.source_nodes[0].node.ref_doc_id == "berths"
 
@@ -97,9 +95,7 @@ def test_an_index_is_opened_again_from_its_store(
     again = VectorStoreIndex.from_vector_store(KnowledgeVectorStore(client), embed_model=MockEmbedding(1))
     assert documents_of(again.as_retriever(similarity_top_k=1).retrieve(question)) == ["berths"]
     index.storage_context.persist(str(tmp_path))
-    storage = StorageContext.from_defaults(
-        vector_store=KnowledgeVectorStore(client), persist_dir=str(tmp_path)
-    )
+    storage = StorageContext.from_defaults(vector_store=KnowledgeVectorStore(client), persist_dir=str(tmp_path))
     loaded = load_index_from_storage(storage, embed_model=MockEmbedding(1))
     assert documents_of(loaded.as_retriever(similarity_top_k=1).retrieve(question)) == ["berths"]
 
@@ -135,9 +131,7 @@ class TestRetriever:
         prompt = found.node.get_content(metadata_mode=MetadataMode.LLM)
         assert "source: Hours" in prompt
         assert "search_id" not in prompt
-        given = client.give_feedback(
-            found.node.metadata["search_id"], found.node.metadata["entry_id"], relevant=True
-        )
+        given = client.give_feedback(found.node.metadata["search_id"], found.node.metadata["entry_id"], relevant=True)
         assert given.relevant
         assert found.score == found.node.metadata["score"]
 

@@ -55,9 +55,7 @@ def kept(entry: object) -> tuple[object, ...]:
 patched = change_entry.sync(decision.id, client=client, body=EntryPatch(tags=["hours"]))
 assert kept(patched) == kept(decision)
 assert patched.content == decision.content
-patched = change_entry.sync(
-    decision.id, client=client, body=EntryPatch(content="Ships may enter from seven.")
-)
+patched = change_entry.sync(decision.id, client=client, body=EntryPatch(content="Ships may enter from seven."))
 assert kept(patched) == kept(decision)
 assert patched.tags == ["hours"]
 
@@ -65,9 +63,7 @@ again = NewEntry(content="Ships may enter the harbour from eight.", external_id=
 written = create_entry.sync(client=client, body=again)
 assert kept(written) == kept(decision)
 assert (written.id, written.tags) == (decision.id, ["hours"])
-bulk = create_entries.sync(
-    client=client, body=BulkRequest(entries=[again, NewEntry(content="The quay is wet.")])
-)
+bulk = create_entries.sync(client=client, body=BulkRequest(entries=[again, NewEntry(content="The quay is wet.")]))
 assert [result.status.value for result in bulk.results] == ["unchanged", "created"]
 assert kept(get_entry.sync(decision.id, client=client)) == kept(decision)
 

@@ -89,9 +89,7 @@ async def filled(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Fille
         tenants = await make_tenants(made)
         async with connected(made.superuser_dsn) as superuser, connected(made.service_dsn) as service:
             for tenant in tenants:
-                await superuser.execute(
-                    f"set app.current_tenant = '{tenant}'; select tenancy.create_vector_index(1)"
-                )
+                await superuser.execute(f"set app.current_tenant = '{tenant}'; select tenancy.create_vector_index(1)")
                 await superuser.execute(FILL.format(tenant=tenant))
             # Autovacuum does this after a load. Without it, Postgres estimates the cost of the word index seven times
             # too high, and sometimes reads all of a table of this size instead.

@@ -12,9 +12,7 @@ from tests.fixtures.database.cluster import connected, new_database
 from tests.fixtures.database.seeded import Seeded
 
 
-async def test_deleted_tenant_leaves_no_row_in_any_table(
-    cluster: EmbeddedAddress, seeded_template: Seeded
-) -> None:
+async def test_deleted_tenant_leaves_no_row_in_any_table(cluster: EmbeddedAddress, seeded_template: Seeded) -> None:
     async with (
         new_database(cluster, template=seeded_template.database.name) as made,
         connected(made.superuser_dsn) as superuser,
@@ -24,9 +22,7 @@ async def test_deleted_tenant_leaves_no_row_in_any_table(
             return {
                 table: {
                     str(row["tenant_id"]): row["n"]
-                    for row in await superuser.fetch(
-                        f"select tenant_id, count(*) as n from {table} group by 1"
-                    )
+                    for row in await superuser.fetch(f"select tenant_id, count(*) as n from {table} group by 1")
                 }
                 for table in seeded_template.tables
             }
@@ -39,9 +35,7 @@ async def test_deleted_tenant_leaves_no_row_in_any_table(
         await database.close()
         kept = str(seeded_template.second)
         assert await counts() == {table: {kept: rows[kept]} for table, rows in before.items()}
-        audit = await superuser.fetch(
-            "select action, subject_tenant from platform_audit order by id desc limit 1"
-        )
+        audit = await superuser.fetch("select action, subject_tenant from platform_audit order by id desc limit 1")
         assert [tuple(row) for row in audit] == [("tenant.delete", seeded_template.first)]
 
 

@@ -105,9 +105,7 @@ async def search_on_replica(services: Services, tenant: UUID, words: str) -> lis
 
 
 async def test_searches_read_from_the_replica_and_find_the_same(services: Services) -> None:
-    tenant = await make_tenant(
-        services, "alike", "Moorings are inspected in March.", "The crane lifts twelve tons."
-    )
+    tenant = await make_tenant(services, "alike", "Moorings are inspected in March.", "The crane lifts twelve tons.")
     at_once = await find(services, tenant, "moorings")
     assert await search_on_replica(services, tenant, "moorings") == at_once
 
@@ -123,9 +121,7 @@ async def test_each_write_is_found_at_once(services: Services) -> None:
 
 
 async def test_a_tenant_that_writes_does_not_keep_others_on_the_primary(services: Services) -> None:
-    writing, quiet = [
-        await make_tenant(services, slug, "The quay is closed.") for slug in ("writing", "quiet")
-    ]
+    writing, quiet = [await make_tenant(services, slug, "The quay is closed.") for slug in ("writing", "quiet")]
     await search_on_replica(services, quiet, "quay")
     await services.entries.create_many(writing, [EntryDraft(content="Another.")])
     with counting("replica") as served:
@@ -133,9 +129,7 @@ async def test_a_tenant_that_writes_does_not_keep_others_on_the_primary(services
     assert served() == 1
 
 
-async def test_a_replica_that_lags_is_left_out_and_comes_back(
-    services: Services, servers: ReplicatedDatabase
-) -> None:
+async def test_a_replica_that_lags_is_left_out_and_comes_back(services: Services, servers: ReplicatedDatabase) -> None:
     tenant = await make_tenant(services, "lagging", "The quay is closed.")
     await search_on_replica(services, tenant, "quay")
     await servers.on_replica("select pg_wal_replay_pause()")
@@ -172,9 +166,7 @@ async def test_a_read_that_fails_on_the_replica_is_repeated_on_the_primary(
     assert failed() == 1
 
 
-async def test_a_replica_shows_no_rows_of_other_tenants(
-    services: Services, servers: ReplicatedDatabase
-) -> None:
+async def test_a_replica_shows_no_rows_of_other_tenants(services: Services, servers: ReplicatedDatabase) -> None:
     first = await make_tenant(services, "canary-a", "The canary of the first tenant sings.")
     second = await make_tenant(services, "canary-b", "Nothing sings here.")
     assert await search_on_replica(services, second, "canary sings") == ["Nothing sings here."]

@@ -15,9 +15,7 @@ from app.db.schema.scripts import SCRIPTS, latest_revision
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from tests.fixtures.database.cluster import FAST, PASSWORDS, TestDatabase, connected
 
-DEFINITIONS = [
-    Path(definitions.__file__).with_name(name) for name in (definitions.RECORD, definitions.CITUS_RECORD)
-]
+DEFINITIONS = [Path(definitions.__file__).with_name(name) for name in (definitions.RECORD, definitions.CITUS_RECORD)]
 OBJECTS = [SCRIPTS / "objects" / f"{latest_revision()}{suffix}.txt" for suffix in ("", "_citus")]
 COMMAND = ".venv/bin/python -m tests.db.schema.record --write"
 
@@ -39,9 +37,7 @@ async def render_new_databases(folder: Path) -> dict[Path, str]:
         await asyncio.to_thread(server.stop)
 
 
-async def read_new_database(
-    address: EmbeddedAddress, *, citus: bool
-) -> tuple[dict[str, str], lineage.Objects]:
+async def read_new_database(address: EmbeddedAddress, *, citus: bool) -> tuple[dict[str, str], lineage.Objects]:
     """The definitions and objects of a new database."""
     database = TestDatabase("citus" if citus else "one_server", address)
     async with connected(address.dsn()) as superuser:

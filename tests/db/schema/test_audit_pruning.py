@@ -18,9 +18,7 @@ COUNT = "select actor || ' ' || count(*) from {} where actor = any ($1) group by
 
 
 def read_statement() -> str:
-    (statement,) = (
-        s for s in re.findall(r"<<'SQL'\n(.*?)^SQL$", PAGE.read_text("utf-8"), re.M | re.S) if "audit" in s
-    )
+    (statement,) = (s for s in re.findall(r"<<'SQL'\n(.*?)^SQL$", PAGE.read_text("utf-8"), re.M | re.S) if "audit" in s)
     return str(statement)
 
 
@@ -57,12 +55,9 @@ async def test_only_the_owner_prunes_old_rows(
             ["old 1", "young 1"],
         )
         async with connected(admin_dsn) as owner:
-            assert not await owner.fetchval(
-                "select rolsuper or rolbypassrls from pg_roles where rolname = user"
-            )
+            assert not await owner.fetchval("select rolsuper or rolbypassrls from pg_roles where rolname = user")
             await owner.execute(read_statement())
         assert (await count("audit"), await count("platform_audit")) == (["young 2"], ["young 1"])
         assert (
-            await superuser.fetchval("select actor from platform_audit where action = 'audit.prune'")
-            == "kb_migrator"
+            await superuser.fetchval("select actor from platform_audit where action = 'audit.prune'") == "kb_migrator"
         )

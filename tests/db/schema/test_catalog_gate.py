@@ -124,9 +124,9 @@ async def test_only_one_policy_shows_rows_of_all_tenants_for_reading(
     assert {p["name"] for p in policies if not p["permissive"]} == narrowing
     assert all(p["roles"] for p in policies), "a policy without a named role applies to all roles"
     policies = [p for p in policies if p["permissive"]]
-    assert sorted(
-        (p["table"], p["name"], p["command"], p["roles"]) for p in policies if p["condition"] == "true"
-    ) == [(table, "keyword_search", "r", "kb_keyword") for table in ("entries", "former_entries")]
+    assert sorted((p["table"], p["name"], p["command"], p["roles"]) for p in policies if p["condition"] == "true") == [
+        (table, "keyword_search", "r", "kb_keyword") for table in ("entries", "former_entries")
+    ]
     free = {p["name"] for p in policies if "current_tenant()" not in (p["condition"] or "")}
     assert free == {"keyword_search", "queue_select", "queue_update"}
     for policy in policies:
@@ -153,9 +153,7 @@ async def test_rights_beyond_reading_and_writing_rows_are_not_granted(
         ("entries", "SELECT"),
         ("former_entries", "SELECT"),
     }
-    assert {(g["name"], g["privilege"]) for g in granted if g["grantee"] == "kb_queue"} == {
-        ("jobs", "SELECT")
-    }
+    assert {(g["name"], g["privilege"]) for g in granted if g["grantee"] == "kb_queue"} == {("jobs", "SELECT")}
 
 
 async def test_functions_that_cross_tenants_are_the_known_ones(catalog: Connection) -> None:
@@ -185,9 +183,9 @@ async def test_our_functions_are_not_public(catalog: Connection) -> None:
 async def test_only_the_owner_creates_objects_in_our_schemas(catalog: Connection) -> None:
     for schema in ("public", "tenancy", "keyword", "queue"):
         for role in ("public", *CALLERS, "kb_app", "kb_service", "kb_keyword", "kb_queue"):
-            assert not await catalog.fetchval(
-                "select has_schema_privilege($1, $2, 'create')", role, schema
-            ), f"{role} may create in {schema}"
+            assert not await catalog.fetchval("select has_schema_privilege($1, $2, 'create')", role, schema), (
+                f"{role} may create in {schema}"
+            )
 
 
 async def test_roles_have_no_way_around_the_policies(catalog: Connection) -> None:
@@ -218,7 +216,4 @@ async def test_views_and_rules_do_not_exist(catalog: Connection) -> None:
 
 async def test_the_tenant_function_is_not_folded_into_plans(catalog: Connection) -> None:
     """An immutable function would be folded, and a cached plan would then show another tenant's rows."""
-    assert (
-        await catalog.fetchval("select provolatile::text from pg_proc where proname = 'current_tenant'")
-        == "s"
-    )
+    assert await catalog.fetchval("select provolatile::text from pg_proc where proname = 'current_tenant'") == "s"

@@ -49,17 +49,13 @@ async def test_characters_and_pairs_of_each_script_are_words_or_none(fresh_datab
 
 @pytest.mark.slow
 @pytest.mark.parametrize("language", ["simple", "arabic", "hindi", "german", "english"])
-async def test_every_character_and_pair_is_a_word_or_none(
-    fresh_database: TestDatabase, language: str
-) -> None:
+async def test_every_character_and_pair_is_a_word_or_none(fresh_database: TestDatabase, language: str) -> None:
     contents = [*(all_characters() if language == "simple" else representatives()), *pairs()]
     assert await find_lost(fresh_database, language, contents) == []
 
 
 @pytest.mark.parametrize("every", [80, pytest.param(1, marks=pytest.mark.slow)])
-async def test_characters_of_each_script_have_compounds_or_none(
-    fresh_database: TestDatabase, every: int
-) -> None:
+async def test_characters_of_each_script_have_compounds_or_none(fresh_database: TestDatabase, every: int) -> None:
     words = ["\u0640", "\u064b\u0640", *representatives()[::every]]
     async with connected(fresh_database.superuser_dsn) as superuser:
         queries = await superuser.fetchval(

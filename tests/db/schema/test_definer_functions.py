@@ -53,9 +53,7 @@ async def ids_of(seeded: Seeded, table: str, tenant: UUID) -> set[UUID]:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("value", [None, ""])
-async def test_keyword_functions_raise_without_a_tenant(
-    service: Connection, call: str, value: str | None
-) -> None:
+async def test_keyword_functions_raise_without_a_tenant(service: Connection, call: str, value: str | None) -> None:
     if value is not None:
         await service.execute("select set_config('app.current_tenant', $1, true)", value)
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="no tenant is set"):
@@ -103,9 +101,7 @@ async def test_matched_queries_finds_nothing_in_a_tenant_without_entries(service
 
 
 @pytest.mark.parametrize("lexeme", HOSTILE)
-async def test_keyword_search_treats_hostile_words_as_words(
-    seeded: Seeded, service: Connection, lexeme: str
-) -> None:
+async def test_keyword_search_treats_hostile_words_as_words(seeded: Seeded, service: Connection, lexeme: str) -> None:
     await set_tenant(service, seeded.first)
     assert await service.fetch(SEARCH, [lexeme]) == []
     with_real = {row["entry_id"] for row in await service.fetch(SEARCH, [lexeme, "harbour"])}
@@ -135,9 +131,7 @@ async def test_filtered_ids_ignores_another_tenants_assets(seeded: Seeded, servi
     assert found <= await ids_of(seeded, "entries", seeded.first)
 
 
-async def test_filtered_ids_of_an_empty_filter_are_the_own_entries(
-    seeded: Seeded, service: Connection
-) -> None:
+async def test_filtered_ids_of_an_empty_filter_are_the_own_entries(seeded: Seeded, service: Connection) -> None:
     await set_tenant(service, seeded.first)
     found = await service.fetchval("select keyword.filtered_ids(null, 1000)")
     assert set(found) == await ids_of(seeded, "entries", seeded.first)
@@ -192,9 +186,7 @@ async def test_derived_entries_ignores_another_tenants_entries(seeded: Seeded, s
     assert await service.fetch(call, sources[seeded.second][0]) == []
 
 
-async def test_keyword_functions_cannot_be_fooled_by_temporary_objects(
-    seeded: Seeded, service: Connection
-) -> None:
+async def test_keyword_functions_cannot_be_fooled_by_temporary_objects(seeded: Seeded, service: Connection) -> None:
     await set_tenant(service, seeded.first)
     own = await ids_of(seeded, "entries", seeded.first)
     await service.execute("""
@@ -229,8 +221,7 @@ async def test_claim_job_returns_numbers_and_no_content(seeded: Seeded, service:
 async def test_count_jobs_returns_counts_of_kinds_and_no_tenant(seeded: Seeded, service: Connection) -> None:
     columns = await service.fetchval("select pg_get_function_result('queue.count_jobs'::regproc)")
     assert (
-        columns
-        == "TABLE(kind text, waiting bigint, scheduled bigint, running bigint, oldest_seconds double precision)"
+        columns == "TABLE(kind text, waiting bigint, scheduled bigint, running bigint, oldest_seconds double precision)"
     )
     async with connected(seeded.database.superuser_dsn) as superuser:
         await superuser.execute("update jobs set run_at = clock_timestamp() - interval '1 hour'")

@@ -42,8 +42,7 @@ async def service(seeded: Seeded) -> AsyncIterator[Connection]:
 
 async def choose_tenant(connection: Connection, tenant: UUID | None) -> None:
     await connection.execute(
-        "select set_config('app.current_tenant', $1, true),"
-        " set_config('app.current_principals', '{*,everyone}', true)",
+        "select set_config('app.current_tenant', $1, true), set_config('app.current_principals', '{*,everyone}', true)",
         "" if tenant is None else str(tenant),
     )
 
@@ -70,9 +69,7 @@ async def insert_copy(connection: Connection, table: str, row: str, columns: str
 async def read_row(seeded: Seeded, table: str, tenant: UUID) -> tuple[str, str]:
     """One row of a tenant as JSON, and the writable columns."""
     async with connected(seeded.database.superuser_dsn) as superuser:
-        row = await superuser.fetchval(
-            f"select to_jsonb(t) from {table} t where tenant_id = $1 limit 1", tenant
-        )
+        row = await superuser.fetchval(f"select to_jsonb(t) from {table} t where tenant_id = $1 limit 1", tenant)
         return row, await superuser.fetchval(WRITABLE_COLUMNS, table)
 
 
@@ -106,9 +103,7 @@ async def test_select_shows_nothing_after_the_transaction(seeded: Seeded, servic
 
 
 @pytest.mark.parametrize("who", ["first", "none"])
-async def test_insert_of_another_tenants_row_is_refused(
-    seeded: Seeded, service: Connection, who: str
-) -> None:
+async def test_insert_of_another_tenants_row_is_refused(seeded: Seeded, service: Connection, who: str) -> None:
     for table in seeded.tables:
         row, columns = await read_row(seeded, table, seeded.second)
         async with service.transaction():
@@ -124,9 +119,7 @@ async def test_insert_of_an_own_row_is_allowed(seeded: Seeded, service: Connecti
         await undo.start()
         await choose_tenant(service, seeded.first)
         if table in APPEND_ONLY:
-            row = await service.fetchval(
-                "select $1::jsonb || jsonb_build_object('id', $2::uuid)", row, new_id()
-            )
+            row = await service.fetchval("select $1::jsonb || jsonb_build_object('id', $2::uuid)", row, new_id())
         else:
             await service.execute(
                 f"delete from {table} t where to_jsonb(t) @> ($1::jsonb - 'metadata' - 'receipt')", row
@@ -194,9 +187,7 @@ async def test_tenants_table_shows_and_changes_only_the_own_row(seeded: Seeded, 
         await choose_tenant(service, seeded.first)
         assert [row["id"] for row in await service.fetch("select id from tenants")] == [seeded.first]
         assert await count_touched(service, "update tenants set name = 'renamed'") == 1
-        assert (
-            await count_touched(service, f"update tenants set name = 'x' where id = '{seeded.second}'") == 0
-        )
+        assert await count_touched(service, f"update tenants set name = 'x' where id = '{seeded.second}'") == 0
 
 
 @pytest.mark.parametrize(
@@ -245,9 +236,7 @@ async def test_the_same_keys_can_exist_in_two_tenants(seeded: Seeded, service: C
 
 async def first_entry(seeded: Seeded, tenant: UUID) -> UUID:
     async with connected(seeded.database.superuser_dsn) as superuser:
-        entry_id: UUID = await superuser.fetchval(
-            "select id from entries where tenant_id = $1 limit 1", tenant
-        )
+        entry_id: UUID = await superuser.fetchval("select id from entries where tenant_id = $1 limit 1", tenant)
         return entry_id
 
 

@@ -17,17 +17,13 @@ from app.errors import ConfigurationError
 from tests.db.schema.fingerprint import fingerprint
 from tests.fixtures.database.cluster import MODEL, PASSWORDS, TestDatabase, connected, new_database
 
-REMEDY = (
-    "use that version, or export with it and import into an empty database (embedded: another KB_DATA_DIR)"
-)
+REMEDY = "use that version, or export with it and import into an empty database (embedded: another KB_DATA_DIR)"
 UNKNOWN = (
     f"which this version (revision {latest_revision()}) does not have: its data is of another development version or of"
     " a newer release"
 )
 OTHER = "its data is of another development version"
-KINDS = (
-    "alter table jobs drop constraint jobs_kind_check; alter table jobs add constraint jobs_kind_check check"
-)
+KINDS = "alter table jobs drop constraint jobs_kind_check; alter table jobs add constraint jobs_kind_check check"
 DIFFERENT = {
     "drop table callers": "callers",
     "alter table feedback drop column relevant": "feedback.relevant",
@@ -73,9 +69,7 @@ async def expect_refusal(database: TestDatabase, line: str) -> None:
 
 
 @pytest.mark.parametrize("citus", [False, True])
-async def test_the_objects_of_a_new_database_are_recorded(
-    cluster: EmbeddedAddress, template: str, citus: bool
-) -> None:
+async def test_the_objects_of_a_new_database_are_recorded(cluster: EmbeddedAddress, template: str, citus: bool) -> None:
     async with new_database(cluster) as made:
         async with connected(made.superuser_dsn) as superuser:
             await superuser.execute("create extension vector")
@@ -96,9 +90,7 @@ async def test_a_database_of_this_version_is_accepted_also_with_more_objects(
 
 
 @pytest.mark.parametrize("revision", ["0033", "9999"])
-async def test_a_database_at_an_unknown_revision_is_refused(
-    fresh_database: TestDatabase, revision: str
-) -> None:
+async def test_a_database_at_an_unknown_revision_is_refused(fresh_database: TestDatabase, revision: str) -> None:
     async with connected(fresh_database.superuser_dsn) as superuser:
         await superuser.execute("update alembic_version set version_num = $1", revision)
     await expect_refusal(fresh_database, f"the database is at revision {revision}, {UNKNOWN}; {REMEDY}")
@@ -116,9 +108,7 @@ async def test_a_known_revision_over_other_objects_is_refused(
     )
 
 
-async def test_a_known_revision_without_any_object_is_refused(
-    cluster: EmbeddedAddress, template: str
-) -> None:
+async def test_a_known_revision_without_any_object_is_refused(cluster: EmbeddedAddress, template: str) -> None:
     async with new_database(cluster) as made:
         async with connected(made.superuser_dsn) as superuser:
             await superuser.execute(f"""

@@ -98,9 +98,7 @@ async def managed_database(address: EmbeddedAddress, name: str) -> AsyncIterator
             await superuser.execute(f"drop database {name} with (force)")
 
 
-async def test_the_schema_matches_the_recorded_fingerprint(
-    bare_cluster: EmbeddedAddress, tmp_path: Path
-) -> None:
+async def test_the_schema_matches_the_recorded_fingerprint(bare_cluster: EmbeddedAddress, tmp_path: Path) -> None:
     """Fails at every change of the schema. The message describes how to record an intended change."""
     async with managed_database(bare_cluster, "recorded") as database:
         await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)

@@ -20,9 +20,7 @@ from tests.fixtures.database.bouncer import bounced
 from tests.fixtures.database.cluster import TestDatabase, connected
 
 ROOT = Path(__file__).parents[3]
-LOCKED = (
-    f"select count(*) from pg_locks where locktype = 'advisory' and objid = {PREPARATION_LOCK & 0xFFFFFFFF}"
-)
+LOCKED = f"select count(*) from pg_locks where locktype = 'advisory' and objid = {PREPARATION_LOCK & 0xFFFFFFFF}"
 
 
 async def test_the_database_itself_is_not_a_pooler(fresh_database: TestDatabase) -> None:
@@ -107,9 +105,7 @@ async def test_the_check_of_the_start_passes_through_a_pooler_that_others_have_u
 
 async def test_migrations_refuse_a_pooler_and_leave_no_lock(fresh_database: TestDatabase) -> None:
     async with bounced(fresh_database, 2) as dsn:
-        with pytest.raises(
-            ConfigurationError, match=r"DATABASE_ADMIN_URL: .* the address of the database itself"
-        ):
+        with pytest.raises(ConfigurationError, match=r"DATABASE_ADMIN_URL: .* the address of the database itself"):
             await prepare(dsn, service_role=None, model=None)
         async with connected(fresh_database.superuser_dsn) as superuser:
             assert await superuser.fetchval(LOCKED) == 0

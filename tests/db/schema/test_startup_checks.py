@@ -137,9 +137,7 @@ async def test_empty_database_is_refused(cluster: EmbeddedAddress, template: str
         assert "empty; run: knowledge migrate" in await refusal(empty.service_dsn)
 
 
-async def test_database_whose_first_migration_failed_is_refused(
-    cluster: EmbeddedAddress, template: str
-) -> None:
+async def test_database_whose_first_migration_failed_is_refused(cluster: EmbeddedAddress, template: str) -> None:
     async with new_database(cluster) as empty:
         async with connected(empty.superuser_dsn) as superuser:
             await superuser.execute("create extension vector")
@@ -159,9 +157,7 @@ async def test_invalid_addresses_are_refused_without_quoting_them(
     fresh_database: TestDatabase, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     address = fresh_database.address
-    assert "user name or password" in await refusal(
-        address.dsn("kb_service", fresh_database.name, "wrong-secret")
-    )
+    assert "user name or password" in await refusal(address.dsn("kb_service", fresh_database.name, "wrong-secret"))
     assert "no such database" in await refusal(address.dsn("kb_service", "nowhere", "service-password"))
     line = await refusal(f"postgresql://kb_service:secret@/x?host={tmp_path_factory.mktemp('nowhere')}")
     assert "cannot connect" in line
@@ -174,9 +170,7 @@ async def test_preparing_for_a_missing_role_is_refused(admin_dsn: str) -> None:
         await prepare(admin_dsn, service_role="kb_missing", model=None)
 
 
-async def test_migrating_without_the_right_to_create_is_refused(
-    cluster: EmbeddedAddress, template: str
-) -> None:
+async def test_migrating_without_the_right_to_create_is_refused(cluster: EmbeddedAddress, template: str) -> None:
     async with new_database(cluster) as empty:
         async with connected(empty.superuser_dsn) as superuser:
             await superuser.execute("create extension vector")
@@ -185,9 +179,7 @@ async def test_migrating_without_the_right_to_create_is_refused(
 
 
 async def test_unregistered_model_is_refused(database: Database) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"mock/text-hash with 24 dimensions is not registered; run: "
-    ):
+    with pytest.raises(ConfigurationError, match=r"mock/text-hash with 24 dimensions is not registered; run: "):
         await build_services(database, MockProvider(resolve_model("mock", dimensions=24)))
 
 
@@ -196,9 +188,7 @@ async def test_tenant_on_another_model_is_refused(
 ) -> None:
     other = resolve_model("mock", dimensions=24)
     await register_model(fresh_database.admin_dsn, other)
-    with pytest.raises(
-        ConfigurationError, match="tenant first has vectors of mock/text-hash with 16 dimensions"
-    ):
+    with pytest.raises(ConfigurationError, match="tenant first has vectors of mock/text-hash with 16 dimensions"):
         await find_models(services.database, [other])
     assert await find_models(services.database, [MODEL]) == [1]
     await services.tenants.delete(tenant.id, actor="test")
@@ -215,9 +205,7 @@ async def test_both_models_are_served_while_tenants_move(
     ):
         await build_services(services.database, FailingProvider(MODEL), next_provider=MockProvider(other))
     await register_model(fresh_database.admin_dsn, other)
-    both = await build_services(
-        services.database, FailingProvider(other), next_provider=FailingProvider(MODEL)
-    )
+    both = await build_services(services.database, FailingProvider(other), next_provider=FailingProvider(MODEL))
     assert sorted(both.providers) == [1, 2]
     await both.tenants.create(NewTenant("newcomer"), actor="test")
     assert (await both.tenants.context((await both.tenants.find("newcomer")).id)).model == other
@@ -243,9 +231,7 @@ async def test_a_lent_database_whose_role_bypasses_policies_is_refused(
 ) -> None:
     async with login_role(fresh_database, attributes, "kb_app") as dsn:
         database = Database(dsn)
-        with pytest.raises(
-            ConfigurationError, match=r"^DATABASE_URL: the role kb_tester (is a superuser|has BY)"
-        ):
+        with pytest.raises(ConfigurationError, match=r"^DATABASE_URL: the role kb_tester (is a superuser|has BY)"):
             await build_services(database, FailingProvider(MODEL))
         await database.close()
 
@@ -269,8 +255,6 @@ async def test_changed_functions_are_loaded_again_by_migrate(fresh_database: Tes
             create or replace function keyword.derived_entries(p_source uuid, p_limit integer)
             returns table (entry_id uuid) language sql as 'select null::uuid';
             create or replace function spaced_text(content text) returns text language sql return content""")
-    assert "function keyword.derived_entries(uuid,integer) differs" in await refusal(
-        fresh_database.service_dsn
-    )
+    assert "function keyword.derived_entries(uuid,integer) differs" in await refusal(fresh_database.service_dsn)
     await prepare(fresh_database.admin_dsn, service_role=None, model=None)
     await check_database(fresh_database.service_dsn)

@@ -103,8 +103,7 @@ def test_chunk_has_its_page_and_heading_path() -> None:
     text = "A\n\none\n\n\nB\n\ntwo\n\n\nC\n\nthree\n\n\nD\n\nfour"
     starts = [text.index(letter) for letter in "ABCD"]
     headings = tuple(
-        HeadingSpan(start, level, letter)
-        for start, level, letter in zip(starts, (1, 2, 3, 2), "ABCD", strict=True)
+        HeadingSpan(start, level, letter) for start, level, letter in zip(starts, (1, 2, 3, 2), "ABCD", strict=True)
     )
     pages = (PageSpan(1, 0, 6), PageSpan(2, 6, 6), PageSpan(3, 9, len(text)))
     chunks = split(ParsedDocument("pdf", text, pages, headings), count_words, 2)
@@ -138,9 +137,7 @@ def test_sentence_across_a_page_break_stays_whole() -> None:
 
 @pytest.mark.parametrize("format_name", ["code", "csv", "json", "jsonl", "xlsx"])
 def test_intended_line_breaks_are_kept(format_name: str) -> None:
-    lines = [
-        f"key: value {number} of a line that is long enough to be a wrapped sentence" for number in range(40)
-    ]
+    lines = [f"key: value {number} of a line that is long enough to be a wrapped sentence" for number in range(40)]
     chunks = split(ParsedDocument(format_name, "\n".join(lines)), count_words, 40)
     assert all(chunk.text.split("\n") == [line for line in lines if line in chunk.text] for chunk in chunks)
 
@@ -287,9 +284,6 @@ def test_model_tokens_are_never_exceeded() -> None:
     def count(text: str) -> int:
         return len(tokenizer.encode(text).ids)
 
-    text = (
-        f"{PROSE}Donaudampfschifffahrtsgesellschaft 猫在桌子上睡觉。 ERR_CONN_RESET vercel.json 🎉 {'-' * 90}\n"
-        * 60
-    )
+    text = f"{PROSE}Donaudampfschifffahrtsgesellschaft 猫在桌子上睡觉。 ERR_CONN_RESET vercel.json 🎉 {'-' * 90}\n" * 60
     document = ParsedDocument("text", text)
     check_chunks(document, split(document, count, 64), count, 64)

@@ -41,9 +41,7 @@ class ListedEngine:
         return read, True
 
 
-def write_image(
-    kind: str = "PNG", size: tuple[int, int] = (60, 40), mode: str = "RGB", **options: Any
-) -> bytes:
+def write_image(kind: str = "PNG", size: tuple[int, int] = (60, 40), mode: str = "RGB", **options: Any) -> bytes:
     """A white image with a dark top left quarter."""
     image = Image.new("L", size, 255)
     image.paste(0, (0, 0, size[0] // 2, size[1] // 2))

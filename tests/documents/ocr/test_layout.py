@@ -39,9 +39,7 @@ def test_three_columns_are_read_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("angle", [0, 1.5])
 def test_rows_of_a_table_stay_together(angle: float) -> None:
-    cells = [("Level", "Meaning", "Hours")] + [
-        (f"S{n}", f"a meaning of level {n}", f"{n} h") for n in range(5)
-    ]
+    cells = [("Level", "Meaning", "Hours")] + [(f"S{n}", f"a meaning of level {n}", f"{n} h") for n in range(5)]
     lines = [
         found(text, x, 20 + 30 * row, width, angle=angle)
         for row, texts in enumerate(cells)

@@ -30,9 +30,7 @@ def lines_of(document: ParsedDocument) -> list[str]:
     return [line for line in document.text.split("\n") if line]
 
 
-@pytest.mark.parametrize(
-    ("kind", "options"), [("PNG", {}), ("JPEG", {"quality": 40}), ("WEBP", {"quality": 50})]
-)
+@pytest.mark.parametrize(("kind", "options"), [("PNG", {}), ("JPEG", {"quality": 40}), ("WEBP", {"quality": 50})])
 async def test_an_image_gets_its_text_with_umlauts(kind: str, options: dict[str, Any]) -> None:
     data = save(draw_page([*GERMAN, *ENGLISH], noise=8, skew=1.5), kind, **options)
     document = await parse_document(data)

@@ -101,9 +101,7 @@ class Attempts:
             "replace a file": lambda: os.rename(folder / "existing", folder / "replaced"),
             "delete a file": lambda: os.unlink(folder / "deletable"),
             "TCP": lambda: _connect(socket.AF_INET, socket.SOCK_STREAM, tuple(places["tcp"])),
-            "UDP": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(
-                b"x", tuple(places["udp"])
-            ),
+            "UDP": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", tuple(places["udp"])),
             "Unix": lambda: _connect(socket.AF_UNIX, socket.SOCK_STREAM, places["unix"]),
             "abstract Unix": lambda: _connect(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + places["abstract"]),
             "listen": _listen,
@@ -121,9 +119,7 @@ class Attempts:
             "file in memory": lambda: os.memfd_create("x"),
             "shared memory": lambda: _call("shmget", 0, 4096, 0o1600),
             "more memory": lambda: mmap.mmap(-1, 8 << 30),
-            "machine code": lambda: mmap.mmap(
-                -1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
-            ),
+            "machine code": lambda: mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC),
             "core dumps": lambda: resource.getrlimit(resource.RLIMIT_CORE) != (0, 0),
             "namespace": lambda: _call("unshare", _CLONE_NEWUSER),
             "processor time": lambda: resource.getrlimit(resource.RLIMIT_CPU)[1] > 3600 or _is_unlimited(),

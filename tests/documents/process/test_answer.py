@@ -98,9 +98,7 @@ FORGED: dict[str, Callable[[bytes], bytes]] = {
     "an unknown reason": lambda data: data.replace(
         b"\x0b\0\0\0\x0f\0\0\0\x04\0\0\0", b"\x0b\0\0\0\x0f\0\0\0\x09\0\0\0"
     ),
-    "a page without text beyond the last": lambda data: data.replace(
-        b"\x02\0\0\0\xc3\x9c", b"\x09\0\0\0\xc3\x9c"
-    ),
+    "a page without text beyond the last": lambda data: data.replace(b"\x02\0\0\0\xc3\x9c", b"\x09\0\0\0\xc3\x9c"),
     "missing counts": edit(counts=[2, 3]),
     "more headings than allowed": edit(counts=[100_001, 0, 0, 0, 0, 0]),
     "more rows than sent": edit(counts=[2, 4_000, 2, 2, 2, 1]),
@@ -113,9 +111,7 @@ FORGED: dict[str, Callable[[bytes], bytes]] = {
     "an unordered position": lambda data: data.replace(
         b"\x0b\0\0\0\x02\0\0\0\0\0\0\0", b"\xff\0\0\0\x02\0\0\0\0\0\0\0"
     ),
-    "a level of zero": lambda data: data.replace(
-        b"\x0b\0\0\0\x02\0\0\0\0\0\0\0", b"\x0b\0\0\0\0\0\0\0\0\0\0\0"
-    ),
+    "a level of zero": lambda data: data.replace(b"\x0b\0\0\0\x02\0\0\0\0\0\0\0", b"\x0b\0\0\0\0\0\0\0\0\0\0\0"),
 }
 
 

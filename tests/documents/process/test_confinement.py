@@ -56,9 +56,7 @@ class Alone:
     needs: tuple[str, ...] = ()
 
 
-def alone(
-    protection: str, *stops: set[str], users: tuple[str, ...] = USERS, needs: tuple[str, ...] = ()
-) -> Alone:
+def alone(protection: str, *stops: set[str], users: tuple[str, ...] = USERS, needs: tuple[str, ...] = ()) -> Alone:
     return Alone(protection, frozenset().union(*stops), users, needs)
 
 

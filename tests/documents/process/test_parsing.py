@@ -38,8 +38,7 @@ def find_children() -> list[psutil.Process]:
     return [
         process
         for process in psutil.Process().children()
-        if process.status() != psutil.STATUS_ZOMBIE
-        and "app.documents.process.child" in " ".join(process.cmdline())
+        if process.status() != psutil.STATUS_ZOMBIE and "app.documents.process.child" in " ".join(process.cmdline())
     ]
 
 
@@ -203,9 +202,7 @@ async def test_killed_process_is_explained() -> None:
     call = asyncio.create_task(parse_document(SLOW))
     await wait_for(lambda: bool(find_children()))
     find_children()[0].send_signal(signal.SIGSEGV)
-    with pytest.raises(
-        UnreadableDocument, match="the HTML file cannot be read: it is damaged, or needs"
-    ) as raised:
+    with pytest.raises(UnreadableDocument, match="the HTML file cannot be read: it is damaged, or needs") as raised:
         await call
     assert isinstance(raised.value, ParserCrashed)
 
@@ -232,9 +229,7 @@ async def test_pages_that_cannot_be_read_in_time_are_refused_early() -> None:
     assert not isinstance(raised.value, ParserDied | ParserExhausted)
 
 
-async def test_current_directory_cannot_replace_modules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_current_directory_cannot_replace_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "app").mkdir()
     for name in ("app/__init__.py", "json.py", "lxml.py"):
         (tmp_path / name).write_text("raise SystemExit(3)")

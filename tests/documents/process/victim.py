@@ -55,8 +55,7 @@ def main() -> None:
     assert abstract.fileno() > 0
     parsing._START = start.replace(
         "from app.documents.process.child",
-        f"from tests.documents.process.payload import install; "
-        f"install({given!r}); from app.documents.process.child",
+        f"from tests.documents.process.payload import install; install({given!r}); from app.documents.process.child",
     )
     assert start != parsing._START
     document = asyncio.run(parsing.parse_document(b"Places: " + json.dumps(places).encode(), "a.txt"))

@@ -196,9 +196,9 @@ def test_definition_begins_with_its_comment_and_decorators() -> None:
     starts = {item.title: PYTHON[item.start :].split("\n")[0] for item in find_definitions(PYTHON)}
     assert starts["class Shop"] == "# Sells tickets."
     assert starts["def sell"] == "def sell("
-    assert {item.title: RUST[item.start :].split("\n")[0] for item in find_definitions(RUST)}[
-        "struct Shop"
-    ] == ("/// A shop.")
+    assert {item.title: RUST[item.start :].split("\n")[0] for item in find_definitions(RUST)}["struct Shop"] == (
+        "/// A shop."
+    )
 
 
 def test_chunks_of_code_know_the_path_of_definitions_and_keep_their_indentation() -> None:

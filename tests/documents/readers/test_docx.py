@@ -190,9 +190,7 @@ def test_docx_notes_follow_the_paragraph_that_refers_to_them() -> None:
         '<w:p><w:r><w:t>One</w:t><w:footnoteReference w:id="2"/><w:t> two</w:t>'
         '<w:endnoteReference w:id="2"/></w:r></w:p>' + paragraph("next")
     )
-    notes = (
-        f'<w:footnotes xmlns:w="{WORD}"><w:footnote w:id="2">{paragraph("a foot")}</w:footnote></w:footnotes>'
-    )
+    notes = f'<w:footnotes xmlns:w="{WORD}"><w:footnote w:id="2">{paragraph("a foot")}</w:footnote></w:footnotes>'
     ends = f'<w:endnotes xmlns:w="{WORD}"><w:endnote w:id="2">{paragraph("an end")}</w:endnote></w:endnotes>'
     text = parse(write_raw_docx(body, footnotes=notes, endnotes=ends), LIMITS).text
     assert text == "One[1] two[2]\n\n[1] a foot\n\n[2] an end\n\nnext"

@@ -50,9 +50,7 @@ def test_minified_code_becomes_a_note_with_the_name_of_the_library() -> None:
     assert style.text.startswith("Minified CSS of 3,900 characters.")
 
 
-@pytest.mark.parametrize(
-    "text", [SOURCE, MINIFIED[:1_000], "var text = '" + "many words in one line " * 200 + "'"]
-)
+@pytest.mark.parametrize("text", [SOURCE, MINIFIED[:1_000], "var text = '" + "many words in one line " * 200 + "'"])
 def test_code_that_people_wrote_is_read(text: str) -> None:
     assert javascript.parse(text.encode(), LIMITS).text == text.strip("\n")
     assert stylesheet.parse(text.encode(), LIMITS).text == text.strip("\n")
@@ -61,9 +59,7 @@ def test_code_that_people_wrote_is_read(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        json.dumps(
-            {"lockfileVersion": 3, "packages": {"": {"name": "x"}, "node_modules/@a/b": {"version": "1.2"}}}
-        ),
+        json.dumps({"lockfileVersion": 3, "packages": {"": {"name": "x"}, "node_modules/@a/b": {"version": "1.2"}}}),
         json.dumps({"dependencies": {"c": {"version": "3", "dependencies": {"@a/b": {"version": "1.2"}}}}}),
         json.dumps({"packages": [{"name": "@a/b", "version": "1.2"}]}),
         json.dumps({"default": {"@a/b": {"version": "==1.2", "hashes": ["sha256:0"]}}}),

@@ -63,9 +63,7 @@ def test_html_table_becomes_markdown_rows(table: str, expected: tuple[str, str])
 
 
 def test_html_lists_keep_their_marks_and_levels() -> None:
-    data = (
-        b"<html><ul><li>a<ul><li>b</ul><li>c</ul><ol start=3><li>x<li><p>y</ol><dl><dt>t<dd>d<dt>u<dd>e</dl>"
-    )
+    data = b"<html><ul><li>a<ul><li>b</ul><li>c</ul><ol start=3><li>x<li><p>y</ol><dl><dt>t<dd>d<dt>u<dd>e</dl>"
     assert parse(data, LIMITS).text == "- a\n  - b\n- c\n\n3. x\n4. y\n\nt\nd\n\nu\ne"
 
 
@@ -159,9 +157,7 @@ def test_html_with_little_in_its_main_element_is_read_as_a_whole() -> None:
     ],
 )
 def test_html_text_that_is_not_seen_stays_and_is_marked(attributes: str, reason: str) -> None:
-    data = (
-        f"<html><p>one <b {attributes}>two <i>three</i></b> four<div {attributes}><p>five<p>six</div><p>seven"
-    )
+    data = f"<html><p>one <b {attributes}>two <i>three</i></b> four<div {attributes}><p>five<p>six</div><p>seven"
     document = parse(data.encode(), LIMITS)
     assert document.text == "one two three four\n\nfive\n\nsix\n\nseven"
     assert [(document.text[span.start : span.end], span.reason) for span in document.hidden] == [
@@ -204,17 +200,13 @@ def test_html_layout_table_keeps_its_blocks() -> None:
 
 
 def test_html_table_that_sets_a_notice_is_read_as_text() -> None:
-    table = (
-        "<table border=0><tr><td rowspan=2><img alt='[Note]'><th>Note<tr><td><p>Mind the tide.</p></table>"
-    )
+    table = "<table border=0><tr><td rowspan=2><img alt='[Note]'><th>Note<tr><td><p>Mind the tide.</p></table>"
     text = parse(f"<html><div class=note>{table}</div>{BODY}".encode(), LIMITS).text
     assert text.startswith("[Note]\n\nNote\n\nMind the tide.\n\nThe harbour")
 
 
 def test_html_mark_that_leads_to_its_heading_is_left_out() -> None:
-    document = parse(
-        b"<html><h2>Tides<span><a class=mark href=#x>#</a></span></h2><h2><a href=#y>Two</a></h2>", LIMITS
-    )
+    document = parse(b"<html><h2>Tides<span><a class=mark href=#x>#</a></span></h2><h2><a href=#y>Two</a></h2>", LIMITS)
     assert [heading.title for heading in document.headings] == ["Tides", "Two"]
 
 
@@ -241,9 +233,7 @@ def test_html_entities_that_it_declares_are_not_expanded(tmp_path: Path) -> None
     secret = tmp_path / "secret"
     secret.write_text("TOP SECRET")
     layers = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
-    data = (
-        f'<!DOCTYPE html [<!ENTITY l0 "lol"><!ENTITY x SYSTEM "file://{secret}">{layers}]><p>&l9; &x; end</p>'
-    )
+    data = f'<!DOCTYPE html [<!ENTITY l0 "lol"><!ENTITY x SYSTEM "file://{secret}">{layers}]><p>&l9; &x; end</p>'
     text = parse(data.encode(), LIMITS).text
     assert "SECRET" not in text
     assert len(text) < 2_000

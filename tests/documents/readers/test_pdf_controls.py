@@ -41,9 +41,7 @@ def test_a_bullet_of_a_font_of_symbols_begins_an_item() -> None:
 @pytest.mark.parametrize("character", ["\x10", "\x14", "\x15", "\x16", "\x1b"])
 @pytest.mark.parametrize("font", ["F1", "T3"])
 def test_a_control_character_does_not_end_hidden_text(character: str, font: str) -> None:
-    drawn = write_text(
-        f"{character}unseen {character} words {character}", 60, 500, before="1 1 1 rg", font=font
-    )
+    drawn = write_text(f"{character}unseen {character} words {character}", 60, 500, before="1 1 1 rg", font=font)
     document = read(drawn)
     (span,) = document.hidden
     hidden = document.text[span.start : span.end]

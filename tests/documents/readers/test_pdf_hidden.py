@@ -66,8 +66,6 @@ def test_text_that_a_person_sees_or_that_was_recognised_is_not_hidden(drawn: str
 def test_hidden_symbols_of_drawings_are_not_recorded_but_scattered_letters_are() -> None:
     symbols = write_text(".", 60, 500, before="1 1 1 rg") + write_text("|x", 900, 450)
     assert read(write_lines(PROSE, 60, 780) + symbols).hidden == ()
-    letters = "".join(
-        write_text(letter, 60 + 20 * place, 500, size=0.6) for place, letter in enumerate("unseen")
-    )
+    letters = "".join(write_text(letter, 60 + 20 * place, 500, size=0.6) for place, letter in enumerate("unseen"))
     document = read(write_lines(PROSE, 60, 780) + letters)
     assert "".join(document.text[span.start : span.end] for span in document.hidden).count("u") == 1

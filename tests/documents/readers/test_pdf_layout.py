@@ -57,9 +57,7 @@ def test_handbook_section_has_its_heading_and_its_text(handbook: ParsedDocument)
     assert by_title["5.3 Payments are pending"].level == by_title["4. The first fifteen minutes"].level + 1
     start = by_title["5.3 Payments are pending"].start
     text = handbook.text[start : by_title["5.4 Gates do not open"].start]
-    assert text.startswith(
-        "5.3 Payments are pending\n\nWhen Paylane does not send its webhooks, bookings stay"
-    )
+    assert text.startswith("5.3 Payments are pending\n\nWhen Paylane does not send its webhooks, bookings stay")
     assert text.rstrip().endswith("while the provider is marked as degraded.")
 
 
@@ -144,10 +142,7 @@ def test_cell_of_several_lines_is_one_cell() -> None:
     page += write_text("Gate", 65, 655) + write_lines(["It keeps the pontoon", "closed at night."], 165, 655)
     document = read(page)
     (table,) = document.tables
-    assert (
-        document.text[table.header_end : table.end].strip()
-        == "| Gate | It keeps the pontoon closed at night. |"
-    )
+    assert document.text[table.header_end : table.end].strip() == "| Gate | It keeps the pontoon closed at night. |"
     assert "| Name | Use \\| form |" in document.text
 
 
@@ -184,9 +179,7 @@ def test_large_or_bold_item_of_a_list_is_not_a_heading() -> None:
 
 def test_font_with_wide_stems_is_not_bold_and_bold_code_is_not_a_heading() -> None:
     page = write_text("Firing", 60, 800, font="F2") + write_lines(PROSE, 60, 770, font="F4")
-    page += write_text("A kiln gets hot", 60, 650, font="F4") + write_text(
-        "def fire(kiln)", 60, 620, font="F5"
-    )
+    page += write_text("A kiln gets hot", 60, 650, font="F4") + write_text("def fire(kiln)", 60, 620, font="F5")
     assert [heading.title for heading in read(page).headings] == ["Firing"]
 
 
@@ -208,10 +201,7 @@ def test_running_lines_are_removed_and_the_text_goes_on() -> None:
 
 
 def test_lines_that_differ_from_page_to_page_are_kept() -> None:
-    pages = [
-        write_text(f"Berth {word}", 60, 815) + write_lines(PROSE, 60, 780)
-        for word in ("north", "east", "west")
-    ]
+    pages = [write_text(f"Berth {word}", 60, 815) + write_lines(PROSE, 60, 780) for word in ("north", "east", "west")]
     text = read(*pages).text
     assert all(f"Berth {word}" in text for word in ("north", "east", "west"))
 

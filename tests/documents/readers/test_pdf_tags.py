@@ -108,6 +108,4 @@ def test_endless_and_huge_structure_trees_end() -> None:
     looped = write_drawn_pdf([LIES], "Document(Sect(H1(0.0)))")
     assert looped.count(b"/P 6 0 R") == 1
     assert "Opening hours" in parse(looped.replace(b"/P 6 0 R", b"/P 8 0 R"), ParseLimits()).text
-    assert (
-        "Opening hours" in parse(looped.replace(b"/K [9 0 R]", b"/K [7 0 R 8 0 R 9 0 R]"), ParseLimits()).text
-    )
+    assert "Opening hours" in parse(looped.replace(b"/K [9 0 R]", b"/K [7 0 R 8 0 R 9 0 R]"), ParseLimits()).text

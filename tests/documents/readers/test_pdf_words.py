@@ -42,8 +42,6 @@ def test_space_between_letters_of_one_text_object_is_read() -> None:
 
 
 def test_letters_set_apart_stay_one_word() -> None:
-    letters = "".join(
-        f"BT /F1 10 Tf {60 + 10 * place} 780 Td ({letter}) Tj ET " for place, letter in enumerate("GATE")
-    )
+    letters = "".join(f"BT /F1 10 Tf {60 + 10 * place} 780 Td ({letter}) Tj ET " for place, letter in enumerate("GATE"))
     kerned = "BT /F1 10 Tf 60 760 Td (ponto) Tj ET BT /F1 10 Tf 86.4 760 Td (on) Tj ET "
     assert "pontoon" in read(letters + kerned + write_lines(PROSE, 60, 720)).text

@@ -63,7 +63,9 @@ async def test_svg_expands_no_entities_and_nests_deeply() -> None:
     ],
 )
 def test_svg_text_that_a_viewer_does_not_show_stays_and_is_marked(hidden: str, reason: str) -> None:
-    picture = f"<svg xmlns='http://www.w3.org/2000/svg'><title>A</title><text>Seen</text>{hidden}<text>Also</text></svg>"
+    picture = (
+        f"<svg xmlns='http://www.w3.org/2000/svg'><title>A</title><text>Seen</text>{hidden}<text>Also</text></svg>"
+    )
     document = parse(picture.encode(), ParseLimits())
     (span,) = document.hidden
     assert (document.text[span.start : span.end], span.reason) == ("Secret tugs", reason)

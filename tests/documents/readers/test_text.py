@@ -35,8 +35,7 @@ def test_control_characters_and_line_ends_are_normalised() -> None:
 
 def test_marks_beyond_thirty_on_a_letter_are_dropped_in_linear_time() -> None:
     assert (
-        clean_text("a" + "\u0300" * 40 + " b" + "\u0323" * 30)
-        == "\u00e0" + "\u0300" * 29 + " \u1e05" + "\u0323" * 29
+        clean_text("a" + "\u0300" * 40 + " b" + "\u0323" * 30) == "\u00e0" + "\u0300" * 29 + " \u1e05" + "\u0323" * 29
     )
     assert len(clean_text("a" + "\u0300\u0323" * 1_000_000)) < 40
     assert clean_text("…" * 50 + "━" * 50) == "…" * 50 + "━" * 50
@@ -99,9 +98,7 @@ def test_markdown_headings_are_found_outside_code() -> None:
     found = [(heading.level, heading.title) for heading in document.headings]
     assert found == [(1, "Preface"), (1, "Install now"), (2, "On Linux"), (3, "Last")]
     assert document.text == MARKDOWN.strip("\n")
-    for heading, beginning in zip(
-        document.headings, ("Preface", "# Install", "## On", "### Last"), strict=True
-    ):
+    for heading, beginning in zip(document.headings, ("Preface", "# Install", "## On", "### Last"), strict=True):
         assert document.text[heading.start :].startswith(beginning)
 
 

@@ -43,9 +43,7 @@ def test_time_grows_with_the_length_only(name: str) -> None:
 
     screen(HOSTILE[name])  # compiles the patterns
     short, long = max(seconds(20_000), 0.005), seconds(160_000)
-    assert long < 40 * short, (
-        "eight times the text may take forty times as long, which quadratic time exceeds"
-    )
+    assert long < 40 * short, "eight times the text may take forty times as long, which quadratic time exceeds"
 
 
 def test_chunks_have_the_flags_of_their_place() -> None:
@@ -64,9 +62,7 @@ def test_chunks_have_the_flags_of_their_place() -> None:
 
 @pytest.mark.parametrize(("hidden", "flags"), [("+", []), ("\u2013 \u25b8", []), ("x", ["invisible_text"])])
 def test_a_hidden_mark_without_letters_is_not_suspicious(hidden: str, flags: list[str]) -> None:
-    document = ParsedDocument(
-        "html", f"Harbour {hidden}", hidden=(HiddenSpan(8, 8 + len(hidden), "hidden_element"),)
-    )
+    document = ParsedDocument("html", f"Harbour {hidden}", hidden=(HiddenSpan(8, 8 + len(hidden), "hidden_element"),))
     assert screen_chunks(document, split(document, estimate_tokens, 100)) == [flags]
 
 

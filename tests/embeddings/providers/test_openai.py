@@ -26,9 +26,7 @@ async def test_openai_request_has_the_documented_format(wire: WireServer) -> Non
     await provider.close()
 
 
-async def test_openai_sends_no_dimensions_to_other_models(
-    wire: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_openai_sends_no_dimensions_to_other_models(wire: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     provider = build("openai", wire, model="nomic-embed-text", api_key=None)
     await provider.embed_query("a question")

@@ -27,9 +27,7 @@ async def test_remote_query_is_normalised_and_complete(provider: QueryCache, wir
     assert len(wire.requests) == 1
 
 
-async def test_remote_documents_keep_their_order_across_batches(
-    provider: QueryCache, wire: WireServer
-) -> None:
+async def test_remote_documents_keep_their_order_across_batches(provider: QueryCache, wire: WireServer) -> None:
     texts = [f"text number {number}" for number in range(150)]
     vectors = await provider.embed_documents(texts)
     for text, vector in zip(texts, vectors, strict=True):
@@ -54,17 +52,13 @@ async def test_remote_redirect_is_not_followed(provider: QueryCache, wire: WireS
             assert not [request for request in wire.requests if request.path == "/elsewhere"]
 
 
-async def test_remote_rate_limit_is_retried_after_the_requested_wait(
-    provider: QueryCache, wire: WireServer
-) -> None:
+async def test_remote_rate_limit_is_retried_after_the_requested_wait(provider: QueryCache, wire: WireServer) -> None:
     wire.script = [Reply(429, headers={"Retry-After": "0.05"})]
     await provider.embed_query("a question")
     assert len(wire.requests) == 2
 
 
-async def test_remote_rate_limit_beyond_the_budget_fails_at_once(
-    provider: QueryCache, wire: WireServer
-) -> None:
+async def test_remote_rate_limit_beyond_the_budget_fails_at_once(provider: QueryCache, wire: WireServer) -> None:
     wire.script = [Reply(429, headers={"Retry-After": "30"})]
     failure = await fail_query(provider)
     assert (failure.attempts, failure.retry_after, failure.permanent) == (1, 30.0, False)

@@ -65,9 +65,7 @@ async def test_circuit_opens_again_after_one_failed_probe() -> None:
     assert inner.queries == ["question", CHECK_TEXT]
 
 
-async def begin_probe(
-    provider: ResilientProvider, inner: ScriptedProvider, clock: FakeClock
-) -> asyncio.Task[Vector]:
+async def begin_probe(provider: ResilientProvider, inner: ScriptedProvider, clock: FakeClock) -> asyncio.Task[Vector]:
     """Open the circuit, and start the call that tries again, which waits for `inner.gate`."""
     await open_circuit(provider, inner)
     clock.advance(30)
@@ -157,11 +155,7 @@ async def test_circuit_is_not_opened_by_texts_of_one_tenant(operation: str) -> N
     for _ in range(3 * POLICY.failure_threshold):
         inner.failures = [down() for _ in range(POLICY.attempts)]
         with pytest.raises(EmbeddingUnavailable) as caught:
-            await (
-                provider.embed_query("poison")
-                if operation == "query"
-                else provider.embed_documents(["poison"])
-            )
+            await (provider.embed_query("poison") if operation == "query" else provider.embed_documents(["poison"]))
         assert caught.value.attempts == POLICY.attempts, "the provider is called"
     assert provider.query_circuit.state == provider.document_circuit.state == "closed"
     asked = inner.queries if operation == "query" else [text for batch in inner.batches for text in batch]
@@ -182,9 +176,7 @@ async def test_circuit_is_checked_once_for_calls_that_fail_together() -> None:
     inner = ScriptedProvider()
     provider = wrap(inner, FakeClock())
     inner.failures = [down() for _ in range(100)]
-    failed = await asyncio.gather(
-        *(provider.embed_query("question") for _ in range(10)), return_exceptions=True
-    )
+    failed = await asyncio.gather(*(provider.embed_query("question") for _ in range(10)), return_exceptions=True)
     assert all(isinstance(failure, EmbeddingUnavailable) for failure in failed)
     assert state_of(provider.query_circuit) == "open"
     assert inner.queries.count(CHECK_TEXT) == 1

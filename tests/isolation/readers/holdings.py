@@ -65,13 +65,9 @@ async def fill_restricted(services: Services, provider: FailingProvider, superus
         )
         entry, _ = await services.entries.create(
             tenant.id,
-            EntryDraft(
-                content=SECRET, tags=TAGS, readers=[GROUP], parent_id=parent.id, source_ids=[parent.id]
-            ),
+            EntryDraft(content=SECRET, tags=TAGS, readers=[GROUP], parent_id=parent.id, source_ids=[parent.id]),
         )
-        asset, _ = await services.assets.upload(
-            tenant.id, Upload("quokka.md", DOCUMENT, tags=TAGS, readers=[GROUP])
-        )
+        asset, _ = await services.assets.upload(tenant.id, Upload("quokka.md", DOCUMENT, tags=TAGS, readers=[GROUP]))
         while await services.worker.run_once():
             pass
         # The same bytes for fewer, and for all callers: their chunks repeat the first.
@@ -97,8 +93,7 @@ async def fill_restricted(services: Services, provider: FailingProvider, superus
     search_id = found.metadata.search_id
     async with connected(superuser_dsn) as superuser:
         await superuser.execute(
-            "insert into feedback (tenant_id, search_id, entry_id, subject, relevant)"
-            " values ($1, $2, $3, 'ann', true)",
+            "insert into feedback (tenant_id, search_id, entry_id, subject, relevant) values ($1, $2, $3, 'ann', true)",
             *(tenant.id, search_id, entry.id),
         )
         await superuser.execute(
@@ -120,9 +115,7 @@ async def fill_restricted(services: Services, provider: FailingProvider, superus
             "insert into callers values ($1, 'ann', '{everyone,user:ann,group:finance}', '{reader}')",
             tenant.id,
         )
-        await superuser.execute(
-            "insert into lexeme_statistics values ($1, 'quokka', 40, $2)", tenant.id, GROUP
-        )
+        await superuser.execute("insert into lexeme_statistics values ($1, 'quokka', 40, $2)", tenant.id, GROUP)
         await superuser.execute(
             "insert into erasures (tenant_id, id, kind, target, requested_by) values ($1, $2, 'entry', $3, 'root')",
             *(tenant.id, erasure := new_id(), entry.id),
@@ -193,9 +186,7 @@ OF_THE_SERVICE = {"erasures", "erasure_items", "audit"}
 
 
 @asynccontextmanager
-async def as_service_role(
-    superuser: Connection, tenant_id: UUID, principals: tuple[str, ...]
-) -> AsyncIterator[None]:
+async def as_service_role(superuser: Connection, tenant_id: UUID, principals: tuple[str, ...]) -> AsyncIterator[None]:
     """The superuser's transaction as the service's role, in the tenant, for these principals; undone at the end."""
     items = ",".join(f'"{p}"' for p in principals)
     await superuser.execute("savepoint role")

@@ -161,9 +161,7 @@ async def probe_functions(superuser: Connection, held: Held, only: str | None = 
     The answers for callers who may not read them must be the same before and after the hidden rows are deleted, and
     those for a reader must not: otherwise the call proves nothing.
     """
-    calls = {
-        name: await _fill(superuser, held, sql) for name, sql in FUNCTIONS.items() if only in (None, name)
-    }
+    calls = {name: await _fill(superuser, held, sql) for name, sql in FUNCTIONS.items() if only in (None, name)}
     told = {
         (call, name): await _ask(superuser, held, sql, principals)
         for call, sql in calls.items()
@@ -172,9 +170,7 @@ async def probe_functions(superuser: Connection, held: Held, only: str | None = 
     await superuser.execute("savepoint without")
     await superuser.execute("set local session_replication_role = replica")
     for table in ("entries", "assets", "former_entries", "embeddings"):
-        await superuser.execute(
-            f"delete from {table} where tenant_id = $1 and readers is not null", held.tenant_id
-        )
+        await superuser.execute(f"delete from {table} where tenant_id = $1 and readers is not null", held.tenant_id)
     await superuser.execute("set local session_replication_role = origin")
     faults = []
     for (call, name), answer in told.items():

@@ -133,9 +133,7 @@ async def test_an_admin_sees_who_may_read_an_item(
         assert (await admin.get(f"/admin/access/{of}", headers=ALL)).status_code == 404
 
 
-async def test_an_admin_sees_what_a_person_may_read(
-    join: Join, admin: Caller, api_services: Services
-) -> None:
+async def test_an_admin_sees_what_a_person_may_read(join: Join, admin: Caller, api_services: Services) -> None:
     ann, cleo = join("ann", "finance"), join("cleo", "board")
     await ann.add("The pier opens")
     entry = await ann.add("The payroll", readers=["group:finance"])
@@ -178,9 +176,7 @@ async def test_an_admin_sees_what_a_person_may_read(
         ({"subject": "jane", "group": "a\nb"}, "group"),
     ],
 )
-async def test_a_person_that_no_token_can_name_is_refused(
-    admin: Caller, params: dict[str, Any], field: str
-) -> None:
+async def test_a_person_that_no_token_can_name_is_refused(admin: Caller, params: dict[str, Any], field: str) -> None:
     refused = await admin.get("/admin/access/subject", params=params, headers=ALL)
     assert refused.status_code == 422, refused.text
     assert refused.json()["errors"][0]["field"] == field

@@ -22,9 +22,7 @@ ANN = principals_of("ann", ["finance"])
 BOTH = ["group:finance", "group:hr"]
 
 
-async def test_a_grant_does_not_bring_a_removed_reader_back(
-    join: Join, admin: Caller, api_services: Services
-) -> None:
+async def test_a_grant_does_not_bring_a_removed_reader_back(join: Join, admin: Caller, api_services: Services) -> None:
     ann = join("ann", "finance")
     entry = await ann.add("The payroll", readers=BOTH)
     asset = (await ann.upload("a.md", b"The payroll of May", "text/markdown", readers=BOTH)).json()
@@ -62,15 +60,11 @@ async def test_a_grant_does_not_bring_a_removed_reader_back(
         assert now["readers"] == ["group:finance", "user:zoe"]
 
 
-async def test_a_list_leaves_out_what_is_hidden_while_it_is_read(
-    join: Join, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_list_leaves_out_what_is_hidden_while_it_is_read(join: Join, monkeypatch: pytest.MonkeyPatch) -> None:
     ann, cleo = join("ann", "finance"), join("cleo", "board")
     ids = {
         "entries": [(await ann.add(text))["id"] for text in ("The pier opens", "The payroll")],
-        "assets": [
-            (await ann.upload("a.md", text, "text/markdown")).json()["id"] for text in (b"The quay", b"Wages")
-        ],
+        "assets": [(await ann.upload("a.md", text, "text/markdown")).json()["id"] for text in (b"The quay", b"Wages")],
     }
     for name, module, fetch in (
         ("entries", entries, entries.fetch_entries),

@@ -119,9 +119,7 @@ async def test_links_stay_within_the_readers(join: Join) -> None:
     assert (seen["parent_id"], seen["source_ids"]) == (None, [])
 
 
-async def test_chunks_have_the_readers_of_their_asset(
-    join: Join, work: Callable[[], Awaitable[None]]
-) -> None:
+async def test_chunks_have_the_readers_of_their_asset(join: Join, work: Callable[[], Awaitable[None]]) -> None:
     ann, cleo = join("ann", "finance"), join("cleo", "board")
     asset = (await ann.upload("pay.md", TEXT, "text/markdown", readers=["group:finance"])).json()
     assert asset["readers"] == ["group:finance"]
@@ -169,9 +167,7 @@ async def test_the_explanation_of_a_later_page_has_no_entry_that_was_hidden_sinc
     ids = [(await ann.add(f"The payroll of month {n}"))["id"] for n in range(4)]
     first = await cleo.search("payroll", mode="keyword", limit=1)
     _, second, third, _ = sorted(ids, reverse=True)
-    assert (
-        await ann.patch(f"/knowledge/entries/{second}", {"readers": ["group:finance"]})
-    ).status_code == 200
+    assert (await ann.patch(f"/knowledge/entries/{second}", {"readers": ["group:finance"]})).status_code == 200
     page = await cleo.search("payroll", limit=2, explain=True, cursor=first["metadata"]["next_cursor"])
     assert [hit["id"] for hit in page["results"]] == [third]
     assert [(hit["id"], hit["rank"]) for hit in page["debug_info"]["hits"]] == [(third, 3)]

@@ -94,9 +94,7 @@ class Player:
 
     async def add(self, person: str, name: str) -> None:
         readers, writers = (choose_principals(self.chance, person) for _ in range(2))
-        draft = EntryDraft(
-            content=f"harbour {name}", readers=readers, writers=writers, tags=[f"t{len(name) % 5}"]
-        )
+        draft = EntryDraft(content=f"harbour {name}", readers=readers, writers=writers, tags=[f"t{len(name) % 5}"])
         entry, _ = await self.services.entries.create(self.tenant, draft)
         self.model.items[entry.id] = Item(f"harbour {name}", listed(readers), listed(writers))
 
@@ -132,9 +130,7 @@ class Player:
         elif item.asset is None:
             item.text = f"harbour again {name}"
 
-    async def _do(
-        self, action: str, entry_id: UUID, item: Item, principals: list[str] | None, name: str
-    ) -> None:
+    async def _do(self, action: str, entry_id: UUID, item: Item, principals: list[str] | None, name: str) -> None:
         entries, assets = self.services.entries, self.services.assets
         if action == "delete" and item.asset is not None:
             await assets.delete(self.tenant, item.asset)

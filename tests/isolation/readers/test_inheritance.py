@@ -58,9 +58,7 @@ select count(*) from embeddings k join entries e on e.tenant_id = k.tenant_id an
 """
 OPEN = "set readers = null, writers = null"
 ASSETS = "select array_agg(id) || null::uuid from assets where tenant_id = $1"
-TRIGGERS = [
-    (name, table) for name in ("inherit_added", "inherit_readers") for table in ("entries", "embeddings")
-]
+TRIGGERS = [(name, table) for name in ("inherit_added", "inherit_readers") for table in ("entries", "embeddings")]
 
 
 async def find_wrong_copies(superuser: Connection, held: Held) -> list[str]:
@@ -93,9 +91,7 @@ async def test_no_statement_leaves_a_wrong_copy(breaking: tuple[Connection, Held
 
 
 @pytest.mark.parametrize(("trigger", "table"), TRIGGERS, ids=str)
-async def test_a_missing_trigger_is_noticed(
-    breaking: tuple[Connection, Held], trigger: str, table: str
-) -> None:
+async def test_a_missing_trigger_is_noticed(breaking: tuple[Connection, Held], trigger: str, table: str) -> None:
     superuser, held = breaking
     await superuser.execute(f"drop trigger {trigger} on {table}")
     assert await find_wrong_copies(superuser, held) != []
@@ -174,9 +170,7 @@ async def test_the_service_inserts_rows_with_their_lists(
         await superuser.execute(REFUSE)
         with acting_as(SERVICE):
             for name in ("first.md", "again.md"):
-                upload = Upload(
-                    name, b"The amber is here.", readers=[GROUP], writers=[GROUP], external_id=name
-                )
+                upload = Upload(name, b"The amber is here.", readers=[GROUP], writers=[GROUP], external_id=name)
                 await services.assets.upload(tenant.id, upload)
             drafts = [EntryDraft(content=f"Amber {n}", readers=[GROUP]) for n in range(3)]
             await services.entries.create(tenant.id, EntryDraft(content="Amber", readers=[GROUP]))

@@ -53,10 +53,7 @@ async def test_a_change_of_linked_entries_keeps_their_links(join: Join) -> None:
         tried = await change(ann, {"tags": ["pay"]}, readers={"set": readers}, dry_run=True)
         done = await change(ann, {"tags": ["pay"]}, readers={"set": readers})
         assert tried == done == {"matched": 4, "changed": 4, "refused": []}
-        seen = [
-            (await ann.get(f"/knowledge/entries/{entry['id']}")).json()
-            for entry in (parent, child, grandchild)
-        ]
+        seen = [(await ann.get(f"/knowledge/entries/{entry['id']}")).json() for entry in (parent, child, grandchild)]
         assert [entry["readers"] for entry in seen] == [readers] * 3
         assert [entry["parent_id"] for entry in seen] == [None, parent["id"], child["id"]]
         assert (seen[0]["superseded_by_id"], seen[2]["source_ids"]) == (successor["id"], [parent["id"]])

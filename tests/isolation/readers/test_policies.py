@@ -44,9 +44,7 @@ async def test_functions_tell_no_more_than_if_hidden_rows_did_not_exist(
 async def test_the_gate_knows_every_policy(breaking: tuple[Connection, Held]) -> None:
     superuser, _ = breaking
     for tables, name in ((HIDDEN, "readers"), *((CLOSED_ROWS, f"writers_{verb}") for verb in CHANGES)):
-        found = await superuser.fetch(
-            "select polrelid::regclass::text from pg_policy where polname = $1", name
-        )
+        found = await superuser.fetch("select polrelid::regclass::text from pg_policy where polname = $1", name)
         assert {row[0] for row in found} == set(tables)
 
 
@@ -67,9 +65,7 @@ def test_every_table_of_a_tenant_is_hidden_or_open_and_on_the_page(seeded: Seede
         "alter policy readers on {} with check (true)",
     ],
 )
-async def test_a_policy_that_shows_more_is_noticed(
-    breaking: tuple[Connection, Held], table: str, sql: str
-) -> None:
+async def test_a_policy_that_shows_more_is_noticed(breaking: tuple[Connection, Held], table: str, sql: str) -> None:
     superuser, held = breaking
     if table == "audit" and "check" in sql:
         return  # its policy is for reading alone

@@ -102,9 +102,7 @@ async def test_ids_of_hidden_items_get_the_response_of_unknown_ones(
 
 
 async def _hidden_rows(superuser: Any, tenant_id: Any) -> list[str]:
-    return [
-        row for row in await snapshot(superuser, tenant_id) if HIDDEN in row and not row.startswith("audit ")
-    ]
+    return [row for row in await snapshot(superuser, tenant_id) if HIDDEN in row and not row.startswith("audit ")]
 
 
 class SeeingAll(Caller):

@@ -26,9 +26,7 @@ REQUEST = re.compile(r'"request_id": ?"\w+"')
 
 async def hide(writer: Caller, work: Callable[[], Awaitable[None]]) -> set[str]:
     """Write what only the writer's group may read, of every kind; returns its ids."""
-    parent = await writer.add(
-        f"All about {CANARY}", tags=[CANARY, "harbour"], readers=ONLY, external_id=CANARY
-    )
+    parent = await writer.add(f"All about {CANARY}", tags=[CANARY, "harbour"], readers=ONLY, external_id=CANARY)
     ids = {parent["id"]}
     for n in range(12):
         entry = await writer.add(

@@ -53,9 +53,7 @@ async def test_a_known_identity_is_not_written_over(join: Join) -> None:
     await ben.add("Overtime is paid in June", writers=["group:payroll"])
     again = {"content": "The payroll is cancelled", "external_id": "pay"}
     assert is_refused(await ann.post("/knowledge/entries", again))
-    assert is_refused(
-        await ann.post("/knowledge/entries", {"content": "Overtime is paid in June", "tags": ["x"]})
-    )
+    assert is_refused(await ann.post("/knowledge/entries", {"content": "Overtime is paid in June", "tags": ["x"]}))
     many = {"entries": [again, {"content": "The pier opens"}]}
     results = (await ann.post("/knowledge/entries/bulk", many)).json()["results"]
     assert [result["status"] for result in results] == ["failed", "created"]
@@ -154,9 +152,7 @@ async def test_a_source_gives_its_assets_its_readers_and_writers(join: Join, wor
 
 async def test_a_hidden_source_keeps_its_name(join: Join) -> None:
     ann, cleo = join("ann", "finance"), join("cleo", "board")
-    made = await ann.request(
-        "PUT", "/knowledge/sources/till", json={"items": [], "readers": ["group:finance"]}
-    )
+    made = await ann.request("PUT", "/knowledge/sources/till", json={"items": [], "readers": ["group:finance"]})
     assert (made.status_code, made.json()["readers"]) == (201, ["group:finance"])
     for path in ("", "/items"):
         assert (await cleo.get(f"/knowledge/sources/till{path}")).status_code == 404

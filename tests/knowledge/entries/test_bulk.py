@@ -75,9 +75,7 @@ async def refusing(superuser_dsn: str) -> AsyncIterator[None]:
 
 
 @pytest.mark.usefixtures("refusing")
-async def test_entries_that_the_database_refuses_do_not_affect_the_others(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_entries_that_the_database_refuses_do_not_affect_the_others(services: Services, tenant: Tenant) -> None:
     refused = {0: "too long", 37: "no syntax", 38: "too large", 99: "too long"}
     items = [EntryDraft(content=f"entry {n} {refused.get(n, '')}") for n in range(100)]
     items[50] = EntryDraft(content="entry 49 ")

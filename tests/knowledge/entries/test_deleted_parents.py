@@ -18,9 +18,7 @@ from tests.fixtures.database.cluster import connected
 pytestmark = pytest.mark.own_tenants
 
 Write = Callable[[Services, Tenant, UUID], Coroutine[Any, Any, None]]
-WAITING = (
-    "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
-)
+WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
 
 
 async def create(services: Services, tenant: Tenant, parent: UUID) -> None:

@@ -57,9 +57,7 @@ async def test_vector_that_arrives_after_the_text_changed_is_dropped(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     arrival = failing_provider.hold_next_call()
-    writing = asyncio.create_task(
-        services.entries.create(tenant.id, EntryDraft(content="old", external_id="e"))
-    )
+    writing = asyncio.create_task(services.entries.create(tenant.id, EntryDraft(content="old", external_id="e")))
     await failing_provider.entered.wait()
     failing_provider.down = True
     changed = await services.entries.create(tenant.id, EntryDraft(content="new", external_id="e"))
@@ -93,9 +91,7 @@ async def test_equal_texts_are_embedded_once_in_a_tenant(
     for n in range(1, 4):
         entry, _ = await services.entries.create(tenant.id, EntryDraft(content="same", external_id=str(n)))
         assert entry.embedding_status == "ready"
-    await services.entries.create_many(
-        tenant.id, [EntryDraft(content="twin", external_id=f"t{n}") for n in range(5)]
-    )
+    await services.entries.create_many(tenant.id, [EntryDraft(content="twin", external_id=f"t{n}") for n in range(5)])
     await run_jobs()
     assert sorted(failing_provider.documents) == ["same", "twin"]
     assert len(await nearest(services, tenant, "twin")) == 5
@@ -161,9 +157,7 @@ async def test_text_that_the_provider_refuses_does_not_block_the_others(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     failing_provider.down = True
-    entries = [
-        (await services.entries.create(tenant.id, EntryDraft(content=f"text {n}")))[0] for n in range(5)
-    ]
+    entries = [(await services.entries.create(tenant.id, EntryDraft(content=f"text {n}")))[0] for n in range(5)]
     failing_provider.down = False
     failing_provider.refused = {"text 2"}
     for _ in range(6):
@@ -173,9 +167,7 @@ async def test_text_that_the_provider_refuses_does_not_block_the_others(
     assert states == ["ready", "ready", "pending", "ready", "ready"]
     model_id = (await services.tenants.context(tenant.id)).space.model_id
     async with services.database.tenant_session(tenant.id) as session:
-        assert list(await list_pending(session, model_id, None, 10)) == [], (
-            "after five tries it is left alone"
-        )
+        assert list(await list_pending(session, model_id, None, 10)) == [], "after five tries it is left alone"
 
 
 async def test_failure_of_the_provider_reaches_the_caller(

@@ -21,9 +21,7 @@ from tests.knowledge.writing import count
 pytestmark = pytest.mark.own_tenants
 
 
-async def test_created_entry_has_the_given_values_and_the_defaults(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_created_entry_has_the_given_values_and_the_defaults(services: Services, tenant: Tenant) -> None:
     entry, new = await services.entries.create(tenant.id, EntryDraft(content="The harbour closes at dusk."))
     assert new
     assert (entry.entry_type, entry.title, entry.tags, entry.roles) == ("fact", None, [], ["all"])
@@ -58,14 +56,10 @@ async def test_same_content_is_the_same_entry(services: Services, tenant: Tenant
     assert not new
     assert (found.id, found.external_id) == (named.id, "n")
     found, new = await services.entries.create(tenant.id, EntryDraft(content="named", external_id=None))
-    assert (found.id, found.external_id, new) == (named.id, "n", False), (
-        "None names no entry and removes no name"
-    )
+    assert (found.id, found.external_id, new) == (named.id, "n", False), "None names no entry and removes no name"
 
 
-async def test_known_external_id_keeps_omitted_fields_and_none_clears_them(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_known_external_id_keeps_omitted_fields_and_none_clears_them(services: Services, tenant: Tenant) -> None:
     there, _ = await services.entries.create(tenant.id, EntryDraft(content="there"))
     full = EntryDraft(
         content="The harbour closes at dusk",
@@ -127,13 +121,9 @@ async def test_change_affects_only_the_given_fields(services: Services, tenant: 
     assert same == changed, "nothing differs: no new version"
 
 
-async def test_changed_entry_keeps_its_id_and_is_found_by_its_new_text(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_changed_entry_keeps_its_id_and_is_found_by_its_new_text(services: Services, tenant: Tenant) -> None:
     first, _ = await services.entries.create(tenant.id, EntryDraft(content="The harbour", external_id="e"))
-    changed = await services.entries.change(
-        tenant.id, first.id, EntryDraft(content="The lighthouse", title="T")
-    )
+    changed = await services.entries.change(tenant.id, first.id, EntryDraft(content="The lighthouse", title="T"))
     written, new = await services.entries.create(tenant.id, EntryDraft(content="The beacon", external_id="e"))
     (bulk,) = await services.entries.create_many(tenant.id, [EntryDraft(content="The mole", external_id="e")])
     assert (changed.id, written.id, bulk.id, new) == (first.id, first.id, first.id, False)
@@ -159,10 +149,7 @@ async def test_change_of_a_stale_version_is_refused(services: Services, tenant: 
 async def test_of_two_changes_of_one_version_one_wins(services: Services, tenant: Tenant) -> None:
     first, _ = await services.entries.create(tenant.id, EntryDraft(content="one"))
     outcomes = await asyncio.gather(
-        *(
-            services.entries.change(tenant.id, first.id, EntryDraft(content=f"by {n}"), if_version=1)
-            for n in range(5)
-        ),
+        *(services.entries.change(tenant.id, first.id, EntryDraft(content=f"by {n}"), if_version=1) for n in range(5)),
         return_exceptions=True,
     )
     assert sum(isinstance(o, PreconditionFailed) for o in outcomes) == 4
@@ -201,9 +188,7 @@ async def test_references_must_be_entries_of_the_tenant(
                 await services.entries.create(tenant.id, EntryDraft(content="new", **reference))
             with pytest.raises(InvalidInput, match=f"{field}: there is no entry with this id"):
                 await services.entries.change(tenant.id, own.id, EntryDraft(**reference))
-            (result,) = await services.entries.create_many(
-                tenant.id, [EntryDraft(content="new", **reference)]
-            )
+            (result,) = await services.entries.create_many(tenant.id, [EntryDraft(content="new", **reference)])
             assert (result.status, result.error) == ("failed", f"{field}: there is no entry with this id")
         itself: dict[str, Any] = {field: [own.id] if field == "source_ids" else own.id}
         with pytest.raises(InvalidInput, match=f"{field}: must be another entry"):
@@ -211,9 +196,7 @@ async def test_references_must_be_entries_of_the_tenant(
     assert await count(services, tenant) == 1
 
 
-async def test_deleted_entry_is_removed_from_search_and_references(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_deleted_entry_is_removed_from_search_and_references(services: Services, tenant: Tenant) -> None:
     parent, _ = await services.entries.create(tenant.id, EntryDraft(content="lighthouse"))
     child, _ = await services.entries.create(
         tenant.id, EntryDraft(content="lamp", parent_id=parent.id, superseded_by_id=parent.id)
@@ -265,9 +248,7 @@ async def test_writing_an_expired_entry_again_restores_it(services: Services, te
     assert not (await services.search.search(tenant.id, query)).results
     again, new = await services.entries.create(tenant.id, over)
     assert (again.id, new, again.expires_at) == (entry.id, False, over.expires_at), "it says so itself"
-    (result,) = await services.entries.create_many(
-        tenant.id, [EntryDraft(content="harbour closed", external_id="H1")]
-    )
+    (result,) = await services.entries.create_many(tenant.id, [EntryDraft(content="harbour closed", external_id="H1")])
     assert (result.id, result.status) == (entry.id, "updated")
     assert [hit.id for hit in await services.search.search(tenant.id, query)] == [entry.id]
     later = datetime.now(UTC) + timedelta(days=1)

@@ -50,14 +50,10 @@ async def test_list_filters_by_each_condition(services: Services, tenant: Tenant
         assert [entry.content for entry in page.items] == contents
 
 
-async def test_a_list_hides_expired_entries_unless_they_are_included(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_a_list_hides_expired_entries_unless_they_are_included(services: Services, tenant: Tenant) -> None:
     later, past = datetime.now(UTC) + timedelta(days=1), datetime.now(UTC) - timedelta(seconds=1)
     await services.entries.create(tenant.id, EntryDraft(content="current", expires_at=later))
-    gone, _ = await services.entries.create(
-        tenant.id, EntryDraft(content="expired", expires_at=past, external_id="e")
-    )
+    gone, _ = await services.entries.create(tenant.id, EntryDraft(content="expired", expires_at=past, external_id="e"))
     conditions: list[dict[str, Any]] = [{}, {"external_id": "e"}]
     for condition in conditions:
         hidden = await services.entries.list_entries(tenant.id, **condition)

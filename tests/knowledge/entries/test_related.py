@@ -53,9 +53,7 @@ async def test_related_entries_are_ordered_by_relation_and_unique(services: Serv
         assert await relations(services, tenant, origin, limit) == expected[:limit]
 
 
-async def test_the_total_counts_all_related_entries_once(
-    services: Services, tenant: Tenant, run_jobs: RunJobs
-) -> None:
+async def test_the_total_counts_all_related_entries_once(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
     tags = ["a", "b"]
     parent = await write(services, tenant, "parent", tags=tags)
     origin = await write(services, tenant, "origin", parent_id=parent, tags=tags)
@@ -115,10 +113,7 @@ async def test_related_of_a_chunk_are_its_neighbours_nearest_first(
 async def test_tag_overlap_fills_the_limit_after_many_siblings(services: Services, tenant: Tenant) -> None:
     parent = await write(services, tenant, "parent")
     origin = await write(services, tenant, "origin", parent_id=parent, tags=["a", "b", "c"])
-    siblings = [
-        await write(services, tenant, f"sibling {n}", parent_id=parent, tags=["a", "b", "c"])
-        for n in range(6)
-    ]
+    siblings = [await write(services, tenant, f"sibling {n}", parent_id=parent, tags=["a", "b", "c"]) for n in range(6)]
     other = await write(services, tenant, "shares two", tags=["a", "b"])
     found = await relations(services, tenant, origin, limit=8)
     assert [i for i, _, _ in found] == [parent, *siblings, other]
@@ -141,9 +136,7 @@ async def test_entry_with_several_relations_has_the_first_of_them(services: Serv
     sibling = await write(services, tenant, "sibling", parent_id=parent, tags=tags)
     source = await write(services, tenant, "source", tags=tags)
     overlap = await write(services, tenant, "overlap", tags=tags)
-    origin = await write(
-        services, tenant, "origin", parent_id=parent, tags=tags, source_ids=[parent, sibling, source]
-    )
+    origin = await write(services, tenant, "origin", parent_id=parent, tags=tags, source_ids=[parent, sibling, source])
     derived = await write(services, tenant, "derived", tags=tags, source_ids=[origin])
     both = await write(services, tenant, "both ways", source_ids=[origin])
     await services.entries.change(tenant.id, origin, EntryDraft(source_ids=[parent, sibling, source, both]))
@@ -174,12 +167,8 @@ async def test_sources_and_derived_omit_hidden_deleted_and_foreign_entries(
     await services.entries.delete(tenant.id, gone)
     # Ids of another tenant's entries, in both directions, which no caller can write.
     async with connected(superuser_dsn) as superuser:
-        await superuser.execute(
-            "update entries set source_ids = source_ids || $1::uuid where id = $2", foreign, origin
-        )
-        await superuser.execute(
-            "update entries set source_ids = array[$1::uuid] where id = $2", origin, foreign
-        )
+        await superuser.execute("update entries set source_ids = source_ids || $1::uuid where id = $2", foreign, origin)
+        await superuser.execute("update entries set source_ids = array[$1::uuid] where id = $2", origin, foreign)
     assert await relations(services, tenant, origin) == [(visible, "source", None)]
     assert await relations(services, other_tenant, foreign) == []
     assert await relations(services, other_tenant, origin) == []
@@ -189,9 +178,7 @@ async def test_derived_entries_fill_the_limit_after_many_siblings(services: Serv
     parent = await write(services, tenant, "parent")
     origin = await write(services, tenant, "origin", parent_id=parent)
     far = await write(services, tenant, "derived elsewhere", source_ids=[origin])
-    siblings = [
-        await write(services, tenant, f"sibling {n}", parent_id=parent, source_ids=[origin]) for n in range(6)
-    ]
+    siblings = [await write(services, tenant, f"sibling {n}", parent_id=parent, source_ids=[origin]) for n in range(6)]
     found = await relations(services, tenant, origin, limit=8)
     assert [i for i, _, _ in found] == [parent, *siblings, far]
 

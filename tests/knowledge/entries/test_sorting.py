@@ -59,14 +59,10 @@ def assert_in_order(items: list[Any], sort: str) -> None:
     assert [item.id for item in items] == [item.id for item in expected], sort
 
 
-async def test_entries_are_listed_in_each_order_with_equal_values_by_id(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_entries_are_listed_in_each_order_with_equal_values_by_id(services: Services, tenant: Tenant) -> None:
     chance = random.Random(5)  # noqa: S311
     drafts = [
-        EntryDraft(
-            content=f"entry {n}", title=chance.choice([t for t in TITLES if t != ""]), tags=[f"t{n % 2}"]
-        )
+        EntryDraft(content=f"entry {n}", title=chance.choice([t for t in TITLES if t != ""]), tags=[f"t{n % 2}"])
         for n in range(40)
     ]
     await services.entries.create_many(tenant.id, drafts)
@@ -100,9 +96,7 @@ async def test_pages_of_a_sorted_list_neither_repeat_nor_skip_while_entries_come
             seen += [e.id for e in page.items]
             if (cursor := page.next_cursor) is None:
                 break
-            late = [
-                EntryDraft(content=f"late {sort} {len(seen)} {t}", title=t) for t in ("aaaa", "same", "zzzz")
-            ]
+            late = [EntryDraft(content=f"late {sort} {len(seen)} {t}", title=t) for t in ("aaaa", "same", "zzzz")]
             await services.entries.create_many(tenant.id, late)
             # The entry at the cursor itself, and one that may be still ahead.
             for gone in {seen[-1], chance.choice(sorted(stored))} - removed:
@@ -155,9 +149,7 @@ async def test_saved_searches_are_listed_in_each_order(services: Services, tenan
 
 
 async def test_a_cursor_of_another_order_is_refused(services: Services, tenant: Tenant) -> None:
-    await services.entries.create_many(
-        tenant.id, [EntryDraft(content=f"{n}", title=f"{n}") for n in range(3)]
-    )
+    await services.entries.create_many(tenant.id, [EntryDraft(content=f"{n}", title=f"{n}") for n in range(3)])
     cursors = {
         sort: (await services.entries.list_entries(tenant.id, limit=1, sort=sort)).next_cursor
         for sort in get_args(EntrySort)

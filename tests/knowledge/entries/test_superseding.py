@@ -40,9 +40,7 @@ async def test_a_cycle_is_refused_however_it_is_written(services: Services, tena
     await services.entries.change(tenant.id, oldest, EntryDraft(superseded_by_id=newest))
 
 
-async def test_entries_of_one_bulk_write_cannot_supersede_each_other(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_entries_of_one_bulk_write_cannot_supersede_each_other(services: Services, tenant: Tenant) -> None:
     first, second = await write(services, tenant, "first"), await write(services, tenant, "second")
     results = await services.entries.create_many(
         tenant.id,
@@ -66,8 +64,7 @@ async def test_a_chain_of_successors_has_a_limit(services: Services, tenant: Ten
 
 async def test_simultaneous_changes_cannot_make_a_cycle(services: Services, tenant: Tenant) -> None:
     pairs = [
-        (await write(services, tenant, f"first {n}"), await write(services, tenant, f"second {n}"))
-        for n in range(15)
+        (await write(services, tenant, f"first {n}"), await write(services, tenant, f"second {n}")) for n in range(15)
     ]
 
     async def supersede(entry: UUID, successor: UUID, *, again: str | None) -> bool:

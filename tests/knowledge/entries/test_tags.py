@@ -61,9 +61,7 @@ async def test_a_count_is_the_number_of_entries_that_a_search_with_the_tag_finds
 
 
 async def test_a_tag_of_hidden_entries_only_is_not_listed(services: Services, tenant: Tenant) -> None:
-    await services.entries.create(
-        tenant.id, EntryDraft(content="gone", tags=["gone", "both"], expires_at=PAST)
-    )
+    await services.entries.create(tenant.id, EntryDraft(content="gone", tags=["gone", "both"], expires_at=PAST))
     kept, _ = await services.entries.create(tenant.id, EntryDraft(content="here", tags=["both"]))
     assert await count_tags(services, tenant) == {"both": 1}
     await services.entries.delete(tenant.id, kept.id)

@@ -95,9 +95,7 @@ async def test_an_erased_asset_leaves_nothing_in_any_table(
     text = "\n\n".join(f"# {MARKER} {n}\n\nThe {MARKER} reads page {n}." for n in range(30))
     upload = Upload(f"{MARKER}.md", text.encode(), external_id=MARKER, tags=[MARKER], metadata={"a": MARKER})
     asset, _ = await services.assets.upload(tenant.id, upload, actor="ada")
-    copy, _ = await services.assets.upload(
-        tenant.id, Upload("copy.md", text.encode(), external_id="copy"), actor="ada"
-    )
+    copy, _ = await services.assets.upload(tenant.id, Upload("copy.md", text.encode(), external_id="copy"), actor="ada")
     while await services.worker.run_once():
         pass
     await services.assets.delete(tenant.id, copy.id)
@@ -113,17 +111,13 @@ async def test_an_erased_asset_leaves_nothing_in_any_table(
     counts = removed(erasure)
     assert (counts["entries"], counts["assets"], counts["searches"]) == (len(chunks), 1, 1)
     assert found(erasure) == {}
-    assert [dict(d) for d in erasure.derived] == [
-        {"relation": "same_bytes", "kind": "asset", "id": str(waiting.id)}
-    ]
+    assert [dict(d) for d in erasure.derived] == [{"relation": "same_bytes", "kind": "asset", "id": str(waiting.id)}]
     erasure = await services.erasures.erase(tenant.id, NewErasure(asset_id=waiting.id), actor="ada")
     assert (removed(erasure), erasure.state) == ({"assets": 1, "jobs": 1}, "erased")
     assert await find_marker(superuser_dsn, MARKER) == {}
 
 
-async def test_items_that_depend_on_an_erased_entry_are_named_and_stay(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_items_that_depend_on_an_erased_entry_are_named_and_stay(services: Services, tenant: Tenant) -> None:
     async def add(content: str, **fields: object) -> str:
         entry, _ = await services.entries.create(tenant.id, EntryDraft(content=content, **fields))  # type: ignore[arg-type]
         return str(entry.id)

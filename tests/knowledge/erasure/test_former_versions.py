@@ -71,9 +71,7 @@ async def test_former_versions_of_a_file_are_named_by_its_asset(
     services: Services, keeper: Tenant, run_jobs: RunJobs
 ) -> None:
     for actor, text in (("ada", b"By ada"), (LEAVER, b"By the leaver"), ("ada", b"By ada again")):
-        asset, _ = await services.assets.upload(
-            keeper.id, Upload("a.txt", text, external_id="a"), actor=actor
-        )
+        asset, _ = await services.assets.upload(keeper.id, Upload("a.txt", text, external_id="a"), actor=actor)
         await run_jobs()
     erasure = await services.erasures.erase(keeper.id, NewErasure(subject=LEAVER), actor="ada")
     assert named(erasure) == [

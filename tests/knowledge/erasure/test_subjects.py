@@ -45,9 +45,7 @@ async def fill(services: Services, tenant: Tenant) -> dict[str, str]:
     other, _ = await services.assets.upload(tenant.id, Upload("b.txt", b"The file of another"), actor="ada")
     while await services.worker.run_once():
         pass
-    saved, _ = await services.saved_searches.save(
-        tenant.id, LEAVER, NewSavedSearch("mine", {"query": "leaver"})
-    )
+    saved, _ = await services.saved_searches.save(tenant.id, LEAVER, NewSavedSearch("mine", {"query": "leaver"}))
     await services.saved_searches.save(tenant.id, "ada", NewSavedSearch("hers", {"query": "another"}))
     await services.subscriptions.subscribe(tenant.id, LEAVER, saved.id, "https://198.51.101.7/hook")
     for subject in (LEAVER, "ada"):
@@ -59,9 +57,7 @@ async def fill(services: Services, tenant: Tenant) -> dict[str, str]:
     return ids | {"own_asset": str(own.id), "other_asset": str(other.id)}
 
 
-async def test_everything_of_a_subject_is_erased(
-    services: Services, tenant: Tenant, superuser_dsn: str
-) -> None:
+async def test_everything_of_a_subject_is_erased(services: Services, tenant: Tenant, superuser_dsn: str) -> None:
     ids = await fill(services, tenant)
     before = await find_marker(superuser_dsn, LEAVER)
     assert set(before) == {"audit", "feedback", "saved_searches", "searches", "subscriptions"}
@@ -78,9 +74,7 @@ async def test_everything_of_a_subject_is_erased(
     erasure = await look_again(services, superuser_dsn, tenant.id, erasure)
     assert (erasure.state, found(erasure)) == ("done", {})
     assert await find_marker(superuser_dsn, LEAVER) == {}
-    assert [dict(d) for d in erasure.derived] == [
-        {"relation": "changed", "kind": "entry", "id": ids["of_others"]}
-    ]
+    assert [dict(d) for d in erasure.derived] == [{"relation": "changed", "kind": "entry", "id": ids["of_others"]}]
     entries = (await services.entries.list_entries(tenant.id, source="entry")).items
     assert [str(entry.id) for entry in entries] == [ids["of_others"]]
     assert [str(a.id) for a in (await services.assets.list_assets(tenant.id)).items] == [ids["other_asset"]]

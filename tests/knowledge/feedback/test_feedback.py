@@ -19,9 +19,7 @@ from tests.knowledge.subscriptions.subscribing import Desk
 
 
 async def search(desk: Desk, query: str, subject: str = "anna") -> SearchResult:
-    found = await desk.services.search.search(
-        desk.tenant.id, SearchQuery(query=query, mode="keyword"), subject=subject
-    )
+    found = await desk.services.search.search(desk.tenant.id, SearchQuery(query=query, mode="keyword"), subject=subject)
     await desk.services.journal.flush()
     return found
 
@@ -31,9 +29,7 @@ async def judge(desk: Desk, found: SearchResult, entry: UUID, relevant: bool, su
 
 
 async def keep_queries(desk: Desk, keep: bool = True) -> None:
-    await desk.services.tenants.change_settings(
-        desk.tenant.id, SettingsPatch(keep_query_text=keep), actor="admin"
-    )
+    await desk.services.tenants.change_settings(desk.tenant.id, SettingsPatch(keep_query_text=keep), actor="admin")
 
 
 async def test_feedback_is_for_hits_of_the_callers_own_searches(desk: Desk) -> None:

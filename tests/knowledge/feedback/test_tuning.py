@@ -48,9 +48,7 @@ async def right(services: Services, tenant: Tenant, failing_provider: FailingPro
 
 
 def make_tuner(services: Services, fewest: int = QUERIES) -> WeightTuner:
-    return WeightTuner(
-        services.database, services.tenants, services.ranker, services.search.defaults, fewest=fewest
-    )
+    return WeightTuner(services.database, services.tenants, services.ranker, services.search.defaults, fewest=fewest)
 
 
 async def first_hit(services: Services, tenant: Tenant, n: int) -> tuple[UUID, Weights]:
@@ -68,9 +66,7 @@ async def test_better_weights_apply_are_recorded_and_undone_by_one_setting(
     assert 0 < tuned.low <= tuned.gain <= tuned.high
     assert await first_hit(services, tenant, 2) == (right[2], tuned.weights)
     assert (await services.tenants.read_settings(tenant.id)).tuned == tuned
-    record = next(
-        r for r in (await services.administration.audit(tenant.id)).items if r.action == "settings.tune"
-    )
+    record = next(r for r in (await services.administration.audit(tenant.id)).items if r.action == "settings.tune")
     assert record.actor == "tuning"
     assert record.detail["former"] == {"semantic": 0.5, "keyword": 0.5}
     assert (record.detail["low"], record.detail["high"]) == (tuned.low, tuned.high)
@@ -84,9 +80,7 @@ async def test_better_weights_apply_are_recorded_and_undone_by_one_setting(
 
 
 @pytest.mark.usefixtures("right")
-async def test_weights_of_the_admin_and_of_the_caller_are_never_touched(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_weights_of_the_admin_and_of_the_caller_are_never_touched(services: Services, tenant: Tenant) -> None:
     own = SettingsPatch(weights=Weights(0.3, 0.7))
     await services.tenants.change_settings(tenant.id, own)
     assert await make_tuner(services).tune(tenant.id) is None

@@ -14,7 +14,5 @@ def document(*subjects: str, words: int = 60) -> bytes:
 
 
 async def chunks_of(services: Services, tenant: Tenant, asset: Asset) -> list[Entry]:
-    page = await services.entries.list_entries(
-        tenant.id, asset_id=asset.id, limit=200, include_quarantined=True
-    )
+    page = await services.entries.list_entries(tenant.id, asset_id=asset.id, limit=200, include_quarantined=True)
     return sorted(page.items, key=lambda entry: entry.chunk_index or 0)

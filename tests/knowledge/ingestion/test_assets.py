@@ -74,9 +74,7 @@ async def test_chunks_of_a_table_repeat_its_header_and_say_how_long_it_is(
         assert chunk.metadata["headings"] == ["Depths"]
 
 
-async def test_chunks_of_a_pdf_have_page_numbers(
-    services: Services, tenant: Tenant, run_jobs: RunJobs
-) -> None:
+async def test_chunks_of_a_pdf_have_page_numbers(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
     data = write_pdf([["The first page speaks of boats."] * 50, ["The second page speaks of harbours."] * 50])
     asset, _ = await services.assets.upload(tenant.id, Upload("two.pdf", data))
     await run_jobs()
@@ -101,9 +99,7 @@ async def test_same_bytes_give_the_same_asset(
     assert await run_jobs() == 2
 
 
-async def test_concurrent_uploads_of_the_same_bytes_make_one_asset(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_concurrent_uploads_of_the_same_bytes_make_one_asset(services: Services, tenant: Tenant) -> None:
     upload = Upload("a.md", document("harbour"))
     made = await asyncio.gather(*(services.assets.upload(tenant.id, upload) for _ in range(5)))
     assert len({asset.id for asset, _ in made}) == 1
@@ -128,9 +124,7 @@ async def test_unreadable_file_fails_with_a_reason_and_can_be_retried(
     assert (await services.assets.get(tenant.id, asset.id)).status == "failed"
 
 
-async def test_deleting_an_asset_deletes_its_chunks(
-    services: Services, tenant: Tenant, run_jobs: RunJobs
-) -> None:
+async def test_deleting_an_asset_deletes_its_chunks(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", document("harbour")))
     await run_jobs()
     chunk = (await chunks_of(services, tenant, asset))[0]

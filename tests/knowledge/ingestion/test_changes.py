@@ -30,9 +30,7 @@ async def count(services: Services, tenant: Tenant, **wanted: Any) -> int:
     return len(await services.search.search(tenant.id, query))
 
 
-async def test_chunks_inherit_every_changed_field(
-    services: Services, tenant: Tenant, run_jobs: RunJobs
-) -> None:
+async def test_chunks_inherit_every_changed_field(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
     upload = Upload("a.md", document("harbour", "lighthouse"), tags=["old"], metadata={"team": "red"})
     asset, _ = await services.assets.upload(tenant.id, upload)
     await run_jobs()
@@ -128,9 +126,7 @@ async def test_a_page_in_the_metadata_of_a_file_without_pages_is_not_one_of_its_
     assert not any({"page", "total_pages"} & c.metadata.keys() for c in chunks)
     assert {cite(hit).page for hit in result} == {None}
     with pytest.raises(PartOfAsset, match="page of its metadata"):
-        await services.entries.change(
-            tenant.id, chunks[0].id, EntryDraft(metadata={**chunks[0].metadata, "page": 7})
-        )
+        await services.entries.change(tenant.id, chunks[0].id, EntryDraft(metadata={**chunks[0].metadata, "page": 7}))
 
 
 async def test_change_while_the_file_is_read_is_inherited(
@@ -157,13 +153,9 @@ async def test_change_while_the_file_is_read_is_inherited(
 async def test_the_same_bytes_with_other_fields_change_the_asset(
     services: Services, tenant: Tenant, run_jobs: RunJobs
 ) -> None:
-    first, _ = await services.assets.upload(
-        tenant.id, Upload("a.md", SECTIONS, external_id="a", tags=["old"])
-    )
+    first, _ = await services.assets.upload(tenant.id, Upload("a.md", SECTIONS, external_id="a", tags=["old"]))
     await run_jobs()
-    again, work = await services.assets.upload(
-        tenant.id, Upload("b.md", SECTIONS, external_id="a", tags=["new"])
-    )
+    again, work = await services.assets.upload(tenant.id, Upload("b.md", SECTIONS, external_id="a", tags=["new"]))
     assert (again.id, again.tags, again.name, work) == (first.id, ["new"], "b.md", False)
     assert {tuple(c.tags) for c in await chunks_of(services, tenant, first)} == {("new",)}
     kept, _ = await services.assets.upload(tenant.id, Upload("b.md", SECTIONS, external_id="a"))
@@ -173,14 +165,10 @@ async def test_the_same_bytes_with_other_fields_change_the_asset(
     assert (version.tags, version.generation, work) == (["new"], 2, True)
 
 
-async def test_stale_and_bad_changes_are_refused(
-    services: Services, tenant: Tenant, other_tenant: Tenant
-) -> None:
+async def test_stale_and_bad_changes_are_refused(services: Services, tenant: Tenant, other_tenant: Tenant) -> None:
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", SECTIONS))
     with pytest.raises(PreconditionFailed):
-        await services.assets.change(
-            tenant.id, asset.id, AssetPatch(tags=["a"]), if_version=[asset.version + 1]
-        )
+        await services.assets.change(tenant.id, asset.id, AssetPatch(tags=["a"]), if_version=[asset.version + 1])
     bad: Mapping[str, Any] = {"tags": [""], "roles": [], "title": "", "metadata": {"a": float("nan")}}
     for field, value in bad.items():
         with pytest.raises(InvalidInput, match=field):

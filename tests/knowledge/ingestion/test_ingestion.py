@@ -75,9 +75,7 @@ async def test_new_version_embeds_the_changed_chunks_only(
     assert failing_provider.documents == [], "another order changes no chunk"
 
 
-async def test_overlap_is_shared_by_neighbouring_chunks(
-    bench: Bench, services: Services, tenant: Tenant
-) -> None:
+async def test_overlap_is_shared_by_neighbouring_chunks(bench: Bench, services: Services, tenant: Tenant) -> None:
     sentences = [f"Berth {n} of the harbour is dredged in the year {1900 + n}." for n in range(120)]
     ingestion = Ingestion(
         services.database,
@@ -109,9 +107,7 @@ async def test_file_of_many_chunks_is_stored_at_once_and_its_words_are_counted_l
     bench: Bench, services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
     sentences = [f"Berth {n} of the harbour was dredged in the year {n} by hand." for n in range(1_100)]
-    ingestion = Ingestion(
-        services.database, {1: bench.provider}, services.tenants, chunk_size=ChunkSize(tokens=16)
-    )
+    ingestion = Ingestion(services.database, {1: bench.provider}, services.tenants, chunk_size=ChunkSize(tokens=16))
     asset_id = await bench.upload(Upload("a.txt", " ".join(sentences).encode()))
     assert await bench.make_worker(ingestion=ingestion).run_once()
     chunks = await chunks_of(services, tenant, asset_id)
@@ -124,9 +120,7 @@ async def test_file_of_many_chunks_is_stored_at_once_and_its_words_are_counted_l
     assert [tuple(job) for job in due] == [("refresh_statistics", True)]
 
 
-async def test_chunks_of_an_indexed_tenant_go_into_the_index(
-    bench: Bench, services: Services, tenant: Tenant
-) -> None:
+async def test_chunks_of_an_indexed_tenant_go_into_the_index(bench: Bench, services: Services, tenant: Tenant) -> None:
     await bench.upload(version("harbour"))
     await services.worker.run_once()
     old = await vectors_of(services, tenant)

@@ -68,9 +68,7 @@ async def test_a_text_of_two_assets_is_one_hit(
     assert [reason.stage for reason in why.reasons] == ["duplicate"]
 
 
-async def test_deleting_the_first_asset_keeps_the_second(
-    services: Services, tenant: Tenant, run_jobs: RunJobs
-) -> None:
+async def test_deleting_the_first_asset_keeps_the_second(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
     ids = [await upload(services, tenant, name) for name in "abc"]
     await run_jobs()
     for number, gone in enumerate(ids):
@@ -94,9 +92,7 @@ async def test_a_new_version_of_one_asset_leaves_the_other(
     assert (await find(services, tenant)).count(first) >= 2
 
 
-async def test_another_title_makes_another_text(
-    services: Services, tenant: Tenant, run_jobs: RunJobs
-) -> None:
+async def test_another_title_makes_another_text(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
     first, second = [await upload(services, tenant, name) for name in "ab"]
     await run_jobs()
     await services.assets.change(tenant.id, second, AssetPatch(title="Mole"))

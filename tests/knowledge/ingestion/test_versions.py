@@ -96,15 +96,11 @@ async def test_chunk_keeps_its_place_when_its_metadata_change(
     (chunk,) = await chunks_of(services, tenant, asset)
     place = {"char_start": 0, "char_end": 8}
     assert chunk.metadata == {"team": "red", **place}
-    changed = await services.entries.change(
-        tenant.id, chunk.id, EntryDraft(metadata={"team": "x", "char_end": 8})
-    )
+    changed = await services.entries.change(tenant.id, chunk.id, EntryDraft(metadata={"team": "x", "char_end": 8}))
     assert changed.metadata == {"team": "x", **place}
     for moved in ({"char_start": 3}, {"page": 2}, {"char_end": None}):
         with pytest.raises(Conflict, match=f"{next(iter(moved))} of its metadata"):
             await services.entries.change(tenant.id, chunk.id, EntryDraft(metadata=moved))
     assert (await services.entries.get(tenant.id, chunk.id)).metadata == {"team": "x", **place}
     own, _ = await services.entries.create(tenant.id, EntryDraft(content="own", metadata={"page": 1}))
-    assert (await services.entries.change(tenant.id, own.id, EntryDraft(metadata={"page": 2}))).metadata == {
-        "page": 2
-    }
+    assert (await services.entries.change(tenant.id, own.id, EntryDraft(metadata={"page": 2}))).metadata == {"page": 2}

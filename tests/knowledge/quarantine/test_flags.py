@@ -39,9 +39,7 @@ async def test_every_field_that_callers_write_is_screened(
     assert await found(services, tenant) == {entry.id}
 
 
-async def test_bulk_writes_and_imports_are_flagged(
-    services: Services, tenant: Tenant, tmp_path: Path
-) -> None:
+async def test_bulk_writes_and_imports_are_flagged(services: Services, tenant: Tenant, tmp_path: Path) -> None:
     results = await services.entries.create_many(
         tenant.id, [EntryDraft(content=ORDER), EntryDraft(content=CLEAN), EntryDraft(content=TOKEN)]
     )
@@ -98,9 +96,7 @@ async def test_a_tenant_that_keeps_suspicious_content_has_no_flags(
     assert "flags" not in chunk.metadata
 
 
-async def test_chunks_are_flagged_by_their_own_text(
-    services: Services, tenant: Tenant, run_jobs: RunJobs
-) -> None:
+async def test_chunks_are_flagged_by_their_own_text(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
     filler = "The harbour opens at six in the morning. " * 60
     page = f"<h1>Plan</h1><p>{filler}</p><h2>Notes</h2><p>{ORDER}</p><h2>End</h2><p>{filler}</p>"
     asset, _ = await services.assets.upload(tenant.id, Upload("a.html", page.encode()))
@@ -143,9 +139,7 @@ async def test_the_name_of_a_file_is_screened(services: Services, tenant: Tenant
     assert chunk.metadata["flags"] == ["instructions"]
 
 
-async def test_callers_cannot_change_the_flags_of_chunks(
-    services: Services, tenant: Tenant, run_jobs: RunJobs
-) -> None:
+async def test_callers_cannot_change_the_flags_of_chunks(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
     asset, _ = await services.assets.upload(tenant.id, Upload("a.txt", ORDER.encode(), metadata={"k": 1}))
     await run_jobs()
     (chunk,) = await chunks_of(services, tenant, asset)
@@ -161,9 +155,7 @@ async def test_flags_are_filtered_and_counted(services: Services, tenant: Tenant
     for name, content in (("order", ORDER), ("token", TOKEN), ("clean", CLEAN)):
         ids[name] = (await services.entries.create(tenant.id, EntryDraft(content=content)))[0].id
     assert await found(services, tenant, filter={"field": "metadata.flags", "eq": "secret"}) == {ids["token"]}
-    assert await found(services, tenant, filter={"field": "metadata.flags", "exists": False}) == {
-        ids["clean"]
-    }
+    assert await found(services, tenant, filter={"field": "metadata.flags", "exists": False}) == {ids["clean"]}
     assert await found(services, tenant, metadata={"flags": ["instructions"]}) == {ids["order"]}
     stats = await services.administration.stats(tenant.id)
     assert (stats.flagged_entries, stats.quarantined_entries) == ({"instructions": 1, "secret": 1}, 0)

@@ -64,9 +64,7 @@ async def test_a_quarantined_entry_is_found_nowhere(
     assert stats.quarantined_entries == 1
 
 
-async def test_tags_that_only_quarantined_entries_have_are_not_suggested(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_tags_that_only_quarantined_entries_have_are_not_suggested(services: Services, tenant: Tenant) -> None:
     await services.entries.create(tenant.id, EntryDraft(content=CLEAN, tags=["sea"]))
     held, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER, tags=["sea", "sesame"]))
 
@@ -93,9 +91,7 @@ async def test_words_of_quarantined_entries_are_neither_corrections_nor_suggesti
         if counted:
             async with services.database.tenant_session(tenant.id) as session:
                 await statistics.refresh_lexemes(session)
-        result = await services.search.search(
-            tenant.id, SearchQuery(query="sesmae", mode="keyword", explain=True)
-        )
+        result = await services.search.search(tenant.id, SearchQuery(query="sesmae", mode="keyword", explain=True))
         words = [*keyword_leg_of(result).corrections.values(), *result.metadata.suggestions]
         return {word.lower() for word in words}
 
@@ -110,9 +106,7 @@ async def test_a_released_text_is_found_and_stays_released(services: Services, t
     page = await services.entries.quarantine.list_quarantined(tenant.id)
     assert [entry.id for entry in page.items] == [same.id, held.id]
     assert await found(services, tenant) == set()
-    released = await services.entries.quarantine.release(
-        tenant.id, Release(entry_ids=[held.id]), actor="admin"
-    )
+    released = await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id]), actor="admin")
     assert set(released) == {held.id, same.id}, "the same text is released wherever it is"
     assert await found(services, tenant) == {held.id, same.id}
     assert (await services.entries.quarantine.list_quarantined(tenant.id)).items == []

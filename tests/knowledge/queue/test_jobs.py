@@ -131,9 +131,7 @@ async def test_release_counts_an_attempt_only_on_request(services: Services, ten
             await db.release_job(session, job, NOW, counts=counts)
 
 
-async def test_released_job_yields_to_equal_work_queued_in_the_meantime(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_released_job_yields_to_equal_work_queued_in_the_meantime(services: Services, tenant: Tenant) -> None:
     await enqueue(services, tenant, "a")
     job = await claim(services)
     assert job is not None

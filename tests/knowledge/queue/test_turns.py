@@ -56,9 +56,7 @@ async def test_work_of_one_kind_is_found_after_much_other_work(
     assert await db.claim_job(services.database, ["deliver_webhooks"], MINUTE) is None
 
 
-async def test_a_claim_skips_work_of_other_kinds(
-    services: Services, tenant: Tenant, superuser_dsn: str
-) -> None:
+async def test_a_claim_skips_work_of_other_kinds(services: Services, tenant: Tenant, superuser_dsn: str) -> None:
     """It reads few rows and index entries, for any number of jobs of other kinds."""
     async with connected(superuser_dsn) as superuser:
         await superuser.execute(
@@ -81,9 +79,7 @@ async def test_a_claim_skips_work_of_other_kinds(
         assert 0 < read < 100
 
 
-async def test_tenant_without_running_work_is_first(
-    services: Services, tenant: Tenant, other_tenant: Tenant
-) -> None:
+async def test_tenant_without_running_work_is_first(services: Services, tenant: Tenant, other_tenant: Tenant) -> None:
     await enqueue(services, tenant, *(str(n) for n in range(10)))
     assert await claim(services) is not None
     await enqueue(services, other_tenant, *(str(n) for n in range(10)))
@@ -104,9 +100,7 @@ async def test_paused_provider_delays_only_its_own_work(
             "insert into embedding_models (provider, name, dimensions, max_tokens, similarity_threshold)"
             " values ('openai', 'another', 8, 100, 0.5) returning id"
         )
-        await superuser.execute(
-            "update tenants set model_id = $1 where id = $2", other_model, other_tenant.id
-        )
+        await superuser.execute("update tenants set model_id = $1 where id = $2", other_model, other_tenant.id)
     async with services.database.tenant_session(tenant.id) as session:
         await db.enqueue_job(session, "ingest_asset", "a", NOW)
         await db.enqueue_job(session, "embed_entries", "entries", NOW)

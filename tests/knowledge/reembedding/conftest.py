@@ -20,9 +20,7 @@ from tests.knowledge.reembedding.moving import EXACT_LIMIT, WIDER, Move
 async def move(database: Database, fresh_database: TestDatabase) -> AsyncIterator[Move]:
     await register_model(fresh_database.admin_dsn, WIDER)
     old, new = FailingProvider(MODEL), FailingProvider(WIDER)
-    services = await build_services(
-        database, old, next_provider=new, defaults=SearchDefaults(exact_limit=EXACT_LIMIT)
-    )
+    services = await build_services(database, old, next_provider=new, defaults=SearchDefaults(exact_limit=EXACT_LIMIT))
     tenant = await services.tenants.create(NewTenant("moving"), actor="test")
     yield Move(services, tenant, fresh_database, old, new)
     await services.close()

@@ -39,8 +39,7 @@ class Move:
     async def add(self, count: int, start: int = 0, **fields: Any) -> None:
         """Create entries `entry number N`, with their vectors of the current model."""
         items = [
-            EntryDraft(content=f"entry number {n}", language="english", **fields)
-            for n in range(start, start + count)
+            EntryDraft(content=f"entry number {n}", language="english", **fields) for n in range(start, start + count)
         ]
         for first in range(0, count, 1_000):
             await self.services.entries.create_many(self.tenant.id, items[first : first + 1_000])
@@ -81,9 +80,7 @@ class Move:
             wanted = SearchQuery(query=query, mode="semantic", similarity_threshold=0)
             found = await self.services.search.search(self.tenant.id, wanted, subject="ada")
             assert found.metadata.search_id is not None
-            await self.services.feedback.give(
-                self.tenant.id, "ada", found.metadata.search_id, entry.id, relevant=True
-            )
+            await self.services.feedback.give(self.tenant.id, "ada", found.metadata.search_id, entry.id, relevant=True)
 
     async def status(self) -> ModelChange:
         return await self.services.reembedding.status(self.tenant.id)

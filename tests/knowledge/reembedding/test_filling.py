@@ -45,10 +45,7 @@ async def test_change_includes_entries_of_writers_active_at_its_start(move: Move
     async def keep_writing(writer: int) -> int:
         count = 0
         while not stop.is_set():
-            items = [
-                EntryDraft(content=f"writer {writer} entry {count + n}", language="english")
-                for n in range(20)
-            ]
+            items = [EntryDraft(content=f"writer {writer} entry {count + n}", language="english") for n in range(20)]
             await move.services.entries.create_many(move.tenant.id, items)
             count += 20
         return count

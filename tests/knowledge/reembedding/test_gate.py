@@ -58,9 +58,7 @@ READY = ChangeRow(
 )
 
 
-def judged(
-    queries: int, judgements: int, quality: Quality, semantic: Quality | None = None
-) -> dict[str, Any]:
+def judged(queries: int, judgements: int, quality: Quality, semantic: Quality | None = None) -> dict[str, Any]:
     return {
         "judged": queries,
         "judgements": judgements,

@@ -152,9 +152,7 @@ async def test_next_change_follows_a_complete_rebuild(move: Move) -> None:
     await rebuild(move)
     await move.run_jobs()
     move.old.documents.clear()
-    assert (
-        await move.services.reembedding.start(move.tenant.id, NewModelChange(dimensions=16))
-    ).state == "filling"
+    assert (await move.services.reembedding.start(move.tenant.id, NewModelChange(dimensions=16))).state == "filling"
     await move.run_jobs()
     assert len(move.old.documents) == 3
     assert (await move.move()).state == "switched"

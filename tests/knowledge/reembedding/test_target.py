@@ -27,9 +27,7 @@ from tests.knowledge.reembedding.moving import WIDER, Move
         ({"dimensions": 24, "switch_at_overlap": 1.5}, "switch_at_overlap: must be"),
     ],
 )
-async def test_model_that_cannot_be_moved_to_is_refused(
-    move: Move, given: dict[str, Any], reason: str
-) -> None:
+async def test_model_that_cannot_be_moved_to_is_refused(move: Move, given: dict[str, Any], reason: str) -> None:
     await register_model(move.made.admin_dsn, replace(MODEL, provider="local", name="a model", dimensions=7))
     with pytest.raises(InvalidInput, match=f"^{reason}"):
         await move.services.reembedding.start(move.tenant.id, NewModelChange(**given))

@@ -91,9 +91,7 @@ class History:
 
     async def write(self) -> None:
         content, known = self._draft()
-        entry, _ = await self.services.entries.create(
-            self.tenant.id, EntryDraft(content=content, **known.fields)
-        )
+        entry, _ = await self.services.entries.create(self.tenant.id, EntryDraft(content=content, **known.fields))
         self._add(entry.id, known, embedded=entry.embedding_status == "ready")
 
     async def write_many(self) -> None:
@@ -221,9 +219,7 @@ class History:
         for leg in LEGS:
             told = [h for h in result.debug_info.hits if h.rank_in(leg) is not None]
             told.sort(key=lambda h: h.rank_in(leg) or 0)
-            places = [
-                (-((h.similarity if leg == "semantic" else h.keyword_score) or 0), hits[h.id]) for h in told
-            ]
+            places = [(-((h.similarity if leg == "semantic" else h.keyword_score) or 0), hits[h.id]) for h in told]
             keys = [(value, -hit.updated_at.timestamp(), hit.id.bytes) for value, hit in places]
             assert keys == sorted(keys)
 

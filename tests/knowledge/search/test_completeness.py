@@ -170,17 +170,13 @@ async def test_cut_is_told_although_hidden_entries_are_among_the_nearest(
             await services.entries.delete(tenant.id, entry)
         found = await search(services, tenant, "harbour", mode="semantic")
         while found.metadata.next_cursor is not None:
-            found = await search(
-                services, tenant, "harbour", mode="semantic", cursor=found.metadata.next_cursor
-            )
+            found = await search(services, tenant, "harbour", mode="semantic", cursor=found.metadata.next_cursor)
         assert found.metadata.total == 30
         assert (found.metadata.exact, found.metadata.degraded) == (True, degraded)
         assert found.metadata.estimated_matches == 30 + len(degraded)
 
 
-async def test_later_pages_and_receipts_carry_what_the_first_page_told(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_later_pages_and_receipts_carry_what_the_first_page_told(services: Services, tenant: Tenant) -> None:
     await write_pending(services, tenant, 20)
     first = (await search(services, tenant, "harbour", limit=15)).metadata
     assert first.next_cursor is not None
@@ -203,14 +199,10 @@ async def test_count_of_pending_entries_is_bounded_and_never_zero_where_it_stopp
             (EntryFilter(tags=("none",)), 10, 0),
             (EntryFilter(tags=("none",)), 3, 1),
         ):
-            assert counted == await session.fetch_value(
-                statement, filter=entry_filter.as_row(), most_pending=most
-            )
+            assert counted == await session.fetch_value(statement, filter=entry_filter.as_row(), most_pending=most)
 
 
-async def test_vectors_of_a_model_that_is_not_in_use_are_counted_one_by_one(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_vectors_of_a_model_that_is_not_in_use_are_counted_one_by_one(services: Services, tenant: Tenant) -> None:
     await write(services, tenant, "The harbour", "The lighthouse")
     space = (await services.tenants.context(tenant.id)).space
     async with services.database.tenant_session(tenant.id) as session:
@@ -219,9 +211,7 @@ async def test_vectors_of_a_model_that_is_not_in_use_are_counted_one_by_one(
         assert await vectors.count_pending(session, former, EntryFilter()) == 2
 
 
-async def test_statistics_compare_the_estimates_with_the_ranked_lists(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_statistics_compare_the_estimates_with_the_ranked_lists(services: Services, tenant: Tenant) -> None:
     none = (await services.administration.stats(tenant.id)).estimates
     assert (none.searches, none.truncated, none.ranked_share) == (0, 0, 1.0)
     await write_pending(services, tenant, 60)

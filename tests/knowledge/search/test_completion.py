@@ -23,9 +23,7 @@ async def test_last_word_is_completed(services: Services, tenant: Tenant) -> Non
         ("vercel.js", named, {"vercel.js": ["vercel.json"]}),
         ("verc", named, {"verc": ["vercel.json", "vercel"]}),
     ):
-        result = await services.search.search(
-            tenant.id, SearchQuery(query=query, mode="keyword", explain=True)
-        )
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
         assert ids(result) == found, query
         completed = keyword_leg_of(result).completions
         assert {key: sorted(words) for key, words in completed.items()} == {
@@ -39,18 +37,14 @@ async def test_last_word_is_completed(services: Services, tenant: Tenant) -> Non
 
 
 @pytest.mark.parametrize("query", ["ha", "handb?", "handb is", "the"])
-async def test_what_is_not_a_beginning_is_not_completed(
-    services: Services, tenant: Tenant, query: str
-) -> None:
+async def test_what_is_not_a_beginning_is_not_completed(services: Services, tenant: Tenant, query: str) -> None:
     """Two letters, a word before punctuation or another word, and a stop word."""
     await write(services, tenant, "A handbook of theatres.", language="english")
     result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
     assert keyword_leg_of(result).completions == {}
 
 
-async def test_completion_does_not_rank_above_the_words_that_were_typed(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_completion_does_not_rank_above_the_words_that_were_typed(services: Services, tenant: Tenant) -> None:
     (typed,) = await write(services, tenant, "The harbour guide is new.", language="english")
     await write(services, tenant, "A handbook for sailors.", "A handbill for tourists.", language="english")
     result = await services.search.search(
@@ -90,7 +84,5 @@ async def test_one_wrong_word_among_right_ones_is_corrected_if_it_is_nearly_the_
         ("painted harbour town paintball", {}),
         ("who painted the harbour of the town with the lighthuose?", {}),
     ):
-        result = await services.search.search(
-            tenant.id, SearchQuery(query=query, mode="keyword", explain=True)
-        )
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
         assert keyword_leg_of(result).corrections == corrections, query

@@ -57,24 +57,16 @@ async def test_linking_letters_and_other_languages(services: Services, tenant: T
 
 async def test_word_and_its_parts_do_not_add_up(services: Services, tenant: Tenant) -> None:
     """An entry that has the compound and both parts scores as one with the compound, not more."""
-    both, _ = await write(
-        services, tenant, "Datenbanksicherung Sicherung Datenbank Server", PARTS, language="german"
-    )
-    whole, _ = await write(
-        services, tenant, "Datenbanksicherung Protokoll Dienste Server Ku", WHOLE, language="german"
-    )
+    both, _ = await write(services, tenant, "Datenbanksicherung Sicherung Datenbank Server", PARTS, language="german")
+    whole, _ = await write(services, tenant, "Datenbanksicherung Protokoll Dienste Server Ku", WHOLE, language="german")
     result = await services.search.search(tenant.id, SearchQuery(query="Datenbanksicherung", mode="keyword"))
     scores = {hit.id: hit.keyword_score for hit in result}
     assert scores[both] == pytest.approx(scores[whole], rel=0.02)
 
 
-async def test_parts_are_not_sought_in_languages_without_compounds(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_parts_are_not_sought_in_languages_without_compounds(services: Services, tenant: Tenant) -> None:
     await write(services, tenant, "The data base is full.", language="english")
-    result = await services.search.search(
-        tenant.id, SearchQuery(query="database", mode="keyword", explain=True)
-    )
+    result = await services.search.search(tenant.id, SearchQuery(query="database", mode="keyword", explain=True))
     assert keyword_leg_of(result).compounds == {}
 
 
@@ -84,9 +76,7 @@ async def test_long_query_is_searched_without_compounds(services: Services, tena
         ("Wie dauert die Datenbanksicherung im Keller?", {"datenbanksicherung": ["Datenbank", "Sicherung"]}),
         ("Wie lange dauert die Datenbanksicherung vom Server im Keller?", {}),
     ):
-        result = await services.search.search(
-            tenant.id, SearchQuery(query=query, mode="keyword", explain=True)
-        )
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
         assert keyword_leg_of(result).compounds == compounds, query
 
 
@@ -109,9 +99,7 @@ async def test_why_not_tells_parts_from_a_part(services: Services, tenant: Tenan
     ]
 
 
-async def test_compounds_of_a_small_collection_are_among_the_first_three(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_compounds_of_a_small_collection_are_among_the_first_three(services: Services, tenant: Tenant) -> None:
     """Without compounds and completions, the keyword leg has 12 of these 45 answers among its first three."""
     entries = {
         key: (await write(services, tenant, content, language=language))[0]

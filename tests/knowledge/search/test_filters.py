@@ -66,12 +66,7 @@ CASES: list[tuple[dict[str, Any], Predicate]] = [
     ({"created_before": datetime(2020, 1, 1, tzinfo=UTC)}, lambda e: False),
     (
         {"role": "qa", "tags": ["a"], "scope": "global", "min_confidence": 0.3},
-        lambda e: (
-            bool({"qa", "all"} & set(e.roles))
-            and "a" in e.tags
-            and e.scope == "global"
-            and e.confidence >= 0.3
-        ),
+        lambda e: bool({"qa", "all"} & set(e.roles)) and "a" in e.tags and e.scope == "global" and e.confidence >= 0.3,
     ),
 ]
 
@@ -174,9 +169,7 @@ async def test_hidden_entries_do_not_displace_others_in_the_legs(
         tenant.id, EntryDraft(content="a harbour further away", language="english")
     )
     value: Any = shown.id if hiding == "superseded_by_id" else datetime(2020, 1, 1, tzinfo=UTC)
-    items = [
-        EntryDraft(content=f"harbour harbour {n}", **{hiding: value}, language="english") for n in range(120)
-    ]
+    items = [EntryDraft(content=f"harbour harbour {n}", **{hiding: value}, language="english") for n in range(120)]
     results = await services.entries.create_many(tenant.id, items)
     assert {r.status for r in results} == {"created"}
     await run_jobs()

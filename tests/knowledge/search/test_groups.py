@@ -70,9 +70,7 @@ async def test_each_asset_is_found_once_with_its_best_passages(
     diversity: float,
 ) -> None:
     await upload(services, tenant, long=9, short=2, other=1)
-    await services.entries.create_many(
-        tenant.id, [EntryDraft(content=f"A quokka, note {n}.") for n in range(3)]
-    )
+    await services.entries.create_many(tenant.id, [EntryDraft(content=f"A quokka, note {n}.") for n in range(3)])
     await run_jobs()
     asked = {
         "mode": mode,
@@ -110,10 +108,7 @@ async def test_a_page_is_filled_although_one_asset_has_most_of_the_best_passages
     await upload(services, tenant, long=60)
     await services.entries.create_many(
         tenant.id,
-        [
-            EntryDraft(content=f"Note {n} mentions a quokka once among many other words. {FILLER}")
-            for n in range(4)
-        ],
+        [EntryDraft(content=f"Note {n} mentions a quokka once among many other words. {FILLER}") for n in range(4)],
     )
     await run_jobs()
     # Of 30 candidates, all would be of one asset.

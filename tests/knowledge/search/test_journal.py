@@ -55,9 +55,7 @@ async def test_flush_does_not_wait_for_records_queued_after_its_call(
             await traffic
 
 
-async def test_flush_starts_the_writer_again_after_it_was_cancelled(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_flush_starts_the_writer_again_after_it_was_cancelled(services: Services, tenant: Tenant) -> None:
     await services.search.search(tenant.id, SearchQuery(query="harbour"))
     writer = services.journal._writer
     assert writer is not None
@@ -132,9 +130,7 @@ async def test_a_record_that_cannot_be_described_is_lost_alone(
 
 def candidates(number: int) -> list[Candidate]:
     return [
-        Candidate(
-            new_id(), datetime.now(UTC), n, n / 7, None, False, None, n, n / 3, n / 9, n / 11, score=n / 13
-        )
+        Candidate(new_id(), datetime.now(UTC), n, n / 7, None, False, None, n, n / 3, n / 9, n / 11, score=n / 13)
         for n in range(1_000, 1_000 + number)
     ]
 
@@ -144,9 +140,7 @@ LARGE: dict[str, Callable[[int], SearchQuery]] = {
     "a long text": lambda n: SearchQuery(query=f"{n} harbour " * 700),
     "a wide text": lambda n: SearchQuery(query=f"{n} \N{ANCHOR}\N{SAILBOAT} harbour " * 500),
     "metadata": lambda n: SearchQuery(query="harbour", metadata={f"{n}-{i}": "v" * 600 for i in range(100)}),
-    "nested metadata": lambda n: SearchQuery(
-        query="harbour", metadata={"a": [{f"{n}{i}": i} for i in range(49)]}
-    ),
+    "nested metadata": lambda n: SearchQuery(query="harbour", metadata={"a": [{f"{n}{i}": i} for i in range(49)]}),
     "tags": lambda n: SearchQuery(query="harbour", tags=[f"{n}-{i}-" + "t" * 80 for i in range(100)]),
     "assets": lambda n: SearchQuery(query="harbour", asset_id=[new_id() for _ in range(1_000)]),
 }
@@ -154,10 +148,7 @@ LARGE: dict[str, Callable[[int], SearchQuery]] = {
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        pytest.param(kind, marks=pytest.mark.slow) if kind in ("metadata", "assets") else kind
-        for kind in LARGE
-    ],
+    [pytest.param(kind, marks=pytest.mark.slow) if kind in ("metadata", "assets") else kind for kind in LARGE],
 )
 def test_the_size_of_a_waiting_search_is_that_of_its_memory(kind: str, answered: Record) -> None:
     plan, _, ranking, subject = answered
@@ -205,9 +196,7 @@ async def test_waiting_searches_of_a_tenant_leave_room_for_others(answered: Reco
 
 async def test_a_batch_is_bounded_by_its_bytes(answered: Record) -> None:
     plan, result, ranking, subject = answered
-    large = Answered(
-        plan, result.metadata.search_id, 1, 10, ranking, subject, datetime.now(UTC), BATCH_BYTES // 2
-    )
+    large = Answered(plan, result.metadata.search_id, 1, 10, ranking, subject, datetime.now(UTC), BATCH_BYTES // 2)
     waiting = WaitingSearches()
     for _ in range(3):
         assert waiting.add(large)
@@ -215,9 +204,7 @@ async def test_a_batch_is_bounded_by_its_bytes(answered: Record) -> None:
     assert [len(waiting.take_batch()) for _ in range(3)] == [2, 1, 1]
 
 
-async def test_searches_over_the_bytes_of_the_journal_have_no_receipt(
-    services: Services, answered: Record
-) -> None:
+async def test_searches_over_the_bytes_of_the_journal_have_no_receipt(services: Services, answered: Record) -> None:
     plan, result, ranking, subject = answered
     size = estimate_size(plan, ranking, subject)
     journal = SearchJournal(services.database, waiting=WaitingSearches(total=6 * size))

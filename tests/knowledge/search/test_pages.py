@@ -22,9 +22,7 @@ async def test_pages_neither_repeat_nor_skip_while_the_tenant_changes(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     failing_provider.down = True
-    written = await write(
-        services, tenant, *(f"harbour {'filler ' * n}" for n in range(25)), language="english"
-    )
+    written = await write(services, tenant, *(f"harbour {'filler ' * n}" for n in range(25)), language="english")
     first = await services.search.search(tenant.id, SearchQuery(query="harbour", limit=10))
     assert first.metadata.total == 25
     seen, cursor = list(ids(first)), first.metadata.next_cursor

@@ -77,9 +77,7 @@ async def test_words_of_many_languages_are_found(
     services: Services, tenant: Tenant, written: dict[str, object]
 ) -> None:
     for query, language, term in QUERIES:
-        result = await services.search.search(
-            tenant.id, SearchQuery(query=query, mode="keyword", explain=True)
-        )
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
         assert ids(result)[:1] == [written[language]], query
         assert keyword_leg_of(result).corrections == {}, query
         if term is not None:

@@ -61,9 +61,7 @@ async def test_hybrid_search_fuses_both_legs_by_their_ranks(
     assert semantic_leg_of(result).strategy == "exact"
 
 
-async def test_modes_run_their_own_legs(
-    services: Services, tenant: Tenant, failing_provider: FailingProvider
-) -> None:
+async def test_modes_run_their_own_legs(services: Services, tenant: Tenant, failing_provider: FailingProvider) -> None:
     await write(services, tenant, "harbour")
     for mode, legs, calls in (("keyword", ["keyword"], 0), ("semantic", ["semantic"], 1)):
         failing_provider.queries.clear()
@@ -115,9 +113,7 @@ async def test_absent_provider_falls_back_to_keywords(
     failing_provider.down = True
     with caplog.at_level(logging.INFO, "app.knowledge.search"):
         result = await services.search.search(tenant.id, SearchQuery(query="harbour", mode=mode))
-        by_ranks = await services.search.search(
-            tenant.id, SearchQuery(query="harbour", mode=mode, fusion="rrf")
-        )
+        by_ranks = await services.search.search(tenant.id, SearchQuery(query="harbour", mode=mode, fusion="rrf"))
     assert ids(result) == ids(by_words) == ids(by_ranks)
     assert [hit.score for hit in result] == [hit.score for hit in by_words]
     assert [hit.score for hit in by_ranks] == [0.3 / 61, 0.3 / 62]
@@ -134,9 +130,7 @@ async def test_keyword_fallback_is_ordered_even_with_a_keyword_weight_of_zero(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, mode: Any
 ) -> None:
     best = "harbour harbour harbour"
-    await write(
-        services, tenant, best, "harbour harbour and more", "harbour and very much else besides, later"
-    )
+    await write(services, tenant, best, "harbour harbour and more", "harbour and very much else besides, later")
     by_words = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword"))
     failing_provider.down = True
     weights = Weights(1.0, 0.0)
@@ -217,9 +211,7 @@ async def test_search_without_results_suggests_tags_of_the_tenant(
     assert result.metadata.suggestions == ["harbour", "lighthouse"]
 
 
-async def test_fusion_of_the_tenant_is_the_default_and_without_one_by_score(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_fusion_of_the_tenant_is_the_default_and_without_one_by_score(services: Services, tenant: Tenant) -> None:
     await write(services, tenant, "harbour")
     for chosen, asked, used in (
         (None, None, "score"),

@@ -61,17 +61,13 @@ async def test_wrongly_detected_entries_do_not_make_the_other_languages_words_mi
         language="english",
     )
     await write(services, tenant, "Billing engineer.", "Deployment of invoice.", language="german")
-    (german,) = await write(
-        services, tenant, "Die Rechnungen werden von den Teams archiviert.", language="german"
-    )
+    (german,) = await write(services, tenant, "Die Rechnungen werden von den Teams archiviert.", language="german")
     for query, expected in (
         ("releases rolling", english[0]),
         ("archiving the invoices", english[2]),
         ("Archivierung der Rechnung", german),
     ):
-        result = await services.search.search(
-            tenant.id, SearchQuery(query=query, mode="keyword", explain=True)
-        )
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
         assert keyword_leg_of(result).corrections == {}, query
         assert result[0].id == expected, query
 
@@ -85,9 +81,7 @@ async def test_correctly_spelt_word_is_never_corrected(
     await write(services, tenant, "the bazanulov", "another bazanulov", tags=["two"], language="english")
     if counted:
         async with connected(superuser_dsn) as superuser:
-            await superuser.execute(
-                "update corpus_statistics set entries = 1000 where tenant_id = $1", tenant.id
-            )
+            await superuser.execute("update corpus_statistics set entries = 1000 where tenant_id = $1", tenant.id)
         async with services.database.tenant_session(tenant.id) as session:
             await statistics.refresh_lexemes(session)
     else:
@@ -99,22 +93,16 @@ async def test_correctly_spelt_word_is_never_corrected(
         assert keyword_leg_of(result).corrections == corrections
 
 
-async def test_corrections_are_whole_words_of_the_query_and_of_an_entry(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_corrections_are_whole_words_of_the_query_and_of_an_entry(services: Services, tenant: Tenant) -> None:
     await write(services, tenant, "The Invoices are archived by the team.", language="english")
     await write(services, tenant, "Die Rechnungen werden von den Teams archiviert.", language="german")
     for typed, spelt in (("Invoicse", "Invoices"), ("Rechnugnen", "Rechnungen")):
-        result = await services.search.search(
-            tenant.id, SearchQuery(query=typed, mode="keyword", explain=True)
-        )
+        result = await services.search.search(tenant.id, SearchQuery(query=typed, mode="keyword", explain=True))
         assert keyword_leg_of(result).corrections == {typed: spelt}
         assert result[0].matched_terms == (spelt.lower(),)
 
 
-async def test_identifiers_are_found_as_a_whole_or_else_by_their_parts(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_identifiers_are_found_as_a_whole_or_else_by_their_parts(services: Services, tenant: Tenant) -> None:
     whole, part = await write(
         services, tenant, "Settings are read from vercel.json at start.", "The json module parses text."
     )
@@ -168,9 +156,7 @@ async def test_rarer_words_and_shorter_entries_rank_higher(services: Services, t
     rare, common, long = await write(
         services, tenant, "rare thing", "common thing", "rare " + "padding words here " * 30
     )
-    result = await services.search.search(
-        tenant.id, SearchQuery(query="rare common", mode="keyword", limit=3)
-    )
+    result = await services.search.search(tenant.id, SearchQuery(query="rare common", mode="keyword", limit=3))
     assert ids(result)[0] == rare
     positions = ids(await services.search.search(tenant.id, SearchQuery(query="rare", mode="keyword")))
     assert positions == [rare, long]
@@ -187,13 +173,9 @@ async def test_keyword_scores_do_not_depend_on_other_tenants(
     assert after.keyword_score == before.keyword_score
 
 
-async def test_one_entry_in_another_language_does_not_change_match_strength(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_one_entry_in_another_language_does_not_change_match_strength(services: Services, tenant: Tenant) -> None:
     """The stop words of an English query are unknown words in German, which no English entry can have."""
-    await write(
-        services, tenant, "The zebra crossing is by the school.", "Llamas eat hay.", language="english"
-    )
+    await write(services, tenant, "The zebra crossing is by the school.", "Llamas eat hay.", language="english")
     query = SearchQuery(query="where is the zebra crossing", mode="keyword", explain=True)
     before = await services.search.search(tenant.id, query)
     await write(services, tenant, "Das Zebra wohnt im Zoo.", language="german")

@@ -137,9 +137,7 @@ class History:
         ids = await self._list_ids()
         assert ids.keys() == files.keys()
         for path, asset_id in ids.items():
-            assert (await self.services.assets.text(self.tenant.id, asset_id)).encode().strip() == files[
-                path
-            ].strip()
+            assert (await self.services.assets.text(self.tenant.id, asset_id)).encode().strip() == files[path].strip()
         for data, word in self.words.items():
             if word in OTHERS.values():
                 continue

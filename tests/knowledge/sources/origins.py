@@ -16,10 +16,7 @@ from app.origins.origin import Listing, OriginFile, OriginUnavailable
 
 PLAIN = RunOptions()
 
-FIVE = {
-    f"{word}.md": f"The {word} is here.".encode()
-    for word in ("amber", "basalt", "copper", "dolomite", "emerald")
-}
+FIVE = {f"{word}.md": f"The {word} is here.".encode() for word in ("amber", "basalt", "copper", "dolomite", "emerald")}
 """Files of a shelf."""
 
 

@@ -15,9 +15,7 @@ from tests.knowledge.sources.origins import FIVE, Shelf, assets_of, find, run_so
 pytestmark = pytest.mark.own_tenants
 
 
-async def test_run_that_deletes_more_than_a_fifth_needs_a_confirmation(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_run_that_deletes_more_than_a_fifth_needs_a_confirmation(services: Services, tenant: Tenant) -> None:
     shelf = Shelf(dict(FIVE))
     await run_source(services, tenant, shelf)
     del shelf.files["amber.md"], shelf.files["basalt.md"]
@@ -30,9 +28,7 @@ async def test_run_that_deletes_more_than_a_fifth_needs_a_confirmation(
     assert len(await assets_of(services, tenant, "shelf")) == 3
 
 
-@pytest.mark.parametrize(
-    ("bytes_now", "reason"), [(b"", "5 of 5"), (b"\x00\x01\x02" * 99, "is not supported")]
-)
+@pytest.mark.parametrize(("bytes_now", "reason"), [(b"", "5 of 5"), (b"\x00\x01\x02" * 99, "is not supported")])
 async def test_files_that_can_no_longer_be_read_keep_their_assets_without_a_confirmation(
     services: Services, tenant: Tenant, bytes_now: bytes, reason: str
 ) -> None:
@@ -58,9 +54,7 @@ async def test_files_that_can_no_longer_be_read_keep_their_assets_without_a_conf
     assert (status.agrees, status.indexed, status.refused) == (True, 1, 5)
 
 
-async def test_one_file_of_many_that_can_no_longer_be_read_loses_its_asset(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_one_file_of_many_that_can_no_longer_be_read_loses_its_asset(services: Services, tenant: Tenant) -> None:
     shelf = Shelf(dict(FIVE))
     await run_source(services, tenant, shelf)
     shelf.files["basalt.md"] = b"\x00\x01\x02" * 99

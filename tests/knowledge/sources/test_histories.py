@@ -40,9 +40,7 @@ async def test_runs_that_are_killed_lose_nothing_in_long_histories(
 
 
 @pytest.mark.slow
-async def test_a_run_can_be_killed_before_each_of_its_statements(
-    cluster: EmbeddedAddress, template: str
-) -> None:
+async def test_a_run_can_be_killed_before_each_of_its_statements(cluster: EmbeddedAddress, template: str) -> None:
     """A run that adds, changes, moves and deletes files: each time with a kill one statement later."""
     async with new_database(cluster, template=template) as made, open_history(made, 1) as history:
         statements, killed = 0, True

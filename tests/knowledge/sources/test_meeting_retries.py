@@ -21,9 +21,7 @@ from tests.knowledge.sources.origins import Shelf, assets_of, run_source
 
 pytestmark = pytest.mark.own_tenants
 
-WAITING = (
-    "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-)
+WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
 
 async def test_a_retry_during_the_removal_of_its_asset_leaves_no_job(
@@ -70,9 +68,7 @@ async def test_a_refused_and_an_accepted_upload_of_an_item_wait_for_each_other(
         found = await lock(*given)
         if not refused:
             empty = Upload("a.txt", b"", external_id="a")
-            refused.append(
-                asyncio.create_task(services.source_uploads.upload(tenant.id, "shelf", run, empty))
-            )
+            refused.append(asyncio.create_task(services.source_uploads.upload(tenant.id, "shelf", run, empty)))
             async with connected(superuser_dsn) as superuser:
                 while not await superuser.fetchval(WAITING):
                     assert not refused[0].done()

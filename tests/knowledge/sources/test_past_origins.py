@@ -11,9 +11,7 @@ from app.contract.settings import SettingsPatch
 from tests.knowledge.sources.origins import Shelf, run_source
 
 
-async def test_hit_of_a_past_time_has_an_origin_unless_it_was_replaced(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_hit_of_a_past_time_has_an_origin_unless_it_was_replaced(services: Services, tenant: Tenant) -> None:
     """The text of a former version was not the origin's when the source last agreed."""
     await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=30))
     shelf = Shelf({"amber.md": b"The amber is old.", "basalt.md": b"The amber stays."})

@@ -124,9 +124,7 @@ def test_plan_turns_the_stored_items_into_the_manifest(
 
 def apply(plan: Plan, items: list[StoredItem]) -> dict[str, str]:
     removed: set[UUID | str | None] = {*plan.removed_assets, *plan.removed_items}
-    rest = {
-        i.external_id: i.digest for i in items if i.asset_id not in removed and i.external_id not in removed
-    }
+    rest = {i.external_id: i.digest for i in items if i.asset_id not in removed and i.external_id not in removed}
     for change in plan.changes:
         del rest[change.old_id]
     rest |= {change.new_id: change.digest for change in plan.changes}

@@ -58,10 +58,7 @@ async def test_changed_file_is_replaced_moved_file_keeps_its_id_and_removed_file
     after = await assets_of(services, tenant, "shelf")
     assert after["deep/basalt.md"] == before["basalt.md"]
     assert after["amber.md"] == before["amber.md"]
-    found = {
-        word: [h.asset_name for h in await find(services, tenant, word)]
-        for word in ("amber", "zircon", "copper")
-    }
+    found = {word: [h.asset_name for h in await find(services, tenant, word)] for word in ("amber", "zircon", "copper")}
     assert found == {"amber": [], "zircon": ["amber.md"], "copper": []}
     assert (await services.sources.get(tenant.id, "shelf")).agrees
 
@@ -69,9 +66,7 @@ async def test_changed_file_is_replaced_moved_file_keeps_its_id_and_removed_file
 async def test_origin_is_kept_without_user_and_password(services: Services, tenant: Tenant) -> None:
     manifest = Manifest([], origin="https://ada:s@cret@example.com/a and git@example.com:b", allow_empty=True)
     await services.sources.accept(tenant.id, "shelf", manifest)
-    assert (await services.sources.get(tenant.id, "shelf")).origin == (
-        "https://example.com/a and git@example.com:b"
-    )
+    assert (await services.sources.get(tenant.id, "shelf")).origin == ("https://example.com/a and git@example.com:b")
     signed = "https://example.com/a?list=2&X-Amz-Signature=abc&access_token=d#part"
     await services.sources.accept(tenant.id, "shelf", Manifest([], origin=signed, allow_empty=True))
     assert (await services.sources.get(tenant.id, "shelf")).origin == (
@@ -104,13 +99,9 @@ async def test_upload_must_have_the_digest_of_the_manifest(services: Services, t
     items = [{"external_id": "a.md", "digest": digest(b"The amber is here.")}]
     run = (await services.sources.accept(tenant.id, "shelf", Manifest(items)))[0].run
     with pytest.raises(ItemChanged):
-        await services.source_uploads.upload(
-            tenant.id, "shelf", run, Upload("a.md", b"B", external_id="a.md")
-        )
+        await services.source_uploads.upload(tenant.id, "shelf", run, Upload("a.md", b"B", external_id="a.md"))
     with pytest.raises(ItemChanged):
-        await services.source_uploads.upload(
-            tenant.id, "shelf", run, Upload("b.md", b"B", external_id="b.md")
-        )
+        await services.source_uploads.upload(tenant.id, "shelf", run, Upload("b.md", b"B", external_id="b.md"))
     with pytest.raises(SourceNotFound):
         await services.source_uploads.upload(tenant.id, "shed", run, Upload("b.md", b"B", external_id="b.md"))
     with pytest.raises(InvalidInput):
@@ -126,9 +117,7 @@ async def test_equal_paths_and_bytes_of_two_sources_and_a_caller_are_assets_of_t
     await run_source(services, tenant, Shelf(dict(data)), "one")
     await run_source(services, tenant, Shelf(dict(data)), "two")
     await services.assets.upload(tenant.id, Upload("amber.md", data["amber.md"]))
-    named, new = await services.assets.upload(
-        tenant.id, Upload("amber.md", data["amber.md"], external_id="amber.md")
-    )
+    named, new = await services.assets.upload(tenant.id, Upload("amber.md", data["amber.md"], external_id="amber.md"))
     assert new
     ids = [await assets_of(services, tenant, source) for source in ("one", "two", None)]
     assert len({i for found in ids for i in found.values()}) == 3
@@ -137,12 +126,8 @@ async def test_equal_paths_and_bytes_of_two_sources_and_a_caller_are_assets_of_t
     assert (await services.assets.get(tenant.id, named.id)).source is None
 
 
-async def test_file_that_cannot_be_ingested_does_not_prevent_agreement(
-    services: Services, tenant: Tenant
-) -> None:
-    shelf = Shelf(
-        {**FIVE, "broken.pdf": b"%PDF-1.7 nothing", "picture.xyz": b"\x00\x01\x02\x03" * 99, "void.md": b""}
-    )
+async def test_file_that_cannot_be_ingested_does_not_prevent_agreement(services: Services, tenant: Tenant) -> None:
+    shelf = Shelf({**FIVE, "broken.pdf": b"%PDF-1.7 nothing", "picture.xyz": b"\x00\x01\x02\x03" * 99, "void.md": b""})
     outcome = await run_source(services, tenant, shelf)
     assert [path for path, _ in outcome.refused] == ["picture.xyz", "void.md"]
     status = await services.sources.get(tenant.id, "shelf")
@@ -158,9 +143,7 @@ async def test_file_that_cannot_be_ingested_does_not_prevent_agreement(
     assert (await services.sources.get(tenant.id, "shelf")).agrees
 
 
-async def test_version_that_fails_takes_the_former_text_out_of_the_index(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_version_that_fails_takes_the_former_text_out_of_the_index(services: Services, tenant: Tenant) -> None:
     shelf = Shelf({**FIVE, "notes.pdf": b"plain amber"})
     shelf.files["notes.json"] = b'{"zircon": 1}'
     await run_source(services, tenant, shelf)
@@ -173,9 +156,7 @@ async def test_version_that_fails_takes_the_former_text_out_of_the_index(
     assert (status.agrees, status.items) == (True, 7)
 
 
-async def test_asset_that_a_caller_deletes_comes_back_with_the_next_run(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_asset_that_a_caller_deletes_comes_back_with_the_next_run(services: Services, tenant: Tenant) -> None:
     shelf = Shelf(dict(FIVE))
     await run_source(services, tenant, shelf)
     ids = await assets_of(services, tenant, "shelf")
@@ -205,16 +186,12 @@ async def test_asset_deleted_during_a_run_prevents_agreement(services: Services,
     assert (status.agrees, status.agreed_at, status.missing) == (False, None, 1)
 
 
-async def test_deleted_source_keeps_its_assets_unless_told_otherwise(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_deleted_source_keeps_its_assets_unless_told_otherwise(services: Services, tenant: Tenant) -> None:
     await run_source(services, tenant, Shelf(dict(FIVE)), "one")
     await run_source(services, tenant, Shelf(dict(FIVE)), "two")
     await services.sources.delete(tenant.id, "one")
     assert len(await assets_of(services, tenant, None)) == 5
-    assert all(
-        hit.origin is None or hit.origin.source == "two" for hit in await find(services, tenant, "amber")
-    )
+    assert all(hit.origin is None or hit.origin.source == "two" for hit in await find(services, tenant, "amber"))
     with pytest.raises(Conflict, match=r"amber\.md"):
         await services.sources.delete(tenant.id, "two")
     await services.sources.delete(tenant.id, "two", assets="delete")
@@ -243,9 +220,7 @@ async def test_lists_have_pages(services: Services, tenant: Tenant) -> None:
     assert [s.name for s in (*first.items, *rest.items)] == ["a", "b", "c"]
     assert rest.next_cursor is None
     page = await services.sources.list_items(tenant.id, "a", state="missing", limit=4)
-    last = await services.sources.list_items(
-        tenant.id, "a", state="missing", limit=4, cursor=page.next_cursor
-    )
+    last = await services.sources.list_items(tenant.id, "a", state="missing", limit=4, cursor=page.next_cursor)
     assert [i.external_id for i in (*page.items, *last.items)] == [f"{n}.md" for n in range(5)]
     with pytest.raises(InvalidInput):
         await services.sources.list_items(tenant.id, "a", cursor="?")

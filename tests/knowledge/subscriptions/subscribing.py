@@ -29,9 +29,7 @@ class Desk:
     service_dsn: str
 
     async def subscribe(self, owner: str = OWNER, name: str = "mine", **request: Any) -> UUID:
-        saved, _ = await self.services.saved_searches.save(
-            self.tenant.id, owner, NewSavedSearch(name, request)
-        )
+        saved, _ = await self.services.saved_searches.save(self.tenant.id, owner, NewSavedSearch(name, request))
         await self.services.subscriptions.subscribe(self.tenant.id, owner, saved.id, self.endpoint.url)
         await self.confirm()
         return saved.id

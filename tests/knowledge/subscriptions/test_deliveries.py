@@ -17,9 +17,7 @@ from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 async def test_a_failed_message_is_retried_unchanged(desk: Desk) -> None:
     saved = await desk.subscribe(query="harbour", mode="keyword")
-    desk.endpoint.answer = lambda number: (
-        "500 Oh" if number == 1 else None if number == 2 else "204 No Content"
-    )
+    desk.endpoint.answer = lambda number: "500 Oh" if number == 1 else None if number == 2 else "204 No Content"
     await desk.write("The harbour")
     await desk.work()
     first = await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved)
@@ -85,9 +83,7 @@ async def test_a_failing_endpoint_does_not_delay_other_subscribers(desk: Desk) -
     desk.endpoint.answer = lambda number: "500 Oh" if "first" in desk.endpoint.received[-1].path else "200 OK"
     for owner in ("first", "second"):
         saved = await desk.subscribe(owner=owner, query="harbour", mode="keyword")
-        await desk.services.subscriptions.subscribe(
-            desk.tenant.id, owner, saved, f"{desk.endpoint.url}&{owner}"
-        )
+        await desk.services.subscriptions.subscribe(desk.tenant.id, owner, saved, f"{desk.endpoint.url}&{owner}")
     await desk.confirm()
     for n in range(3):
         await desk.write(f"The harbour {n}")

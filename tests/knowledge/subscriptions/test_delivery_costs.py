@@ -52,9 +52,7 @@ async def test_the_cost_of_a_claim_does_not_grow_with_the_messages(desk: Desk) -
         await superuser.execute("analyze deliveries; analyze subscriptions; analyze saved_searches")
     values = {"tenant_id": f"'{desk.tenant.id}'", "each": "4", "limit": "16", "lease": "'1 minute'"}
     async with connected(desk.service_dsn) as service:
-        await service.execute(
-            f"set app.current_tenant = '{desk.tenant.id}'; set plan_cache_mode = force_generic_plan"
-        )
+        await service.execute(f"set app.current_tenant = '{desk.tenant.id}'; set plan_cache_mode = force_generic_plan")
         for statement, most in ((outbox.SQL["claim"], 300), (outbox.SQL["next_due"], 50)):
             await service.execute(f"prepare probe as {statement.sql}")
             ((plan,),) = await service.fetch(
@@ -77,9 +75,7 @@ async def test_a_superseded_message_that_matches_again_is_like_a_new_one(desk: D
         if content == "A road":
             assert await desk.states() == ["overtaken"]
     assert await desk.states() == ["waiting"]
-    assert await desk.sql(
-        "select attempts from deliveries where created_at > now() - interval '1 minute'"
-    ) == [1]
+    assert await desk.sql("select attempts from deliveries where created_at > now() - interval '1 minute'") == [1]
 
 
 async def test_a_tenant_has_one_turn_at_a_time(desk: Desk) -> None:

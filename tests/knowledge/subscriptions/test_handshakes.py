@@ -28,9 +28,7 @@ async def subscribe(desk: Desk, url: str | None = None) -> tuple[UUID, Subscript
     saved, _ = await desk.services.saved_searches.save(
         desk.tenant.id, OWNER, NewSavedSearch("mine", {"query": "harbour", "mode": "keyword"})
     )
-    made, _ = await desk.services.subscriptions.subscribe(
-        desk.tenant.id, OWNER, saved.id, url or desk.endpoint.url
-    )
+    made, _ = await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved.id, url or desk.endpoint.url)
     return saved.id, made
 
 
@@ -136,9 +134,9 @@ async def test_an_owner_asks_again_at_most_once_a_minute(desk: Desk) -> None:
     assert len(desk.endpoint.challenges) == 2
     with pytest.raises(SubscriptionNotFound):
         await service.ask_again(desk.tenant.id, "other", saved)
-    assert await desk.sql(
-        "select count(*) from audit where action = 'subscription.confirm' and outcome = 'done'"
-    ) == [1]
+    assert await desk.sql("select count(*) from audit where action = 'subscription.confirm' and outcome = 'done'") == [
+        1
+    ]
 
 
 async def test_a_new_address_is_asked_and_the_same_one_is_not(desk: Desk) -> None:

@@ -80,9 +80,7 @@ async def test_an_invalid_saved_search_matches_nothing_and_does_not_affect_other
 
 async def test_a_subscription_needs_an_own_saved_search_and_a_public_address(desk: Desk) -> None:
     service = desk.services.subscriptions
-    saved, _ = await desk.services.saved_searches.save(
-        desk.tenant.id, OWNER, NewSavedSearch("n", {"query": "harbour"})
-    )
+    saved, _ = await desk.services.saved_searches.save(desk.tenant.id, OWNER, NewSavedSearch("n", {"query": "harbour"}))
     with pytest.raises(SavedSearchNotFound):
         await service.subscribe(desk.tenant.id, "berta", saved.id, "https://example.com")
     strict = subscriptions.SubscriptionService(
@@ -111,9 +109,7 @@ async def test_subscribing_again_replaces_address_and_secret(desk: Desk) -> None
     assert received.is_signed_with(secret)
 
 
-async def test_the_number_of_subscriptions_of_a_tenant_is_limited(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_number_of_subscriptions_of_a_tenant_is_limited(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
     for name in ("a", "b"):
         await desk.subscribe(name=name, query="harbour")
@@ -122,9 +118,7 @@ async def test_the_number_of_subscriptions_of_a_tenant_is_limited(
     await desk.subscribe(name="b", query="harbour")
 
 
-async def test_simultaneous_subscriptions_do_not_pass_the_limit(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_simultaneous_subscriptions_do_not_pass_the_limit(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
     saving = desk.services.saved_searches.save
     saved = [
@@ -139,23 +133,17 @@ async def test_simultaneous_subscriptions_do_not_pass_the_limit(
     assert sum(isinstance(outcome, Conflict) for outcome in made) == 3
 
 
-async def test_the_number_of_subscriptions_for_one_host_is_limited(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_number_of_subscriptions_for_one_host_is_limited(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "MAX_OF_A_HOST", 2)
     for name in ("a", "b"):
         saved = await desk.subscribe(name=name, query="harbour")
     with pytest.raises(Conflict, match="2 subscriptions with this host"):
         await desk.subscribe(name="c", query="harbour")
-    other, _ = await desk.services.saved_searches.save(
-        desk.tenant.id, OWNER, NewSavedSearch("d", {"query": "harbour"})
-    )
+    other, _ = await desk.services.saved_searches.save(desk.tenant.id, OWNER, NewSavedSearch("d", {"query": "harbour"}))
     for url in ("https://127.0.0.1/other", "http://127.0.0.1.:81/"):
         with pytest.raises(Conflict, match="2 subscriptions with this host"):
             await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, other.id, url)
-    await desk.sql(
-        "update subscriptions set url = 'https://elsewhere.example/' where saved_search_id = $1", saved
-    )
+    await desk.sql("update subscriptions set url = 'https://elsewhere.example/' where saved_search_id = $1", saved)
     await desk.subscribe(name="c", query="harbour")
 
 

@@ -67,9 +67,7 @@ async def open_line(database: Database, superuser_dsn: str, per_minute: int) -> 
             await superuser.execute("drop table clock; delete from send_turns")
 
 
-async def test_a_host_gets_as_many_messages_as_its_pace_allows(
-    database: Database, superuser_dsn: str
-) -> None:
+async def test_a_host_gets_as_many_messages_as_its_pace_allows(database: Database, superuser_dsn: str) -> None:
     one = new_id()
     async with open_line(database, superuser_dsn, 100) as line:
         assert [await line.take(one, 4) for _ in range(4)] == [4, 4, 2, 0]
@@ -107,9 +105,7 @@ async def test_waiting_tenants_have_equal_shares(database: Database, superuser_d
         assert await line.take(two, 9) == 6
 
 
-async def test_more_waiting_tenants_than_turns_go_one_after_another(
-    database: Database, superuser_dsn: str
-) -> None:
+async def test_more_waiting_tenants_than_turns_go_one_after_another(database: Database, superuser_dsn: str) -> None:
     tenants = [new_id() for _ in range(5)]
     taken: Counter[UUID] = Counter()
     async with open_line(database, superuser_dsn, 20) as line:  # two in each window
@@ -162,9 +158,7 @@ async def test_messages_over_the_pace_wait_and_none_is_lost(desk: Desk) -> None:
         pass
     sender = WebhookSender(allow_private=True)
     async with open_line(desk.services.database, desk.superuser_dsn, 50) as line:  # five in each window
-        service = DeliveryService(
-            desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace
-        )
+        service = DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace)
         due = await service.deliver(desk.tenant.id)
         assert due is not None
         assert 0 < due <= 6
@@ -188,9 +182,7 @@ async def test_challenges_over_the_pace_wait_and_do_not_count(desk: Desk) -> Non
         await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url)
     sender = WebhookSender(allow_private=True)
     async with open_line(desk.services.database, desk.superuser_dsn, 50) as line:  # one in each window
-        service = DeliveryService(
-            desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace
-        )
+        service = DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace)
         for sent in (1, 2, 3, 4):
             due = await service.deliver(desk.tenant.id)
             assert len(desk.endpoint.challenges) == sent
@@ -230,15 +222,11 @@ def test_a_network_of_ipv6_counts_as_one_address(address: str, network: str) -> 
 async def test_messages_and_challenges_over_the_pace_of_an_address_wait_uncounted(desk: Desk) -> None:
     sender = WebhookSender(allow_private=True, resolve=resolving("127.0.0.1"))
     async with open_line(desk.services.database, desk.superuser_dsn, 10) as line:  # ten in each window
-        service = DeliveryService(
-            desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace
-        )
+        service = DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace)
         for number in range(3):
             await desk.subscribe(name=f"{number}", query="harbour", mode="keyword")
         # Each to another host, none of which has sent too many.
-        name_hosts = (
-            "update subscriptions set url = 'http://h' || s.name || '.example:{}/' from saved_searches s"
-        )
+        name_hosts = "update subscriptions set url = 'http://h' || s.name || '.example:{}/' from saved_searches s"
         await desk.sql(name_hosts.format(desk.endpoint.port) + " where s.id = saved_search_id returning 1")
         for _ in range(9):
             assert not await line.pace.admit_at(new_id(), "127.0.0.1")
@@ -252,8 +240,7 @@ async def test_messages_and_challenges_over_the_pace_of_an_address_wait_uncounte
         assert await desk.sql("select count(*) from subscriptions where retry_at > clock_timestamp()") == [2]
 
         await desk.sql(
-            "update subscriptions set confirmation = 'pending', challenges = 0, challenge_at = now()"
-            " returning 1"
+            "update subscriptions set confirmation = 'pending', challenges = 0, challenge_at = now() returning 1"
         )
         await service.deliver(desk.tenant.id)
         assert len(desk.endpoint.challenges) == 1
@@ -279,15 +266,11 @@ async def test_no_tenant_sees_the_turns_of_others(service_dsn: str) -> None:
     async with connected(service_dsn) as service:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await service.fetch("select * from send_turns")
-        assert await service.fetch("select * from tenancy.take_turns('host', 1, 10)") == [], (
-            "without a tenant"
-        )
+        assert await service.fetch("select * from tenancy.take_turns('host', 1, 10)") == [], "without a tenant"
 
 
 def test_hosts_are_compared_without_case_port_and_final_dot() -> None:
-    assert {find_host(u) for u in (URL, "http://HOOKS.Example:81/b?c", "https://hooks.example./")} == {
-        "hooks.example"
-    }
+    assert {find_host(u) for u in (URL, "http://HOOKS.Example:81/b?c", "https://hooks.example./")} == {"hooks.example"}
 
 
 async def test_a_host_that_is_too_long_for_a_name_has_turns(database: Database) -> None:

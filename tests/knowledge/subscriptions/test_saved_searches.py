@@ -71,9 +71,7 @@ async def test_lists_are_paged_newest_first(desk: Desk) -> None:
     assert names == list("edcba")
 
 
-async def test_the_number_of_saved_searches_of_an_owner_is_limited(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_number_of_saved_searches_of_an_owner_is_limited(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_searches, "MAX_SAVED", 1)
     service, tenant = desk.services.saved_searches, desk.tenant.id
     await service.save(tenant, "anna", NewSavedSearch("a", {"query": "harbour"}))

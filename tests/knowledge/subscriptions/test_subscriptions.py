@@ -26,9 +26,7 @@ async def test_a_new_entry_that_matches_is_sent_with_a_signature(desk: Desk) -> 
     saved, _ = await desk.services.saved_searches.save(
         desk.tenant.id, OWNER, NewSavedSearch("harbours", {"query": "harbour", "mode": "keyword"})
     )
-    made, new = await desk.services.subscriptions.subscribe(
-        desk.tenant.id, OWNER, saved.id, desk.endpoint.url
-    )
+    made, new = await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url)
     assert (new, made.state, made.waiting) == (True, "active", 0)
     entry = await desk.write("The harbour closes at dusk", tags=["sea"])
     await desk.write("Nothing of the kind")
@@ -47,9 +45,7 @@ async def test_a_new_entry_that_matches_is_sent_with_a_signature(desk: Desk) -> 
     assert after.last_delivered_at is not None
     assert not hasattr(after, "secret")
     assert await desk.states() == ["delivered"]
-    assert await desk.sql(
-        "select count(*) from jobs where kind in ('match_changes', 'deliver_webhooks')"
-    ) == [0]
+    assert await desk.sql("select count(*) from jobs where kind in ('match_changes', 'deliver_webhooks')") == [0]
     assert await desk.sql("select count(*) from entry_changes") == [0]
 
 
@@ -86,9 +82,7 @@ async def test_each_mode_matches_by_its_own_legs(desk: Desk, mode: str, expected
 
 async def test_sent_entries_equal_the_hits_of_the_search(desk: Desk) -> None:
     """With the same entries and the same request."""
-    contents = [
-        f"{place} {thing}" for place in ("harbour", "inland", "KNOW-004") for thing in ("lamp", "ship", "law")
-    ]
+    contents = [f"{place} {thing}" for place in ("harbour", "inland", "KNOW-004") for thing in ("lamp", "ship", "law")]
     queries = ["harbour lamp", '"inland ship"', "KNOW-004", "law"]
     for query in queries:
         await desk.subscribe(name=query, query=query, mode="keyword", limit=50)
@@ -157,9 +151,7 @@ async def test_an_unchanged_chunk_of_a_documents_next_version_is_not_sent_again(
     )
     second = first.replace(b"harbour is lit", b"harbour is out")
     for document in (first, second):
-        await desk.services.assets.upload(
-            desk.tenant.id, Upload("a.md", document, "text/markdown", external_id="doc")
-        )
+        await desk.services.assets.upload(desk.tenant.id, Upload("a.md", document, "text/markdown", external_id="doc"))
         await desk.hasten()
     sent = " ".join(desk.contents)
     assert (sent.count("closes at dusk"), sent.count("harbour is lit"), sent.count("harbour is out")) == (
@@ -191,9 +183,7 @@ async def test_keyword_match_does_not_wait_for_the_daily_token_limit(desk: Desk)
     desk.provider.default = UNIT[1]
     desk.provider.vectors = {"harbour": UNIT[0], "A quay": UNIT[0]}
     await desk.subscribe(query="harbour", similarity_threshold=0.5)
-    await desk.services.tenants.change_limits(
-        desk.tenant.id, AllowedLimits(embedding_tokens_per_day=5), actor="test"
-    )
+    await desk.services.tenants.change_limits(desk.tenant.id, AllowedLimits(embedding_tokens_per_day=5), actor="test")
     async with desk.services.database.tenant_session(desk.tenant.id) as session:
         await tenants.add_tokens(session, 5)
     await desk.write("A quay")

@@ -103,9 +103,7 @@ async def test_the_resolved_name_equals_the_requested_name(endpoint: Endpoint) -
     assert endpoint.received[0].headers["host"] == f"xn--strae-oqa.example:{endpoint.port}"
 
 
-async def test_proxies_of_the_environment_are_not_used(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_proxies_of_the_environment_are_not_used(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_endpoint() as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
@@ -169,9 +167,7 @@ async def test_the_time_limit_includes_a_slow_resolver() -> None:
         return []
 
     sender = WebhookSender(resolve=resolve, seconds=0.1)
-    assert (
-        await sender.send("https://x.example", SECRET, "m", b"{}")
-    ).error == "no answer within 0.1 seconds"
+    assert (await sender.send("https://x.example", SECRET, "m", b"{}")).error == "no answer within 0.1 seconds"
 
 
 async def test_a_hanging_name_server_delays_no_other_lookup() -> None:

@@ -44,10 +44,7 @@ USES: dict[str, tuple[Use, int]] = {
 
 def count_held(admission: Admission) -> list[int]:
     return [
-        *(
-            turns.taken + turns.waited_for
-            for turns in (admission._turns, admission._readings, admission._intakes)
-        ),
+        *(turns.taken + turns.waited_for for turns in (admission._turns, admission._readings, admission._intakes)),
         *(b.held(t.tenant_id) for b in (admission._bodies, admission._answers) for t in (TENANT, OTHER)),
         admission._arrivals.held,
         *(queue.elsewhere for queue in admission._intakes._queues.values()),

@@ -46,9 +46,7 @@ def test_the_lower_of_tenant_and_platform_limits_applies() -> None:
         require_lower({"entries": 51}, allowed)
 
 
-@pytest.mark.parametrize(
-    "given", [[], "x", {"novel": 1}, {"entries": 1.0}, {"entries": True}, {"entries": -1}]
-)
+@pytest.mark.parametrize("given", [[], "x", {"novel": 1}, {"entries": 1.0}, {"entries": True}, {"entries": -1}])
 def test_invalid_limits_are_refused_by_name(given: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
         validate(TenantPatch, {"limits": given})
@@ -93,8 +91,7 @@ async def test_the_service_cannot_change_limits_as_a_tenant(
 async def test_concurrent_writers_together_stay_within_the_limit(services: Services, tenant: Tenant) -> None:
     await allow(services, tenant, entries=7)
     many = [
-        services.entries.create_many(tenant.id, [EntryDraft(content=f"{n} {m}") for m in range(3)])
-        for n in range(5)
+        services.entries.create_many(tenant.id, [EntryDraft(content=f"{n} {m}") for m in range(3)]) for n in range(5)
     ]
     results = [result for batch in await asyncio.gather(*many) for result in batch]
     assert sorted(r.status for r in results) == ["created"] * 7 + ["failed"] * 8
@@ -102,9 +99,7 @@ async def test_concurrent_writers_together_stay_within_the_limit(services: Servi
         assert (await tenants.fetch_stored(session)).entries == 7
 
 
-async def test_stored_bytes_are_updated_with_the_files(
-    services: Services, tenant: Tenant, run_jobs: RunJobs
-) -> None:
+async def test_stored_bytes_are_updated_with_the_files(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
     async def stored() -> int:
         async with services.database.tenant_session(tenant.id) as session:
             return (await tenants.fetch_stored(session)).bytes
@@ -145,10 +140,7 @@ async def test_texts_wait_for_the_next_day_after_the_token_limit(
         assert job is not None
         assert (job["attempts"], job["postponed"]) == (0, 0)
         assert 0 < job["wait"].total_seconds() <= LONGEST_QUOTA_WAIT
-        assert (
-            await superuser.fetchval("select count(*) from embedding_models where paused_until is not null")
-            == 0
-        )
+        assert await superuser.fetchval("select count(*) from embedding_models where paused_until is not null") == 0
         used = await superuser.fetchval("select tokens from embedding_usage where tenant_id = $1", tenant.id)
         assert used == approximate_tokens([first])
         await superuser.execute("update embedding_usage set day = day - 1")
@@ -198,9 +190,7 @@ async def test_query_tokens_are_counted_and_written_with_the_journal(
     assert 0 < (refused.value.retry_after or 0) <= LONGEST_QUOTA_WAIT
 
 
-async def test_searches_beyond_the_limit_wait_and_too_many_are_refused(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_searches_beyond_the_limit_wait_and_too_many_are_refused(services: Services, tenant: Tenant) -> None:
     context = await allow(services, tenant, concurrent_searches=1)
     admission = Admission(waiting=1, patience=0.01)
     async with admission.search(context):

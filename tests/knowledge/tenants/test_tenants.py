@@ -57,9 +57,7 @@ async def test_unknown_tenants_are_not_found(services: Services) -> None:
             await act
 
 
-async def test_deleted_tenant_is_refused_at_once(
-    services: Services, tenant: Tenant, other_tenant: Tenant
-) -> None:
+async def test_deleted_tenant_is_refused_at_once(services: Services, tenant: Tenant, other_tenant: Tenant) -> None:
     for owner in (tenant, other_tenant):
         await services.entries.create(owner.id, EntryDraft(content="harbour"))
     await services.tenants.delete(tenant.id, actor="test")
@@ -144,10 +142,7 @@ async def test_concurrent_changes_of_settings_are_all_kept(services: Services, t
         {"keep_query_text": True},
     ]
     await asyncio.gather(
-        *(
-            services.tenants.change_settings(tenant.id, SettingsPatch(**change), actor="ada")
-            for change in changes
-        )
+        *(services.tenants.change_settings(tenant.id, SettingsPatch(**change), actor="ada") for change in changes)
     )
     kept = (await services.tenants.context(tenant.id)).settings
     for change in changes:

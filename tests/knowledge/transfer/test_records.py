@@ -23,9 +23,7 @@ def read(folder: Path, name: str, text: str) -> list[tuple[int, Any]]:
 
 @pytest.mark.parametrize("piece", [1, 3, 1 << 16])
 @pytest.mark.parametrize("name", ["a.json", "a.txt"])
-def test_an_array_is_read_in_pieces(
-    name: str, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_array_is_read_in_pieces(name: str, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "PIECE", piece)
     text = f'\ufeff\n[\n{json.dumps(ENTRY)},\n\n {json.dumps(ENTRY, indent=1)}\n, 123, "x"]\n'
     found = read(tmp_path, name, text)
@@ -35,9 +33,7 @@ def test_an_array_is_read_in_pieces(
     assert read(tmp_path, name, " [ ] ") == []
 
 
-@pytest.mark.parametrize(
-    "text", ['[{"a": 1} {"a": 2}]', '[{"a": 1},', '[{"a": 1}', '[{"a": 1}] x', '[{"a": 1},{]']
-)
+@pytest.mark.parametrize("text", ['[{"a": 1} {"a": 2}]', '[{"a": 1},', '[{"a": 1}', '[{"a": 1}] x', '[{"a": 1},{]'])
 def test_a_broken_array_ends_with_an_error(text: str, tmp_path: Path) -> None:
     found = read(tmp_path, "a.json", text)
     assert found[0] == (1, {"a": 1})
@@ -106,9 +102,7 @@ def test_yaml_is_a_list_or_documents(tmp_path: Path) -> None:
     ]
     assert read(tmp_path, "a.yml", "- content: a\n-\n") == [(1, {"content": "a"}), (2, None)]
     bomb = "- &a [x, x]\n- [*a, *a]\n"
-    assert "error: is not YAML: aliases are not supported" in [
-        value for _, value in read(tmp_path, "a.yml", bomb)
-    ]
+    assert "error: is not YAML: aliases are not supported" in [value for _, value in read(tmp_path, "a.yml", bomb)]
     tagged = "- content: a\n- !!python/object/apply:os.system [ls]\n"
     assert str(read(tmp_path, "a.yml", tagged)[-1][1]).startswith("error: is not YAML")
 
@@ -137,9 +131,7 @@ def test_an_item_of_yaml_beyond_its_bounds_is_refused_without_reading_all_of_it(
         tracemalloc.stop()
 
 
-def test_many_items_of_yaml_may_be_longer_together_than_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_items_of_yaml_may_be_longer_together_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "MAX_RECORD", 10_000)
     monkeypatch.setattr(records, "MOST_VALUES", 1_000)
     assert len(read(tmp_path, "a.yaml", "- content: [1, 2]\n" * 2_000)) == 2_000
@@ -175,9 +167,7 @@ def test_csv_has_names_in_its_first_row(tmp_path: Path) -> None:
     ]
     assert read(tmp_path, "a.tsv", "content\ttitle\na, b\tT\n") == [(2, {"content": "a, b", "title": "T"})]
     assert str(read(tmp_path, "a.csv", 'content,title\nx,"y\n')[-1][1]).startswith("error: is not CSV")
-    assert read(tmp_path, "a.csv", "content,title, content\nx,y,z\n") == [
-        (1, "error: has a column twice: content")
-    ]
+    assert read(tmp_path, "a.csv", "content,title, content\nx,y,z\n") == [(1, "error: has a column twice: content")]
 
 
 @pytest.mark.sampled(2)

@@ -20,9 +20,7 @@ from tests.knowledge.conftest import RunJobs
 from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restoration_of, restore, rows
 
 
-async def test_round_trip_is_exact(
-    services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
-) -> None:
+async def test_round_trip_is_exact(services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str) -> None:
     lines = await export(services, full)
     outcome = await restore(services, other_tenant, lines)
     assert (outcome.failed, outcome.failures, outcome.dropped_references) == (0, [], 0)
@@ -225,8 +223,7 @@ async def test_memory_of_export_and_restoration_does_not_grow_with_the_entries(
     for count in (600, 2_400):
         for start in range(written, count, 600):
             items: list[EntryDraft] = [
-                EntryDraft(content=f"{n} " + "x" * 4_000, language="simple")
-                for n in range(start, start + 600)
+                EntryDraft(content=f"{n} " + "x" * 4_000, language="simple") for n in range(start, start + 600)
             ]
             await services.entries.create_many(tenant.id, items)
         written = count

@@ -101,17 +101,13 @@ async def test_word_frequencies_are_recounted_after_growth(
 ) -> None:
     for start in (0, 1_000):
         items = [
-            EntryDraft(
-                content=f"everywhere half{n % 2} rare{n % 500} only{n}", language="simple", external_id=str(n)
-            )
+            EntryDraft(content=f"everywhere half{n % 2} rare{n % 500} only{n}", language="simple", external_id=str(n))
             for n in range(start, start + 1_000)
         ]
         await services.entries.create_many(tenant.id, items)
     await run_jobs()
     async with connected(superuser_dsn) as superuser:
-        rows = await superuser.fetch(
-            "select lexeme, entries from lexeme_statistics where tenant_id = $1", tenant.id
-        )
+        rows = await superuser.fetch("select lexeme, entries from lexeme_statistics where tenant_id = $1", tenant.id)
         changes = await superuser.fetchval("select sum(changes) from corpus_statistics")
     assert {row["lexeme"]: row["entries"] for row in rows} == {
         "everywhere": 2_000,

@@ -28,9 +28,7 @@ def days_ago(days: float) -> datetime:
 
 
 async def keep_for(services: Services, tenant: Tenant, days: int | None) -> None:
-    await services.tenants.change_settings(
-        tenant.id, SettingsPatch(purge_expired_after_days=days), actor="anna"
-    )
+    await services.tenants.change_settings(tenant.id, SettingsPatch(purge_expired_after_days=days), actor="anna")
 
 
 async def present(services: Services, tenant: Tenant) -> set[UUID]:
@@ -66,9 +64,7 @@ async def test_expired_entries_are_purged_after_the_time_set_by_the_tenant(
     assert again in await present(services, tenant)
 
 
-async def test_purge_keeps_an_entry_that_supersedes_another(
-    services: Services, tenant: Tenant, sweep: Sweep
-) -> None:
+async def test_purge_keeps_an_entry_that_supersedes_another(services: Services, tenant: Tenant, sweep: Sweep) -> None:
     await keep_for(services, tenant, 0)
     (newer,) = await write(services, tenant, "newer", expires_at=days_ago(2))
     (older,) = await write(services, tenant, "older", superseded_by_id=newer)

@@ -68,9 +68,7 @@ async def filled(services: Services, tenant: Tenant, superuser_dsn: str) -> Tena
     await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=1), actor="anna")
     entry, _ = await services.entries.create(tenant.id, EntryDraft(content="The harbour"))
     await services.entries.change(tenant.id, entry.id, EntryDraft(title="Night"))
-    saved, _ = await services.saved_searches.save(
-        tenant.id, "anna", NewSavedSearch("mine", {"query": "harbour"})
-    )
+    saved, _ = await services.saved_searches.save(tenant.id, "anna", NewSavedSearch("mine", {"query": "harbour"}))
     async with connected(superuser_dsn) as superuser:
         await superuser.execute("delete from audit")
         values: tuple[Any, ...] = (tenant.id, entry.id)
@@ -154,9 +152,7 @@ async def test_the_sweep_removes_the_oldest_records_over_the_bounds(
     monkeypatch.setattr(sweep, "MOST_FEEDBACK", 4)
     monkeypatch.setattr(sweep, "MOST_ENDED_DELIVERIES", 3)
     monkeypatch.setattr(queries, "BATCH", 2)
-    await services.tenants.change_settings(
-        filled.id, SettingsPatch(limits=OwnLimits(receipts=5)), actor="anna"
-    )
+    await services.tenants.change_settings(filled.id, SettingsPatch(limits=OwnLimits(receipts=5)), actor="anna")
     await services.worker.sweep.run()
     assert await column(superuser_dsn, "select subject::int from searches order by at") == [6, 7, 8, 9, 10]
     assert await column(superuser_dsn, "select subject::int from feedback order by at") == [7, 8, 9, 10]
@@ -198,14 +194,10 @@ async def test_receipts_over_the_limit_are_removed_while_they_are_written(
 ) -> None:
     """Without any sweep: at most a few are above the limit."""
     monkeypatch.setattr(journal, "LEAST_TRIM", 3)
-    await services.tenants.change_settings(
-        tenant.id, SettingsPatch(limits=OwnLimits(receipts=5)), actor="anna"
-    )
+    await services.tenants.change_settings(tenant.id, SettingsPatch(limits=OwnLimits(receipts=5)), actor="anna")
     ids: list[UUID] = []
     for number in range(20):
-        found = await services.search.search(
-            tenant.id, SearchQuery(query=f"harbour {number}", mode="keyword")
-        )
+        found = await services.search.search(tenant.id, SearchQuery(query=f"harbour {number}", mode="keyword"))
         ids.append(found.metadata.search_id)
         await services.journal.flush()
         assert len(await column(superuser_dsn, "select id from searches")) < 5 + 3

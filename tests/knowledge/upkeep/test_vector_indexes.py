@@ -130,9 +130,7 @@ async def test_a_deleted_tenant_leaves_no_index(stock: Stock, tenant: Tenant) ->
     assert await stock.names() == []
 
 
-async def test_an_index_in_use_at_the_deletion_is_dropped_by_the_next_sweep(
-    stock: Stock, tenant: Tenant
-) -> None:
+async def test_an_index_in_use_at_the_deletion_is_dropped_by_the_next_sweep(stock: Stock, tenant: Tenant) -> None:
     await stock.fill(tenant, EXACT_LIMIT + 1)
     leaf = await stock.superuser.fetchval(LEAF, tenant.id)
     async with stock.superuser.transaction():
@@ -160,9 +158,7 @@ async def test_a_missing_or_invalid_index_is_built_again(stock: Stock, tenant: T
     assert await stock.strategy(tenant) == ("indexed", False)
 
 
-async def test_a_build_waits_for_writers_of_the_partition_for_a_bounded_time(
-    stock: Stock, tenant: Tenant
-) -> None:
+async def test_a_build_waits_for_writers_of_the_partition_for_a_bounded_time(stock: Stock, tenant: Tenant) -> None:
     await stock.fill(tenant, EXACT_LIMIT)
     leaf = await stock.superuser.fetchval(LEAF, tenant.id)
     async with stock.superuser.transaction():
@@ -201,9 +197,7 @@ async def test_an_interrupted_build_continues(stock: Stock, tenant: Tenant) -> N
     assert await stock.strategy(tenant) == ("indexed", False)
 
 
-async def test_a_search_that_believes_in_a_given_up_index_finds_newer_entries(
-    stock: Stock, tenant: Tenant
-) -> None:
+async def test_a_search_that_believes_in_a_given_up_index_finds_newer_entries(stock: Stock, tenant: Tenant) -> None:
     """Another process gives up the index; this one has the old state in its cache for some seconds."""
     await stock.fill(tenant, EXACT_LIMIT + 5)
     assert (await stock.services.tenants.context(tenant.id)).indexed
@@ -235,9 +229,7 @@ async def test_a_neighbour_in_the_partition_changes_nothing_of_a_search(stock: S
             await stock.superuser.execute(statement)
             plan = str(await stock.superuser.fetchval(statement))
         assert f'"Index Name": "{name_of(tenant)}"' in plan
-        hit, read = (
-            int(plan.split(f'"Shared {kind} Blocks": ')[1].split(",")[0]) for kind in ("Hit", "Read")
-        )
+        hit, read = (int(plan.split(f'"Shared {kind} Blocks": ')[1].split(",")[0]) for kind in ("Hit", "Read"))
         return await stock.strategy(tenant), hit + read
 
     await stock.superuser.execute("vacuum analyze embeddings")

@@ -34,9 +34,7 @@ async def filled(services: Services, tenant: Tenant) -> Tenant:
 async def recount(services: Services, tenant: Tenant, *, least_entries: int = 3, most: int = 3) -> None:
     with acting_as(SERVICE):
         async with services.database.tenant_session(tenant.id) as session:
-            await session.execute(
-                SQL["refresh_lexemes_of_readers"], least_entries=least_entries, most=most, least=2
-            )
+            await session.execute(SQL["refresh_lexemes_of_readers"], least_entries=least_entries, most=most, least=2)
 
 
 async def read_counted(tenant: Tenant, superuser_dsn: str) -> dict[str, dict[str, int]]:
@@ -82,9 +80,7 @@ async def best_score(services: Services, tenant: Tenant, *groups: str) -> float:
 async def test_a_caller_weighs_frequent_words_by_what_it_may_read(
     services: Services, filled: Tenant, superuser_dsn: str
 ) -> None:
-    usual = {
-        groups: await best_score(services, filled, *groups) for groups in ((), ("east",), ("west",), ("few",))
-    }
+    usual = {groups: await best_score(services, filled, *groups) for groups in ((), ("east",), ("west",), ("few",))}
     async with connected(superuser_dsn) as superuser:
         store = "insert into lexeme_statistics (tenant_id, lexeme, principal, entries) values ($1, 'harbour', $2, $3)"
         # A frequency that a search can count is counted.
@@ -100,8 +96,7 @@ async def test_words_are_recounted_after_entries_with_readers_have_grown(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
     drafts = [
-        EntryDraft(content=f"harbour {n}", language="simple", readers=["group:east"])
-        for n in range(LEAST_ENTRIES + 1)
+        EntryDraft(content=f"harbour {n}", language="simple", readers=["group:east"]) for n in range(LEAST_ENTRIES + 1)
     ]
     with acting_as(SERVICE):
         for start in range(0, len(drafts), 500):

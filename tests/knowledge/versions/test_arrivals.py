@@ -10,9 +10,7 @@ from tests.knowledge.versions.keeping import found, keep, now, texts
 from tests.knowledge.writing import write
 
 
-async def test_imported_entries_were_not_here_before(
-    services: Services, keeper: Tenant, other_tenant: Tenant
-) -> None:
+async def test_imported_entries_were_not_here_before(services: Services, keeper: Tenant, other_tenant: Tenant) -> None:
     """Although the times of their changes are older."""
     await write(services, keeper, "the harbour")
     lines = await export(services, keeper)

@@ -67,9 +67,7 @@ async def test_a_replaced_and_a_deleted_asset_are_found_as_they_were(
     services: Services, keeper: Tenant, run_jobs: RunJobs
 ) -> None:
     for mode in ("keyword", "hybrid"):
-        asset, _ = await services.assets.upload(
-            keeper.id, Upload(f"{mode}.md", b"the old harbour", external_id=mode)
-        )
+        asset, _ = await services.assets.upload(keeper.id, Upload(f"{mode}.md", b"the old harbour", external_id=mode))
         await run_jobs()
         old = now()
         await services.assets.upload(keeper.id, Upload(f"{mode}.md", b"the new harbour", external_id=mode))

@@ -42,9 +42,7 @@ BOUNDED: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-async def past(
-    services: Services, keeper: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
-) -> datetime:
+async def past(services: Services, keeper: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs) -> datetime:
     """A time of which all versions are former ones; the lower the number of one, the nearer it is to the query."""
     failing_provider.default = failing_provider.direction(1)
     for n in range(VERSIONS):
@@ -72,9 +70,7 @@ async def past(
 async def ask(
     search: KnowledgeSearchService, tenant: Tenant, mode: Mode, as_of: datetime, values: dict[str, Any]
 ) -> SearchResult:
-    query = SearchQuery(
-        query="harbour quay", mode=mode, as_of=as_of, similarity_threshold=0, limit=50, **values
-    )
+    query = SearchQuery(query="harbour quay", mode=mode, as_of=as_of, similarity_threshold=0, limit=50, **values)
     return await search.search(tenant.id, query)
 
 

@@ -50,9 +50,7 @@ async def test_no_version_of_a_quarantined_entry_is_found(
     assert [v.content for v in page.items] == [*([ORDER] if deleted else []), "the harbour at noon"]
 
 
-async def test_a_release_shows_the_versions_from_before_the_quarantine(
-    services: Services, keeper: Tenant
-) -> None:
+async def test_a_release_shows_the_versions_from_before_the_quarantine(services: Services, keeper: Tenant) -> None:
     (held,) = await write(services, keeper, "the harbour at noon")
     before = now()
     await quarantine(services, keeper, held)
@@ -64,9 +62,7 @@ async def test_a_release_shows_the_versions_from_before_the_quarantine(
     assert await texts(services, keeper, held) == ["the harbour at noon"]
 
 
-async def test_a_text_that_was_replaced_in_quarantine_stays_hidden(
-    services: Services, keeper: Tenant
-) -> None:
+async def test_a_text_that_was_replaced_in_quarantine_stays_hidden(services: Services, keeper: Tenant) -> None:
     """Also after the quarantine; the text from before it is found again."""
     (held,) = await write(services, keeper, "the harbour at noon")
     before = now()
@@ -106,9 +102,7 @@ async def test_versions_with_a_flagged_field_stay_hidden_after_a_change_ends_the
     assert await texts(services, keeper, held) == []
 
 
-async def test_a_release_shows_no_version_with_another_flagged_field(
-    services: Services, keeper: Tenant
-) -> None:
+async def test_a_release_shows_no_version_with_another_flagged_field(services: Services, keeper: Tenant) -> None:
     await choose(services, keeper, "flag")
     draft = EntryDraft(content="quiet pond", tags=[SECRET])
     held = (await services.entries.create(keeper.id, draft))[0].id

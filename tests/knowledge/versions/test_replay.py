@@ -29,9 +29,7 @@ QUERY = "harbour at night"
 @pytest.fixture
 async def keeper(services: Services, tenant: Tenant, run_jobs: RunJobs) -> Tenant:
     """A tenant that keeps versions and query texts, with entries and an asset, some of which were changed already."""
-    await services.tenants.change_settings(
-        tenant.id, SettingsPatch(keep_versions_days=30, keep_query_text=True)
-    )
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=30, keep_query_text=True))
     entries = await write(
         services,
         tenant,
@@ -39,9 +37,7 @@ async def keeper(services: Services, tenant: Tenant, run_jobs: RunJobs) -> Tenan
         tags=["sea"],
     )
     await write(services, tenant, "mountains at night", is_verified=True)
-    await services.assets.upload(
-        tenant.id, Upload("a.md", b"# Harbour\n\nIt closes.\n\n# Night\n\nIt is dark.")
-    )
+    await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nIt closes.\n\n# Night\n\nIt is dark."))
     await run_jobs()
     await services.entries.change(tenant.id, entries[0], EntryDraft(content="the harbour was changed"))
     await services.entries.delete(tenant.id, entries[1])
@@ -64,9 +60,7 @@ async def disturb(services: Services, tenant: Tenant, result: SearchResult) -> N
     first, second = ids(result)[:2]
     await services.entries.change(tenant.id, first, EntryDraft(title="something else", tags=["land"]))
     await services.entries.delete(tenant.id, second)
-    await services.entries.create(
-        tenant.id, EntryDraft(content="harbour at night, harbour at night", tags=["sea"])
-    )
+    await services.entries.create(tenant.id, EntryDraft(content="harbour at night, harbour at night", tags=["sea"]))
 
 
 @pytest.mark.parametrize("changed", [False, True], ids=["unchanged", "changed since"])
@@ -125,9 +119,7 @@ async def test_a_replay_tells_what_else_differs(
     assert not found.same
 
 
-async def test_a_search_of_the_past_is_replayed_as_of_its_own_time(
-    services: Services, keeper: Tenant
-) -> None:
+async def test_a_search_of_the_past_is_replayed_as_of_its_own_time(services: Services, keeper: Tenant) -> None:
     before = await run(services, keeper)
     as_of = (await replay(services, keeper, before)).as_of
     await disturb(services, keeper, before)
@@ -137,9 +129,7 @@ async def test_a_search_of_the_past_is_replayed_as_of_its_own_time(
     assert ids(result) == ids(before)
 
 
-async def test_the_query_must_be_that_of_the_search(
-    services: Services, keeper: Tenant, other_tenant: Tenant
-) -> None:
+async def test_the_query_must_be_that_of_the_search(services: Services, keeper: Tenant, other_tenant: Tenant) -> None:
     await services.tenants.change_settings(keeper.id, SettingsPatch(keep_query_text=False))
     result = await run(services, keeper)
     with pytest.raises(InvalidInput, match="does not keep"):

@@ -71,9 +71,7 @@ async def test_versions_of_an_entry_follow_each_other(services: Services, keeper
     assert two.next_cursor is None
 
 
-async def test_another_tenants_versions_are_unknown(
-    services: Services, keeper: Tenant, other_tenant: Tenant
-) -> None:
+async def test_another_tenants_versions_are_unknown(services: Services, keeper: Tenant, other_tenant: Tenant) -> None:
     (entry_id,) = await write(services, keeper, "the old harbour")
     before = now()
     await services.entries.change(keeper.id, entry_id, EntryDraft(content="the new harbour"))
@@ -145,9 +143,7 @@ async def test_the_oldest_versions_over_the_bound_are_removed(services: Services
     assert records.bytes > 0
 
 
-async def test_erased_versions_are_found_nowhere(
-    services: Services, keeper: Tenant, superuser_dsn: str
-) -> None:
+async def test_erased_versions_are_found_nowhere(services: Services, keeper: Tenant, superuser_dsn: str) -> None:
     kept, erased = await write(services, keeper, "kept harbour", "secret harbour")
     before = now()
     await services.entries.change(keeper.id, erased, EntryDraft(content="another harbour"))
@@ -157,6 +153,4 @@ async def test_erased_versions_are_found_nowhere(
         assert await db.erase_versions(session, [erased]) == {erased: 2}
     assert await found(services, keeper, before) == ["kept harbour"]
     async with connected(superuser_dsn) as superuser:
-        assert await superuser.fetchval("select array_agg(distinct entry_id) from former_embeddings") == [
-            kept
-        ]
+        assert await superuser.fetchval("select array_agg(distinct entry_id) from former_embeddings") == [kept]

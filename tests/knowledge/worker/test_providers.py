@@ -33,9 +33,7 @@ async def test_unavailable_provider_gets_requests_of_one_file_only(
     while await worker.run_once():
         pass
     assert counting.asked == 1, "nothing else is tried without success"
-    assert {asset.status for asset in (await bench.services.assets.list_assets(other_tenant.id)).items} == {
-        "indexed"
-    }
+    assert {asset.status for asset in (await bench.services.assets.list_assets(other_tenant.id)).items} == {"indexed"}
     assert [(j["attempts"], j["postponed"]) for j in await bench.jobs() if j["kind"] == "embed_entries"] == [
         (0, 0),
         (0, 0),
@@ -76,9 +74,7 @@ async def test_work_of_an_unavailable_provider_is_due_when_its_pause_is_over(
 
 
 async def test_vectors_created_before_the_provider_failed_are_kept(bench: Bench, run_jobs: RunJobs) -> None:
-    sections = [
-        f"# Berth {n}\n\n" + f"Berth {n} is dredged in a year of its own. " * 20 for n in range(BATCH + 6)
-    ]
+    sections = [f"# Berth {n}\n\n" + f"Berth {n} is dredged in a year of its own. " * 20 for n in range(BATCH + 6)]
     leaving = FailingLaterProvider(MODEL)
     asset_id = await bench.upload(Upload("a.md", "\n\n".join(sections).encode()))
     assert await bench.make_worker(ingestion=bench.make_ingestion(leaving)).run_once()

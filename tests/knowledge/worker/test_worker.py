@@ -48,9 +48,7 @@ async def test_file_whose_parser_is_killed_once_is_parsed_at_the_second_attempt(
     assert (await bench.get(asset_id)).status == "indexed"
 
 
-async def test_file_that_kills_several_workers_fails_and_can_be_retried(
-    bench: Bench, run_jobs: RunJobs
-) -> None:
+async def test_file_that_kills_several_workers_fails_and_can_be_retried(bench: Bench, run_jobs: RunJobs) -> None:
     asset_id = await bench.upload()
     await bench.change("update jobs set lost = $1", MAX_LOST)
     assert await run_jobs() == 1

@@ -15,9 +15,7 @@ async def test_feedback_counts_as_over_http(app: FastAPI, admin: Caller, reader:
     async with connect(app, reader.token) as client:
         found, _ = await succeed(client, "kb_search", query="harbour opens", tags=None)
         search_id = found["metadata"]["search_id"]
-        given, text = await succeed(
-            client, "kb_feedback", search_id=search_id, entry_id=entry["id"], relevant=False
-        )
+        given, text = await succeed(client, "kb_feedback", search_id=search_id, entry_id=entry["id"], relevant=False)
         if other["id"] not in {hit["id"] for hit in found["results"]}:
             await fail(client, "kb_feedback", 422, search_id=search_id, entry_id=other["id"], relevant=True)
     async with connect(app, admin.token) as client:
@@ -28,14 +26,10 @@ async def test_feedback_counts_as_over_http(app: FastAPI, admin: Caller, reader:
     assert (report["relevant"], report["not_relevant"]) == (0, 1)
 
 
-async def test_saved_searches_of_the_caller_are_listed_and_run(
-    app: FastAPI, admin: Caller, reader: Caller
-) -> None:
+async def test_saved_searches_of_the_caller_are_listed_and_run(app: FastAPI, admin: Caller, reader: Caller) -> None:
     await admin.add("The harbour opens at six")
     request = {"query": "harbour", "limit": 3, "facets": ["tags"]}
-    saved = (
-        await reader.post("/knowledge/saved-searches", {"name": "Opening times", "request": request})
-    ).json()
+    saved = (await reader.post("/knowledge/saved-searches", {"name": "Opening times", "request": request})).json()
     over_http = (await reader.post(f"/knowledge/saved-searches/{saved['id']}/run")).json()
     async with connect(app, reader.token) as client:
         listed, text = await succeed(client, "kb_saved_searches")
@@ -57,9 +51,7 @@ async def test_saved_searches_of_the_caller_are_listed_and_run(
     assert said == "There are no saved searches."
 
 
-async def test_why_not_names_the_filter_that_excludes_an_entry(
-    app: FastAPI, admin: Caller, reader: Caller
-) -> None:
+async def test_why_not_names_the_filter_that_excludes_an_entry(app: FastAPI, admin: Caller, reader: Caller) -> None:
     entry = await admin.add("The harbour opens at six", tags=["harbour"], external_id="RUN-7")
     async with connect(app, reader.token) as client:
         missed, text = await succeed(client, "kb_why_not", query="harbour", tags=["cranes"], entry_id="RUN-7")

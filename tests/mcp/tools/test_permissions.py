@@ -109,9 +109,7 @@ async def test_wrong_lists_are_refused_with_a_reason(
 
 async def test_a_derived_entry_has_no_readers_beyond_those_of_its_source(app: FastAPI, token: Token) -> None:
     async with connect(app, token("jane", "finance")) as client:
-        source = (await succeed(client, "kb_add", content=SECRET, readers=["group:finance"]))[0]["entry"][
-            "id"
-        ]
+        source = (await succeed(client, "kb_add", content=SECRET, readers=["group:finance"]))[0]["entry"]["id"]
         derived = {"content": "Payday is the 25th", "source_ids": [source]}
         refused = await fail(client, "kb_add", 422, **derived)
         assert "all readers of this one" in refused["detail"]

@@ -221,8 +221,7 @@ def test_every_argument_of_a_reading_tool_is_described() -> None:
     }
     assert set(TOOLS["kb_get_related"].input_schema["properties"]) == {"entry_id", "limit"}
     defaults = {
-        name: schema.get("default")
-        for name, schema in TOOLS["hybrid_search"].input_schema["properties"].items()
+        name: schema.get("default") for name, schema in TOOLS["hybrid_search"].input_schema["properties"].items()
     }
     assert defaults == {
         "query_text": None,

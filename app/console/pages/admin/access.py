@@ -35,9 +35,7 @@ MOST_GROUP_CHARACTERS = 4_000
 
 
 @router.get("/access")
-async def show_access(
-    request: Request, caller: CurrentCaller, services: CurrentServices, item: str = ""
-) -> Response:
+async def show_access(request: Request, caller: CurrentCaller, services: CurrentServices, item: str = "") -> Response:
     """Show forms for both questions; with an item, lead to the page of its readers."""
     errors: dict[str, str] = {}
     if item.strip():
@@ -131,9 +129,7 @@ async def _find_page(caller: Caller, services: Services, text: str) -> str:
     raise InvalidInput.of("item", "does not exist")
 
 
-async def _show(
-    request: Request, caller: Caller, services: Services, kind: ListedKind, key: UUID | str
-) -> Response:
+async def _show(request: Request, caller: Caller, services: Services, kind: ListedKind, key: UUID | str) -> Response:
     return render(
         request,
         "pages/admin/item_access.html",
@@ -170,9 +166,7 @@ async def change_many(request: Request, caller: CurrentCaller, services: Current
     try:
         patch = form.patch(dry_run=not apply, cursor=place)
         while True:
-            page = await services.access.change(
-                caller.tenant_id, replace(patch, cursor=place), actor=caller.subject
-            )
+            page = await services.access.change(caller.tenant_id, replace(patch, cursor=place), actor=caller.subject)
             matched, changed = matched + page.matched, changed + page.changed
             refused += page.refused
             place = page.next_cursor

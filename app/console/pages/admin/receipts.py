@@ -82,9 +82,7 @@ async def show_receipts(
 
 
 @router.get("/receipts/{search_id}")
-async def show_receipt(
-    request: Request, search_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def show_receipt(request: Request, search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Show the receipt of a search: its settings, and the ranks of its candidates."""
     return await _show(request, caller, services, search_id)
 

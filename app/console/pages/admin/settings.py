@@ -55,9 +55,7 @@ class ShownPreview:
 
 
 @router.get("/settings")
-async def show_settings(
-    request: Request, caller: CurrentCaller, services: CurrentServices, done: str = ""
-) -> Response:
+async def show_settings(request: Request, caller: CurrentCaller, services: CurrentServices, done: str = "") -> Response:
     """Show the tenant's settings."""
     stored = await services.tenants.read_settings(caller.tenant_id, reader=caller.subject)
     return _show(request, SettingsForm.of_settings(stored), stored, is_saved=done == "saved")

@@ -97,8 +97,7 @@ def compare(results: Sequence[SearchResult], names: Sequence[str]) -> SideBySide
         for hit in result.results:
             hits.setdefault(hit.id, hit)
     places = [
-        {hit.id: Place(rank, f"{hit.score:.4f}") for rank, hit in enumerate(result.results, 1)}
-        for result in results
+        {hit.id: Place(rank, f"{hit.score:.4f}") for rank, hit in enumerate(result.results, 1)} for result in results
     ]
     scores = [{hit.id: hit.score for hit in result.results} for result in results]
     rows = []

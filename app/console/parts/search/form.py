@@ -163,9 +163,7 @@ class SearchForm:
 
     def request_json(self) -> str:
         """The request to save, without the cursor."""
-        return orjson.dumps(
-            {n: v for n, v in self.request().items() if n not in ("cursor", "explain")}
-        ).decode()
+        return orjson.dumps({n: v for n, v in self.request().items() if n not in ("cursor", "explain")}).decode()
 
 
 def errors_by_field(error: InvalidInput) -> dict[str, str]:
@@ -205,8 +203,4 @@ def _write(value: Any) -> str:
 
 
 def _message(error: FieldError) -> str:
-    return (
-        error.message
-        if error.field.count(".") == 0 or error.field in NAMES
-        else f"{error.field}: {error.message}"
-    )
+    return error.message if error.field.count(".") == 0 or error.field in NAMES else f"{error.field}: {error.message}"

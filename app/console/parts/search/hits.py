@@ -59,9 +59,7 @@ FACETS: Mapping[str, tuple[str, bool]] = {
 """Facets by filter parameter: heading, and whether it accepts several values."""
 
 
-def show_facets(
-    form: SearchForm, counted: Mapping[str, Counted] | None, names: Mapping[str, str]
-) -> list[Facet]:
+def show_facets(form: SearchForm, counted: Mapping[str, Counted] | None, names: Mapping[str, str]) -> list[Facet]:
     """The facets of a search; active filters are shown even without matches, and alone on later pages.
 
     `names` are those of documents by id.
@@ -379,9 +377,7 @@ def show_answer(
         if passages:
             way, title = [], hit.asset_name or title
         shown.append(
-            ShownHit(
-                number, hit, mark.split(title), way, mark.split(show_cells(hit.snippet)), passages, score
-            )
+            ShownHit(number, hit, mark.split(title), way, mark.split(show_cells(hit.snippet)), passages, score)
         )
     metadata = result.metadata
     following = metadata.next_cursor
@@ -405,11 +401,7 @@ def _show_passages(hit: Hit, mark: Highlighter) -> Iterator[ShownPassage]:
         return
     best = Passage(hit.id, hit.score, hit.chunk_index, hit.metadata.get("page"), hit.title, hit.snippet)
     for passage in (best, *hit.group.further):
-        name = (
-            passage.title.split(HEADINGS)[-1]
-            if passage.title
-            else f"Passage {(passage.chunk_index or 0) + 1}"
-        )
+        name = passage.title.split(HEADINGS)[-1] if passage.title else f"Passage {(passage.chunk_index or 0) + 1}"
         yield ShownPassage(
             name,
             passage.page,
@@ -447,9 +439,7 @@ def title_of(hit: Hit) -> str:
 def chart_legs(hits: Sequence[Hit], debug: Explanation) -> RankChart:
     """The semantic, fused and keyword rankings side by side."""
 
-    def places(
-        column: Callable[[HitExplanation], tuple[int | None, float | None]], digits: int
-    ) -> dict[UUID, Place]:
+    def places(column: Callable[[HitExplanation], tuple[int | None, float | None]], digits: int) -> dict[UUID, Place]:
         found = ((hit.id, *column(hit)) for hit in debug.hits)
         return {id: Place(rank, f"{value:.{digits}f}") for id, rank, value in found if rank is not None}
 

@@ -13,12 +13,8 @@ from app.documents.readers.text import decode_text
 
 # Cargo, Poetry and uv; Yarn; pnpm; Bundler.
 _FORMS = (
-    re.compile(
-        r'^\[\[package\]\]\nname = "(?P<name>[^"\n]{1,200})"\nversion = "(?P<version>[^"\n]{1,100})"', re.M
-    ),
-    re.compile(
-        r'^"?(?P<name>@?[^@"\s]{1,200})@[^\n]{0,1000}:\n  version:? "?(?P<version>[^"\n]{1,100})', re.M
-    ),
+    re.compile(r'^\[\[package\]\]\nname = "(?P<name>[^"\n]{1,200})"\nversion = "(?P<version>[^"\n]{1,100})"', re.M),
+    re.compile(r'^"?(?P<name>@?[^@"\s]{1,200})@[^\n]{0,1000}:\n  version:? "?(?P<version>[^"\n]{1,100})', re.M),
     re.compile(
         r"^  ['\"/]{0,2}(?P<name>@?[^@'\"\s/]{1,100}(?:/[^@'\"\s]{1,100})?)@(?P<version>\d[^:'\"\s()]{0,60})",
         re.M,

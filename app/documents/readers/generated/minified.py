@@ -33,9 +33,7 @@ def describe(builder: TextBuilder, text: str, format_name: str, label: str) -> P
     """The comments that name the library and its licence, and a sentence about the file."""
     for kept in dict.fromkeys(islice(_list_kept(text), _MAX_KEPT)):
         builder.add("\n".join(line.strip().lstrip("*").strip() for line in kept.strip().splitlines()))
-    builder.add(
-        f"Minified {label} of {len(text):,} characters. Its code is not searched; the source of it can be."
-    )
+    builder.add(f"Minified {label} of {len(text):,} characters. Its code is not searched; the source of it can be.")
     return builder.finish(format_name)
 
 

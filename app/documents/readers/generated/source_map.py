@@ -21,9 +21,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
         raise UnreadableDocument("the source map is damaged: its JSON cannot be read") from None
     builder = TextBuilder(limits)
     name = value.get("file") if isinstance(value, dict) else None
-    builder.add(
-        f"Source map of {collapse_spaces(name)[:300]}" if isinstance(name, str) and name else "Source map"
-    )
+    builder.add(f"Source map of {collapse_spaces(name)[:300]}" if isinstance(name, str) and name else "Source map")
     builder.add("\n".join(_list_sources(value)[:_MAX_SOURCES]))
     return builder.finish("sourcemap")
 
@@ -39,9 +37,5 @@ def _list_sources(value: Any) -> list[str]:
     )
     names = (item.get("sources") for item in maps if isinstance(item, dict))
     return [
-        collapse_spaces(name)
-        for found in names
-        if isinstance(found, list)
-        for name in found
-        if isinstance(name, str)
+        collapse_spaces(name) for found in names if isinstance(found, list) for name in found if isinstance(name, str)
     ]

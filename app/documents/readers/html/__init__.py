@@ -24,14 +24,10 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """
     source = remove_references(clean_text(decode_text(data, find_charset(data))))
     encoded = source.encode("utf-8", errors="replace")
-    parser = etree.HTMLParser(
-        encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True
-    )
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
     root = build_tree(encoded, parser, _REFUSAL)
     if is_cut(parser):
-        root = build_tree(
-            encoded, etree.HTMLParser(encoding="utf-8", target=FlatTree(), huge_tree=True), _REFUSAL
-        )
+        root = build_tree(encoded, etree.HTMLParser(encoding="utf-8", target=FlatTree(), huge_tree=True), _REFUSAL)
     furniture = Furniture()
     main = furniture.find_main(root)
     document = PageReader(root, limits, furniture).read(main if main is not None else root)

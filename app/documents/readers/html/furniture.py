@@ -34,9 +34,7 @@ _ANCHOR = re.compile(
 _NAVIGATION_ROLES = frozenset({"navigation", "search", "menu", "menubar"})
 _ROLES = {"banner": "header", "contentinfo": "footer", "complementary": "aside"}
 _CONTENT = frozenset({"main", "article"})
-_KEPT = frozenset(
-    {"html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "table", "pre", "code"}
-)
+_KEPT = frozenset({"html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "table", "pre", "code"})
 # The share of a menu's text that is links, and the lengths of the longest notice and mark of an anchor.
 _LINKS = 0.5
 _NOTICE_LENGTH = 1_000

@@ -107,9 +107,7 @@ class PageReader:
         self._contents = 0  # number of open elements that mark the content
         self._lists: list[int | None] = []  # for each open list: the next number, None for bullets
         self._marker = ""
-        self._hidden: Any = (
-            None  # the outermost open element that is not seen, and the mark that opens its text
-        )
+        self._hidden: Any = None  # the outermost open element that is not seen, and the mark that opens its text
         self._mark = ""
         self._tight = False  # nothing is written yet of an item, whose text follows its marker
 
@@ -206,9 +204,7 @@ class PageReader:
         title = collapse_spaces(remove_marks(raw)).rstrip("¶ ")
         self._builder.add_heading(title, level)
         if title and raw != remove_marks(raw):
-            self._builder.mark_hidden(
-                self._builder.length - len(title), self._builder.length, "hidden_element"
-            )
+            self._builder.mark_hidden(self._builder.length - len(title), self._builder.length, "hidden_element")
         if self._hidden is not None:
             self._line.append(self._mark)
         self._gap, self._marker = "\n\n", ""
@@ -224,9 +220,7 @@ class PageReader:
         else:
             self._flush()
             if not self._tight:
-                close = tag in {"li", "dt", "dd", "tr", "br", "option"} or (
-                    tag in _LISTS and bool(self._lists)
-                )
+                close = tag in {"li", "dt", "dd", "tr", "br", "option"} or (tag in _LISTS and bool(self._lists))
                 self._gap = max(self._gap, "\n" if close else "\n\n")
 
     def _take_gap(self) -> str:
@@ -268,9 +262,7 @@ class PageReader:
                 walk.skip_subtree()
             else:
                 seen = self._hidden is None and hidden is None
-                if seen and (
-                    reason := find_reason(element, styled=self._styled, declared=self._sheets.find(element))
-                ):
+                if seen and (reason := find_reason(element, styled=self._styled, declared=self._sheets.find(element))):
                     pieces.append(OPEN[reason])
                     hidden = element
                 pieces.append(" " if element.tag in _BLOCKS or element.tag in _LINES else "")

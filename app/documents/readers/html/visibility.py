@@ -14,9 +14,7 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _RULE = re.compile(r"([^{}]{1,1000})\{([^{}]{0,2000})\}")
 _AT_RULE = re.compile(r"@[a-z-]+[^{};]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}")
 _SELECTOR = re.compile(r"([a-z][a-z0-9]*)?([.#][\w-]+)?")
-_HIDING = re.compile(
-    r"display|visibility|opacity|font|clip|left|top|right|indent|margin|color|height|width|transform"
-)
+_HIDING = re.compile(r"display|visibility|opacity|font|clip|left|top|right|indent|margin|color|height|width|transform")
 _FOR_SCREEN_READERS = re.compile(r"sr-?only|visually-?hidden|screen-?reader|assistive", re.IGNORECASE)
 _MAX_SOURCE = 200_000
 _MAX_RULES = 2_000
@@ -110,9 +108,7 @@ def find_reason(element: Any, *, styled: bool, declared: str = "") -> HiddenReas
 @lru_cache(1_024)
 def _read_style(style: str) -> tuple[HiddenReason | None, str, str]:
     """Why these declarations hide a text, and the colours of text and background."""
-    values = {
-        name: "".join(value.replace("!important", "").split()) for name, value in _DECLARATION.findall(style)
-    }
+    values = {name: "".join(value.replace("!important", "").split()) for name, value in _DECLARATION.findall(style)}
     colour = values.get("color", "")
     background = values.get("background-color") or values.get("background", "")
     reason: HiddenReason | None = None

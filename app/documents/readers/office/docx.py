@@ -160,9 +160,7 @@ class Numbering:
             self._levels[_attribute(item, "abstractNumId")] = dict(_read_levels(item))
         for item in find_children(root, "num") if root is not None else ():
             key = _attribute(item, "numId")
-            self._abstract[key] = next(
-                (read_value(part) for part in find_children(item, "abstractNumId")), ""
-            )
+            self._abstract[key] = next((read_value(part) for part in find_children(item, "abstractNumId")), "")
             if starts := dict(_read_starts(item)):
                 self._restarted[key] = starts
 
@@ -220,11 +218,7 @@ def _read_levels(item: Any) -> Iterator[tuple[int, _Level]]:
 def _read_starts(item: Any) -> Iterator[tuple[int, int]]:
     for level in find_children(item, "lvlOverride"):
         place = _attribute(level, "ilvl")
-        if (
-            place.isdecimal()
-            and len(place) == 1
-            and next(find_children(level, "startOverride"), None) is not None
-        ):
+        if place.isdecimal() and len(place) == 1 and next(find_children(level, "startOverride"), None) is not None:
             yield int(place), _read_start(level, "startOverride")
 
 
@@ -234,9 +228,7 @@ def _read_start(level: Any, name: str) -> int:
 
 
 # Text that was moved away, and the second copy of a text box for old programs.
-_SKIPPED = frozenset(
-    {"moveFrom", "Fallback", "sectPr", "pPrChange", "rPrChange", "tblGridChange", "tblPrChange"}
-)
+_SKIPPED = frozenset({"moveFrom", "Fallback", "sectPr", "pPrChange", "rPrChange", "tblGridChange", "tblPrChange"})
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote"}
 # Half points.
@@ -370,9 +362,7 @@ class BodyReader:
     def _read_text(self, paragraph: _Paragraph, element: Any) -> str:
         text = remove_marks(element.text or "")
         # The properties of a run are its first child.
-        properties = next(
-            (item for item in islice(element.getparent(), 2) if local_name(item) == "rPr"), None
-        )
+        properties = next((item for item in islice(element.getparent(), 2) if local_name(item) == "rPr"), None)
         reason = self._find_reason(paragraph, properties)
         return f"{OPEN[reason]}{text}{CLOSE}" if reason and text else text
 
@@ -480,9 +470,7 @@ class BodyReader:
 def read_notes(root: Any, kind: str) -> Iterator[tuple[str, str]]:
     """The texts of the notes by id."""
     for number, note in enumerate(find_children(root, kind) if root is not None else ()):
-        key = next(
-            (str(value) for name, value in note.attrib.items() if name.endswith("}id")), f"unnamed {number}"
-        )
+        key = next((str(value) for name, value in note.attrib.items() if name.endswith("}id")), f"unnamed {number}")
         paragraphs = ("".join(item.text or "" for item in part.iter("{*}t")) for part in note.iter("{*}p"))
         text = collapse_spaces(remove_marks(" ".join(paragraphs)))
         if text:

@@ -44,9 +44,7 @@ class OfficePackage:
             return None
         if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
             raise self._refuse_entities()
-        parser = etree.XMLParser(
-            resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True
-        )
+        parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True)
         root = build_tree(content, parser, f"the {self.label} file is damaged: its XML cannot be read")
         # In an encoding in which the search above does not find the words.
         if root.getroottree().docinfo.internalDTD is not None:

@@ -149,9 +149,7 @@ def _read_element(element: Any) -> Iterator[Shape]:
             if text.strip():
                 yield Shape("", remove_marks(text))
         else:
-            text = "\n".join(
-                line for body in find_children(shape, "txBody") for line in read_paragraphs(body)
-            )
+            text = "\n".join(line for body in find_children(shape, "txBody") for line in read_paragraphs(body))
             holders = find_children(shape, "nvSpPr", "nvPr", "ph")
             if text.strip():
                 yield Shape(next((holder.get("type", "body") for holder in holders), ""), text)
@@ -243,9 +241,7 @@ class SlideWriter:
             raise UnreadableDocument("the PPTX file is damaged: a slide is missing")
         shapes = read_shapes(root, self._width)
         self._start = None
-        heading = next(
-            (shape for shape in shapes if shape.placeholder in _TITLES and shape.text.strip()), None
-        )
+        heading = next((shape for shape in shapes if shape.placeholder in _TITLES and shape.text.strip()), None)
         title = collapse_spaces(remove_marks(heading.text)) if heading else ""
         if heading and title:
             self._add(collapse_spaces(heading.text))
@@ -296,9 +292,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
         package = OfficePackage(archive, "PPTX", limits)
         slides, width = list_slides(package)
         if len(slides) > limits.max_pages:
-            raise UnreadableDocument(
-                f"the PPTX file has {len(slides):,} slides; at most {limits.max_pages:,} are read"
-            )
+            raise UnreadableDocument(f"the PPTX file has {len(slides):,} slides; at most {limits.max_pages:,} are read")
         builder = TextBuilder(limits)
         writer = SlideWriter(package, builder, width)
         titles = [writer.write(number, slide) for number, slide in enumerate(slides, start=1)]

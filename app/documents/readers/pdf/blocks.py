@@ -18,9 +18,7 @@ from app.documents.readers.pdf.words import Tag
 Kind = Literal["paragraph", "item", "code", "table", "heading", "footnote", "turned"]
 
 _BULLET = re.compile(r"[•‣◦▪■●○∙·▶►▸➢➤\uf0b7\uf0a7\uf076]\s*|[–—*-]\s+")
-_ITEM = re.compile(
-    rf"(?:{_BULLET.pattern})\S|(?:\(?(?:\d{{1,3}}|[a-zA-Z]|[ivx]{{1,5}})[.)]|\[\d{{1,3}}\])\s+\S"
-)
+_ITEM = re.compile(rf"(?:{_BULLET.pattern})\S|(?:\(?(?:\d{{1,3}}|[a-zA-Z]|[ivx]{{1,5}})[.)]|\[\d{{1,3}}\])\s+\S")
 _LEADER = re.compile(r"(?:\s*\.){4,}\s*")
 _ENDS = (".", "!", "?", ":", ";", "…", ".”", '."', ".)", "。", "！", "？")
 _NUMBERED = re.compile(
@@ -173,11 +171,7 @@ def _breaks(group: Sequence[_Line], line: _Line, leading: float) -> bool:
         return True
     if above.bold != line.bold and (all(other.bold for other in group) or line.bold):
         return True
-    return (
-        above.fixed != line.fixed
-        or line.level is not None
-        or (above.level is not None and not line.follows_heading)
-    )
+    return above.fixed != line.fixed or line.level is not None or (above.level is not None and not line.follows_heading)
 
 
 def _cut_group(lines: Sequence[_Line], body: float, contents: bool) -> Iterator[Block]:
@@ -259,11 +253,7 @@ def _looks_like_heading(lines: Sequence[_Line], body: float) -> bool:
         return False
     if first.size >= _LARGER * body:
         return not (text.endswith((".", ",", ";")) and len(text) > 80)
-    if (
-        first.size < 0.9 * body
-        or text.endswith((",", ";", ":"))
-        or (text.endswith(".") and not _NUMBERED.match(text))
-    ):
+    if first.size < 0.9 * body or text.endswith((",", ";", ":")) or (text.endswith(".") and not _NUMBERED.match(text)):
         return False
     if first.bold:
         return len(lines) <= 2 and len(text) <= 120 and not text.startswith("[")

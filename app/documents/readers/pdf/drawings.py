@@ -84,9 +84,7 @@ class _Reader:
         count = min(pdfium.count_objects(page), _MOST_OBJECTS)
         self._walk(list(map(pdfium.get_object, repeat(page, count), range(count))), _IDENTITY, 0, None)
 
-    def _walk(
-        self, handles: Sequence[int], matrix: Matrix, depth: int, around: Area, *, solid: bool = True
-    ) -> None:
+    def _walk(self, handles: Sequence[int], matrix: Matrix, depth: int, around: Area, *, solid: bool = True) -> None:
         drawings = self._drawings
         for handle, kind in zip(handles, map(pdfium.get_type, handles), strict=True):
             self._order += 1

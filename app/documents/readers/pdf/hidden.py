@@ -18,9 +18,7 @@ _CLIPPED = 0.1
 _INVISIBLE_MODES = frozenset({3, 7})
 
 
-def mark_hidden(
-    words: Sequence[Word], drawings: Drawings, box: Box, page: int = 0, document: int = 0
-) -> None:
+def mark_hidden(words: Sequence[Word], drawings: Drawings, box: Box, page: int = 0, document: int = 0) -> None:
     """Mark words of a page, with this box, that a reader does not see.
 
     Text over an image may be invisible, and text under an image of the whole page may be: it is the text of a scan.

@@ -51,9 +51,7 @@ get_top_element = _declare(raw.FPDF_StructTree_GetChildAtIndex, _POINTER, _POINT
 count_children = _declare(raw.FPDF_StructElement_CountChildren, _INT, _POINTER)
 get_child = _declare(raw.FPDF_StructElement_GetChildAtIndex, _POINTER, _POINTER, _INT)
 get_child_content_id = _declare(raw.FPDF_StructElement_GetChildMarkedContentID, _INT, _POINTER, _INT)
-get_element_type = _declare(
-    raw.FPDF_StructElement_GetType, ctypes.c_ulong, _POINTER, _POINTER, ctypes.c_ulong
-)
+get_element_type = _declare(raw.FPDF_StructElement_GetType, ctypes.c_ulong, _POINTER, _POINTER, ctypes.c_ulong)
 get_draw_mode = _declare(raw.FPDFPath_GetDrawMode, _INT, _POINTER, _POINTER, _POINTER)
 count_segments = _declare(raw.FPDFPath_CountSegments, _INT, _POINTER)
 get_segment = _declare(raw.FPDFPath_GetPathSegment, _POINTER, _POINTER, _INT)

@@ -111,9 +111,7 @@ def _describe(side: str, index: int, row: Sequence[Piece], alone: bool) -> _Row:
     return _Row(tuple(row), tuple(keys), place, numbered, alone)
 
 
-_PROGRAM_TITLE = re.compile(
-    r"^(?:untitled|unknown|microsoft \w+ - .*|.*\.(?:docx?|tex|dvi|indd|qxd|pdf|pptx?))$", re.I
-)
+_PROGRAM_TITLE = re.compile(r"^(?:untitled|unknown|microsoft \w+ - .*|.*\.(?:docx?|tex|dvi|indd|qxd|pdf|pptx?))$", re.I)
 _BATCH = 50
 """Pages whose lines are in memory together."""
 _SAMPLE = 500
@@ -165,9 +163,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
             page = page or _Page(index, 0, 0, [], [], [])
             characters += sum(len(word.text) for piece in page.pieces for word in piece.words)
             if characters > limits.max_characters:
-                raise UnreadableDocument(
-                    f"the file has more than {limits.max_characters:,} characters of text"
-                )
+                raise UnreadableDocument(f"the file has more than {limits.max_characters:,} characters of text")
             pages.append(page)
         kept = furniture.remove([(page.index, page.low, page.height, page.pieces) for page in pages])
         for pieces in kept:
@@ -199,9 +195,7 @@ def _build_page(page: _Page, pieces: Sequence[Piece], body: float, outline: Page
     return blocks
 
 
-def _order_blocks(
-    items: Sequence[Piece | Table], body: float, outline: PageOutline, middle: float
-) -> list[Block]:
+def _order_blocks(items: Sequence[Piece | Table], body: float, outline: PageOutline, middle: float) -> list[Block]:
     blocks: list[Block] = []
     if items:
         for region in join_regions(order_items(items)):

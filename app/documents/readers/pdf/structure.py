@@ -49,9 +49,7 @@ class Candidate:
     likely: bool = False
 
 
-def find_levels(
-    candidates: Sequence[Candidate], lengths: Counter[Style], pages: int
-) -> list[tuple[Candidate, int]]:
+def find_levels(candidates: Sequence[Candidate], lengths: Counter[Style], pages: int) -> list[tuple[Candidate, int]]:
     """The headings with their levels; `lengths` has the number of characters of each font."""
     whole = sum(lengths.values())
     if _are_tagged(candidates, whole, pages):
@@ -129,9 +127,7 @@ def _rank(candidates: Sequence[Candidate]) -> dict[Style, int]:
 
 _MAX_ITEMS = 5_000
 _MAX_OUTLINE_DEPTH = 6
-_NUMBER = re.compile(
-    r"^(?:(?:chapter|section|appendix|part)\s+)?(?:\d{1,3}|[A-Z])(?:\.\d{1,3})*[.:)]?\s+(?=\S)", re.I
-)
+_NUMBER = re.compile(r"^(?:(?:chapter|section|appendix|part)\s+)?(?:\d{1,3}|[A-Z])(?:\.\d{1,3})*[.:)]?\s+(?=\S)", re.I)
 _MOST_LINES = 3
 _MOST_LENGTH = 400
 _NO_LETTERS = re.compile(r"[\W_]+")
@@ -273,9 +269,7 @@ def _read_tree(tree: int) -> dict[int, Tag]:
     left = _MAX_CHILDREN - count
     # Element, its depth, the number of sections around it, and the heading around it.
     waiting: list[tuple[int, int, int, Tag | None]] = [
-        (element, 0, 0, None)
-        for element in map(pdfium.get_top_element, repeat(tree, count), range(count))
-        if element
+        (element, 0, 0, None) for element in map(pdfium.get_top_element, repeat(tree, count), range(count)) if element
     ]
     while waiting:
         element, depth, sections, tag = waiting.pop()

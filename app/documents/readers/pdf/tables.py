@@ -198,9 +198,7 @@ def _read_row(cells: Sequence[Sequence[Word]]) -> list[list[str]]:
     if len(heights) > 1 and min(heights) >= 3 and len(set(heights)) == 1:
         levels = [[round(row[0].y) for row in cell] for cell in lines if cell]
         if all(abs(a - b) <= 1 for other in levels for a, b in zip(levels[0], other, strict=True)):
-            return [
-                [join_row(cell[index]).text if cell else "" for cell in lines] for index in range(heights[0])
-            ]
+            return [[join_row(cell[index]).text if cell else "" for cell in lines] for index in range(heights[0])]
     return [[_flatten(join_row(row).text for row in cell) for cell in lines]]
 
 
@@ -240,11 +238,7 @@ def _grow(rows: Sequence[list[Piece]], start: int) -> int:
     while end < len(rows):
         row, above = rows[end], rows[end - 1]
         gap = above[0].y - row[0].y
-        if (
-            row[0].words[0].tag
-            or gap > _LINE_GAP * row[0].size
-            or any(has_leader(piece.text) for piece in row)
-        ):
+        if row[0].words[0].tag or gap > _LINE_GAP * row[0].size or any(has_leader(piece.text) for piece in row):
             break
         merged = _merge(columns + [(piece.x0, piece.x1) for piece in row])
         if len(merged) < 2 or (len(merged) < len(columns) and (end - start >= 3 or len(row) == 1)):

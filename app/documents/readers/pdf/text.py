@@ -35,9 +35,7 @@ class PdfText:
         self._first_end = 0
         self._title: str | None = None
 
-    def add_page(
-        self, number: int, blocks: list[Block], items: Sequence[OutlineItem], recognised: bool
-    ) -> None:
+    def add_page(self, number: int, blocks: list[Block], items: Sequence[OutlineItem], recognised: bool) -> None:
         """Add a page, which may be blank; `items` are the titles that the outline names for it."""
         blocks = _join_columns(_move_asides(blocks))
         gap = "\n\n"
@@ -63,17 +61,13 @@ class PdfText:
             self._builder.mark_heading(candidate.start, candidate.title, level)
         return self._written
 
-    def finish(
-        self, title: str | None, total_pages: int, pages_without_text: Sequence[int]
-    ) -> ParsedDocument:
+    def finish(self, title: str | None, total_pages: int, pages_without_text: Sequence[int]) -> ParsedDocument:
         """The document; without a title that the file states, with the one that its first page shows."""
         return self._builder.finish(
             "pdf", title=title or self._title, total_pages=total_pages, pages_without_text=pages_without_text
         )
 
-    def _write(
-        self, number: int, blocks: Sequence[Block], items: Sequence[OutlineItem], recognised: bool
-    ) -> None:
+    def _write(self, number: int, blocks: Sequence[Block], items: Sequence[OutlineItem], recognised: bool) -> None:
         parts: list[str] = []
         length = 0
         headings: list[tuple[int, Block, str]] = []
@@ -141,9 +135,7 @@ def clean_text_keeping_marks(text: str) -> str:
     parts = HIDDEN_MARKS.split(text)
     marks = HIDDEN_MARKS.findall(text)
     cleaned = [clean_text(part) for part in parts]
-    return (cleaned[0] + "".join(mark + part for mark, part in zip(marks, cleaned[1:], strict=True))).strip(
-        "\n"
-    )
+    return (cleaned[0] + "".join(mark + part for mark, part in zip(marks, cleaned[1:], strict=True))).strip("\n")
 
 
 def _take_marks(text: str) -> tuple[str, list[tuple[int, int, str]]]:

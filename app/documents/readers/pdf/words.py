@@ -180,9 +180,7 @@ def read_words(text_page: int) -> list[Word]:
     text = read_controls(text, handles)
     styles = _Styles(text_page)
     spans = [
-        span
-        for match in _WORD.finditer(text)
-        for span in _cut(text_page, match.start(), match.end(), handles, styles)
+        span for match in _WORD.finditer(text) for span in _cut(text_page, match.start(), match.end(), handles, styles)
     ]
     if not spans:
         return []
@@ -210,9 +208,7 @@ def read_words(text_page: int) -> list[Word]:
         if style.turns == 0:
             x0, x1, y = first[at], last[at + 2], origin[2 * place + 1]
         else:
-            x0, x1, y = _rotate(
-                first[at : at + 4], last[at : at + 4], origin[2 * place : 2 * place + 2], style
-            )
+            x0, x1, y = _rotate(first[at : at + 4], last[at : at + 4], origin[2 * place : 2 * place + 2], style)
         words.append(Word(shown, min(x0, x1), max(x0, x1), y, style, handle, glued))
     styles.measure_fonts(words)
     _join_raised(words)
@@ -303,9 +299,7 @@ def _valid(code: int) -> int:
     return code if code < 0x110000 else 0xFFFD
 
 
-def _cut(
-    page: int, start: int, end: int, handles: Sequence[int], styles: _Styles
-) -> list[tuple[int, int, bool]]:
+def _cut(page: int, start: int, end: int, handles: Sequence[int], styles: _Styles) -> list[tuple[int, int, bool]]:
     """Cut a word, as (start, end, glued), where the size of its font changes, at a mark of a footnote or an index, and
     at spaces that PDFium does not see: it expects wide ones after wide letters."""
     if handles[start] == handles[end - 1]:

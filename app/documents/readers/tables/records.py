@@ -21,9 +21,7 @@ _SPACE = re.compile(r"\s*")
 _LINE = 300
 _BLOCK = 200
 # Numbers as written: 1.10 stays 1.10, and an id of 20 digits keeps all of them.
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=tuple, parse_int=str, parse_float=str, parse_constant=str, strict=False
-)
+_DECODER = json.JSONDecoder(object_pairs_hook=tuple, parse_int=str, parse_float=str, parse_constant=str, strict=False)
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:

@@ -34,9 +34,7 @@ def explain(
     query, model, failure = plan.query, plan.tenant.model, legs.failure
     semantic = keyword = scale = None
     if legs.semantic is not None and legs.semantic.compared:
-        semantic = SemanticExplanation(
-            legs.semantic.strategy, len(legs.semantic.hits), legs.semantic.passages
-        )
+        semantic = SemanticExplanation(legs.semantic.strategy, len(legs.semantic.hits), legs.semantic.passages)
     if (found := legs.keyword) is not None:
         keyword = KeywordExplanation(
             strategy=found.strategy,
@@ -69,16 +67,12 @@ def explain(
     )
 
 
-def explain_page(
-    receipt: KeptReceipt, page: Sequence[Candidate], shown: Collection[UUID], offset: int
-) -> Explanation:
+def explain_page(receipt: KeptReceipt, page: Sequence[Candidate], shown: Collection[UUID], offset: int) -> Explanation:
     """Explain a later page from the receipt of its search; values that the receipt lacks are None.
 
     What was deleted or hidden since is not among the entries `shown`, and not explained.
     """
-    semantic, keyword = (
-        PinnedLeg() if leg in receipt.search_modes_used else None for leg in ("semantic", "keyword")
-    )
+    semantic, keyword = (PinnedLeg() if leg in receipt.search_modes_used else None for leg in ("semantic", "keyword"))
     return Explanation(
         mode=receipt.mode,
         fusion=receipt.fusion,
@@ -93,19 +87,13 @@ def explain_page(
         legs=LegExplanations(semantic, keyword),
         embedding_failure=None,
         reranker=None,
-        hits=[
-            _explain_hit(c, rank, is_pinned=True)
-            for rank, c in enumerate(page, offset + 1)
-            if c.entry_id in shown
-        ],
+        hits=[_explain_hit(c, rank, is_pinned=True) for rank, c in enumerate(page, offset + 1) if c.entry_id in shown],
     )
 
 
 def _explain_reranker(reranking: Reranking) -> RerankerExplanation:
     failure = reranking.failure
-    return RerankerExplanation(
-        reranking.name, reranking.candidates, None if failure is None else failure.attempts
-    )
+    return RerankerExplanation(reranking.name, reranking.candidates, None if failure is None else failure.attempts)
 
 
 def _explain_hit(candidate: Candidate, rank: int, *, is_pinned: bool = False) -> HitExplanation:

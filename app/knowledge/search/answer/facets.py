@@ -64,9 +64,7 @@ async def _describe_matches(session: TenantSession, plan: Plan, legs: Legs) -> t
         ids = found if len(found) <= plan.exact_limit else None
     max_distance = margin(plan.threshold)
     if vector is not None and ids is None and tenant.passages > MOST_PASSAGES:
-        found_near = await vectors.indexed(
-            session, tenant.space, vector, max_distance, plan.entry_filter, NEAREST
-        )
+        found_near = await vectors.indexed(session, tenant.space, vector, max_distance, plan.entry_filter, NEAREST)
         own = legs.semantic.hits if legs.semantic is not None else ()
         near, vector, exact = [hit.entry_id for hit in (*own, *found_near.hits)], None, False
     text = plan.query.query if legs.keyword is not None else None
@@ -87,9 +85,7 @@ async def _describe_matches(session: TenantSession, plan: Plan, legs: Legs) -> t
 
 
 def _make_facet(rows: Sequence[CountedValue], exact: bool) -> Facet:
-    values = [
-        FacetValue(row.value, row.count) for row in rows if row.kind == "value" and row.value is not None
-    ]
+    values = [FacetValue(row.value, row.count) for row in rows if row.kind == "value" and row.value is not None]
     counts = {row.kind: row.count for row in rows}
     return Facet(
         sorted(values, key=lambda v: (-v.count, str(v.value))),

@@ -204,9 +204,7 @@ class Times:
         return [(part, seconds) for part, seconds in parts.items() if seconds is not None]
 
 
-def describe_ranking(
-    plan: Plan, legs: Legs, candidates: Sequence[Candidate], reranking: Reranking | None
-) -> Ranking:
+def describe_ranking(plan: Plan, legs: Legs, candidates: Sequence[Candidate], reranking: Reranking | None) -> Ranking:
     """Make the ranking of a search that has just run."""
     failure = legs.failure
     degraded: list[Degradation] = [failure.degradation] if failure else []

@@ -51,9 +51,7 @@ async def suggest(session: TenantSession, plan: Plan) -> list[str]:
     # One more than needed, because a tag may equal the query.
     most = SUGGESTIONS + 1 if plan.entry_filter.is_open else COMPARED_TAGS
     tags = await db.suggest_tags(session, words[:COMPARED_WORDS], LEAST_LIKENESS, most)
-    lexemes = await db.suggest_lexemes(
-        session, remove_runs(text), plan.entry_filter, LEAST_LIKENESS, SUGGESTED_WORDS
-    )
+    lexemes = await db.suggest_lexemes(session, remove_runs(text), plan.entry_filter, LEAST_LIKENESS, SUGGESTED_WORDS)
     found = [(row.likeness or 0.0, row.tag) for row in tags]
     for row in lexemes:
         word = spell(row.lexeme, row.language, f"{row.title or ''} {row.content}")

@@ -106,9 +106,7 @@ class Vocabulary:
             for text, positions in found:
                 places = [(start, end) for start, end, key in positions if key in pairs]
                 parts |= find_matched_parts(self._runs, text, places)
-            longest = [
-                part for part in parts if not any(part != other and has_part(other, part) for other in parts)
-            ]
+            longest = [part for part in parts if not any(part != other and has_part(other, part) for other in parts)]
             matched += sorted(longest, key="\n".join(self._runs).find)
         return tuple(matched)
 

@@ -54,9 +54,7 @@ class Legs:
     @property
     def exact(self) -> bool:
         """Whether every entry that the filter admits was compared in each leg that ran."""
-        return (self.semantic is None or self.semantic.exact) and (
-            self.keyword is None or self.keyword.complete
-        )
+        return (self.semantic is None or self.semantic.exact) and (self.keyword is None or self.keyword.complete)
 
     def is_truncated(self, wanted: int) -> bool:
         """Whether entries may match that no leg returned."""

@@ -65,9 +65,7 @@ def compound_words(text: str) -> tuple[str, ...]:
     return tuple(islice(words, COMPOUND_WORDS))
 
 
-async def find_repairs(
-    session: TenantSession, text: str, found: KeywordMatches, *, corrects: bool = True
-) -> Repairs:
+async def find_repairs(session: TenantSession, text: str, found: KeywordMatches, *, corrects: bool = True) -> Repairs:
     """Find what the last word may be the beginning of and, with `corrects`, corrections of misspelt words.
 
     If most words of a long query are known, there are no corrections.

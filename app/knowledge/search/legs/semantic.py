@@ -122,9 +122,7 @@ async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> 
     if plan.tenant.restricted and plan.query.explain:
         passages = await db.count_passages(session, plan.tenant.space)
     seconds = time.perf_counter() - started
-    return SemanticHits(
-        found.hits, strategy, found.matches, found.pending, compared, found.complete, seconds, passages
-    )
+    return SemanticHits(found.hits, strategy, found.matches, found.pending, compared, found.complete, seconds, passages)
 
 
 async def _find_nearest(
@@ -175,14 +173,10 @@ async def _estimate_readable(session: TenantSession, plan: Plan) -> _Readable:
     are_many = least > plan.exact_limit
     # Groups of one caller are often parts of its largest one, unless that is small.
     share = (least if are_many else most) / tenant.passages
-    return _Readable(
-        min(1.0, max(share, LEAST_SHARE)), are_many or current_principals() in tenant.wide_callers
-    )
+    return _Readable(min(1.0, max(share, LEAST_SHARE)), are_many or current_principals() in tenant.wide_callers)
 
 
-async def _add_former(
-    session: TenantSession, plan: Plan, vector: Vector, found: VectorMatches
-) -> VectorMatches:
+async def _add_former(session: TenantSession, plan: Plan, vector: Vector, found: VectorMatches) -> VectorMatches:
     """Add the former versions of the time that the search names; an entry is in one of both at most."""
     former = await db.former_nearest(
         session, plan.tenant.space, vector, margin(plan.threshold), plan.entry_filter, plan.wanted

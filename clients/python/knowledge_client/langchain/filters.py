@@ -54,9 +54,7 @@ def _read_operator(name: str, value: Any, path: Sequence[str]) -> Condition:
         found = {"field": field, "in": list(value) if isinstance(value, tuple | set | frozenset) else value}
         return found if name == "$in" else {"not": found}
     if isinstance(value, Mapping | list | tuple):
-        raise FilterUnsupported(
-            f"filter: {'.'.join(path)} must be compared with a text, a number, a boolean or None"
-        )
+        raise FilterUnsupported(f"filter: {'.'.join(path)} must be compared with a text, a number, a boolean or None")
     return {"field": field, name.removeprefix("$"): value}
 
 

@@ -118,15 +118,11 @@ class KnowledgeVectorStore(VectorStore):
         """As `similarity_search_with_score`."""
         return _scored(await self._run(self._find(query, k, kwargs)))
 
-    def similarity_search_by_vector(
-        self, embedding: list[float], k: int = 4, **kwargs: Any
-    ) -> list[Document]:
+    def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
         """The documents nearest to a vector of the tenant's model."""
         return _plain(_scored(run(self._client, self._find_near(embedding, k, kwargs))))
 
-    async def asimilarity_search_by_vector(
-        self, embedding: list[float], k: int = 4, **kwargs: Any
-    ) -> list[Document]:
+    async def asimilarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
         """As `similarity_search_by_vector`."""
         return _plain(_scored(await self._run(self._find_near(embedding, k, kwargs))))
 

@@ -46,9 +46,7 @@ def read_filters(given: MetadataFilters | None) -> Condition | None:
 def _read_group(given: MetadataFilters) -> Condition:
     if not given.filters:
         raise FilterUnsupported("filters: filters inside filters must not be empty")
-    terms = [
-        _read_group(one) if isinstance(one, MetadataFilters) else _read_filter(one) for one in given.filters
-    ]
+    terms = [_read_group(one) if isinstance(one, MetadataFilters) else _read_filter(one) for one in given.filters]
     if given.condition is FilterCondition.NOT:
         return {"not": terms[0] if len(terms) == 1 else {"or": terms}}
     name = "or" if given.condition is FilterCondition.OR else "and"

@@ -74,9 +74,7 @@ def _read_mode(query: VectorStoreQuery, given: Mapping[str, Any]) -> dict[str, A
         return {"mode": "keyword"}
     if query.mode in HYBRID:
         alpha = query.alpha
-        return {"mode": "hybrid"} | (
-            {} if alpha is None else {"weights": {"semantic": alpha, "keyword": 1 - alpha}}
-        )
+        return {"mode": "hybrid"} | ({} if alpha is None else {"weights": {"semantic": alpha, "keyword": 1 - alpha}})
     if query.mode not in SEMANTIC:
         known = ", ".join(mode.value for mode in (*SEMANTIC, *KEYWORD, *HYBRID))
         raise ModeUnsupported(f"mode: {query.mode.value} is not supported; use {known}")

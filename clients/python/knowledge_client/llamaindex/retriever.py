@@ -63,7 +63,4 @@ class KnowledgeRetriever(BaseRetriever):
 
 
 def _show(found: Found) -> list[NodeWithScore]:
-    return [
-        NodeWithScore(node=node_of(hit, facts_of(hit, found.search_id)), score=hit.score)
-        for hit in found.hits
-    ]
+    return [NodeWithScore(node=node_of(hit, facts_of(hit, found.search_id)), score=hit.score) for hit in found.hits]

@@ -22,22 +22,16 @@ def add(nodes: Sequence[BaseNode], fields: EntryFields, wait: float) -> Exchange
     return [node.node_id for node in nodes]
 
 
-def fetch(
-    node_ids: Sequence[str] | None, condition: Condition | None, tags: Sequence[str]
-) -> Exchange[list[BaseNode]]:
+def fetch(node_ids: Sequence[str] | None, condition: Condition | None, tags: Sequence[str]) -> Exchange[list[BaseNode]]:
     """The nodes with these ids, or all, that fulfil the condition."""
     if node_ids is None:
         return (
-            yield from documents.select(
-                tags, lambda e: node_of(e) if _fulfils(e, condition) else None, hidden=False
-            )
+            yield from documents.select(tags, lambda e: node_of(e) if _fulfils(e, condition) else None, hidden=False)
         )
     return [node_of(entry) for entry in (yield from _look_up(node_ids, condition, tags))]
 
 
-def delete(
-    node_ids: Sequence[str] | None, condition: Condition | None, tags: Sequence[str]
-) -> Exchange[None]:
+def delete(node_ids: Sequence[str] | None, condition: Condition | None, tags: Sequence[str]) -> Exchange[None]:
     """Delete the nodes with these ids, or all that a store wrote, that fulfil the condition. Raises ValueError."""
     if node_ids is None and condition is None:
         raise ValueError("node_ids: ids or filters are required; clear() deletes all nodes")
@@ -67,9 +61,7 @@ def _delete_where(tags: Sequence[str], chosen: Callable[[Entry], bool]) -> Excha
     yield from documents.remove(ids)
 
 
-def _look_up(
-    node_ids: Sequence[str], condition: Condition | None, tags: Sequence[str]
-) -> Exchange[list[Entry]]:
+def _look_up(node_ids: Sequence[str], condition: Condition | None, tags: Sequence[str]) -> Exchange[list[Entry]]:
     found: list[Entry] = []
     for node_id in node_ids:
         entry = yield from documents.look_up(node_id)

@@ -106,9 +106,7 @@ class KnowledgeVectorStore(BasePydanticVectorStore):
         """As `query`."""
         return await self._run(read_query(query, kwargs, self._options).run())
 
-    def get_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
-    ) -> list[BaseNode]:
+    def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """The nodes with these ids, in their order, that fulfil the filters; without ids, all nodes of the store.
 
         Ids that do not exist are skipped. Without ids, all entries with the store's tags are read, 200 in a request.

@@ -200,9 +200,7 @@ async def test_facets_count_every_match_under_each_filter_and_mode(
     for mode in ("hybrid", "semantic"):
         facets, found = await count_facets(services, tenant, "meadow quokka", mode=mode)
         assert found.metadata.fallback_mode
-        expected = find_matches(
-            entries, {"meadow", "quokka"}, mode, 0.6, lambda e: not e.superseded, down=True
-        )
+        expected = find_matches(entries, {"meadow", "quokka"}, mode, 0.6, lambda e: not e.superseded, down=True)
         for name, facet in facets.items():
             assert described(facet) == count_all(expected, name)
             assert facet.exact
@@ -265,9 +263,7 @@ async def test_a_search_that_asks_for_no_facets_has_none(services: Services, ten
     await services.entries.create_many(tenant.id, [EntryDraft(content=f"quokka {n}") for n in range(3)])
     found = await services.search.search(tenant.id, SearchQuery(query="quokka", mode="keyword", limit=1))
     assert found.facets is None
-    asked = SearchQuery(
-        query="quokka", mode="keyword", limit=1, facets=["tags"], cursor=found.metadata.next_cursor
-    )
+    asked = SearchQuery(query="quokka", mode="keyword", limit=1, facets=["tags"], cursor=found.metadata.next_cursor)
     assert (await services.search.search(tenant.id, asked)).facets is None
 
 

@@ -55,9 +55,7 @@ def test_start_is_shown_without_a_match() -> None:
 
 
 def test_words_of_the_title_count_as_matched() -> None:
-    assert snippet("Nothing here.", "harbours", ["harbour"], title="The harbour").matched_terms == (
-        "harbours",
-    )
+    assert snippet("Nothing here.", "harbours", ["harbour"], title="The harbour").matched_terms == ("harbours",)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +115,7 @@ def test_query_of_stop_words_shows_the_start() -> None:
 def test_a_text_that_fits_is_never_cut(length: int) -> None:
     content = f"Order: specific routes come first. {FILLER}"[:length].strip()
     assert snippet(content, "routes", ["rout"]).text == content
-    marked = (
-        f"<!-- {FILLER} -->\n\n# Order\n\n[Specific **routes**](https://example.org/{'x' * 300}) come first."
-    )
+    marked = f"<!-- {FILLER} -->\n\n# Order\n\n[Specific **routes**](https://example.org/{'x' * 300}) come first."
     assert snippet(marked, "routes", ["rout"]).text == "Order · Specific routes come first."
 
 

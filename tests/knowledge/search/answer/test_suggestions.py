@@ -41,9 +41,7 @@ async def test_misspelt_word_suggests_whole_words_of_titles_and_texts(
     assert await suggestions(services, tenant, "harbuoer") == ["Harbours"]
 
 
-async def test_suggested_words_are_those_of_entries_that_pass_the_filter(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_suggested_words_are_those_of_entries_that_pass_the_filter(services: Services, tenant: Tenant) -> None:
     await write(services, tenant, "Two harbours are painted.", scope="project", language="english")
     await write(services, tenant, "The harbingers are early.", scope="global", language="english")
     assert await suggestions(services, tenant, "harbuoer", scope="project") == ["harbours"]
@@ -68,9 +66,7 @@ async def test_suggestions_are_few_and_distinct(services: Services, tenant: Tena
     assert "harbuoer" not in {text.lower() for text in found}
 
 
-async def test_tag_is_no_longer_suggested_when_its_last_entry_is_deleted(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_tag_is_no_longer_suggested_when_its_last_entry_is_deleted(services: Services, tenant: Tenant) -> None:
     first, second = await write(services, tenant, "one", "two", tags=["crane"])
     await services.entries.change(tenant.id, first, EntryDraft(tags=["pier"]))
     assert await suggestions(services, tenant, "qqq") == ["crane", "pier"]
@@ -83,14 +79,10 @@ async def test_each_suggestion_finds_something_under_the_same_filter(
     services: Services, tenant: Tenant, mode: Mode
 ) -> None:
     await write(services, tenant, "Harbours close at night.", tags=["harbour", "night"], language="english")
-    await write(
-        services, tenant, "Cranes are inspected.", tags=["crane"], scope="project", language="english"
-    )
+    await write(services, tenant, "Cranes are inspected.", tags=["crane"], scope="project", language="english")
     await write(services, tenant, "Unrelated words.", tags=["nowhere"], language="english")
     for given in ({"tags": ["crane"]}, {"scope": "project"}, {"tags": ["crane"], "scope": "project"}):
-        found = await services.search.search(
-            tenant.id, SearchQuery(query="harbuoer carne", mode=mode, **given)
-        )
+        found = await services.search.search(tenant.id, SearchQuery(query="harbuoer carne", mode=mode, **given))
         metadata = found.metadata
         if len(found):
             continue
@@ -105,9 +97,7 @@ async def test_an_empty_result_names_the_filter_that_is_the_cause(services: Serv
     await write(services, tenant, "Cranes lift.", tags=["crane"], scope="project", language="english")
 
     async def relaxations(**given: Any) -> list[tuple[list[str], int]]:
-        result = await services.search.search(
-            tenant.id, SearchQuery(query="harbour", mode="keyword", **given)
-        )
+        result = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword", **given))
         assert len(result) == 0
         return [(list(r.without), r.matches) for r in result.metadata.relaxations]
 

@@ -44,9 +44,7 @@ def test_the_longest_common_parts_of_runs_are_found(texts: list[str], text: str)
         for end in range(start + 2, len(run) + 1)
         if any(has(other, run[start:end]) for other in present)
     }
-    longest = {
-        "".join(part) for part in parts if not any(part != other and has(other, part) for other in parts)
-    }
+    longest = {"".join(part) for part in parts if not any(part != other and has(other, part) for other in parts)}
     assert set(vocabulary.list_matched([(text, vocabulary.find(text))])) == longest
 
 

@@ -153,9 +153,7 @@ def _compare(item: Any, operator: str, wanted: Any) -> bool:
         return bool(item == wanted)
     if item is None or isinstance(item, bool):
         return False
-    return bool(
-        {"gt": item > wanted, "gte": item >= wanted, "lt": item < wanted, "lte": item <= wanted}[operator]
-    )
+    return bool({"gt": item > wanted, "gte": item >= wanted, "lt": item < wanted, "lte": item <= wanted}[operator])
 
 
 def _is_number(value: Any) -> bool:

@@ -35,8 +35,7 @@ async def numbered(
     """Six entries with `n`, created a day apart and changed an hour later, and near every query."""
     failing_provider.default = failing_provider.direction(1)
     drafts = [
-        EntryDraft(content=f"harbour {n}", language="english", metadata={"n": n}, external_id=str(n))
-        for n in range(6)
+        EntryDraft(content=f"harbour {n}", language="english", metadata={"n": n}, external_id=str(n)) for n in range(6)
     ]
     await services.entries.create_many(tenant.id, drafts)
     await run_jobs()
@@ -93,9 +92,7 @@ async def test_a_time_has_a_zone_and_the_later_one_is_later(services: Services, 
 
 async def test_a_cursor_keeps_conditions_and_times(services: Services, numbered: Tenant) -> None:
     narrow: dict[str, Any] = {"filter": LATE, "created_before": START + timedelta(days=5)}
-    first = await services.search.search(
-        numbered.id, SearchQuery(query="harbour", mode="keyword", limit=1, **narrow)
-    )
+    first = await services.search.search(numbered.id, SearchQuery(query="harbour", mode="keyword", limit=1, **narrow))
     cursor = first.metadata.next_cursor
     assert cursor is not None
     for again in ({}, narrow, {**narrow, "created_before": narrow["created_before"].astimezone()}):
@@ -131,9 +128,7 @@ async def test_a_saved_search_keeps_conditions_and_times(services: Services, num
     ]
 
 
-async def test_relaxations_and_reasons_name_conditions_and_times(
-    services: Services, numbered: Tenant
-) -> None:
+async def test_relaxations_and_reasons_name_conditions_and_times(services: Services, numbered: Tenant) -> None:
     narrow: dict[str, Any] = {"filter": LATE, "created_before": START + timedelta(days=2)}
     query = SearchQuery(query="harbour", mode="keyword", **narrow)
     result = await services.search.search(numbered.id, query)

@@ -27,14 +27,10 @@ async def search(services: Services, tenant: Tenant, query: str, **fields: Any) 
 @pytest.fixture
 async def bounded(services: Services) -> Services:
     """Services over the same database whose keyword leg may read ten postings."""
-    return await build_services(
-        services.database, services.provider, defaults=SearchDefaults(keyword_budget=BUDGET)
-    )
+    return await build_services(services.database, services.provider, defaults=SearchDefaults(keyword_budget=BUDGET))
 
 
-async def test_search_is_exact_only_if_its_words_fit_into_the_budget(
-    bounded: Services, tenant: Tenant
-) -> None:
+async def test_search_is_exact_only_if_its_words_fit_into_the_budget(bounded: Services, tenant: Tenant) -> None:
     await bounded.entries.create_many(
         tenant.id,
         [EntryDraft(content=f"harbour number {n}", tags=[f"t{n % 2}"]) for n in range(BUDGET + 2)]

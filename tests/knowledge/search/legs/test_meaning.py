@@ -17,10 +17,7 @@ TEXTS = (
 
 async def test_question_finds_its_answer_without_a_common_word(local_services: Services) -> None:
     tenant = await local_services.tenants.create(NewTenant("meaning"), actor="test")
-    made = {
-        text: (await local_services.entries.create(tenant.id, EntryDraft(content=text)))[0].id
-        for text in TEXTS
-    }
+    made = {text: (await local_services.entries.create(tenant.id, EntryDraft(content=text)))[0].id for text in TEXTS}
     for query, answer in (
         ("I forgot my login credentials", TEXTS[2]),
         ("baking a cake", TEXTS[3]),

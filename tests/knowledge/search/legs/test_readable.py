@@ -29,9 +29,7 @@ async def divided(services: Services, tenant: Tenant) -> Services:
         while await services.worker.run_once():
             pass
     services.tenants.forget(tenant.id)
-    return await build_services(
-        services.database, services.provider, defaults=SearchDefaults(exact_limit=FEW)
-    )
+    return await build_services(services.database, services.provider, defaults=SearchDefaults(exact_limit=FEW))
 
 
 async def find(services: Services, tenant: Tenant, *groups: str) -> int:

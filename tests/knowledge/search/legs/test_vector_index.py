@@ -34,9 +34,7 @@ EXACT_LIMIT = 50
 class Large:
     """A tenant over the exact limit, with known vectors."""
 
-    def __init__(
-        self, made: TestDatabase, services: Services, provider: FailingProvider, tenant: Tenant
-    ) -> None:
+    def __init__(self, made: TestDatabase, services: Services, provider: FailingProvider, tenant: Tenant) -> None:
         self.made, self.services, self.provider, self.tenant = made, services, provider, tenant
         self.ids: list[UUID] = []
         self.vectors = np.empty((0, MODEL.dimensions), dtype=np.float32)
@@ -116,13 +114,8 @@ async def test_index_finds_nearly_all_that_exact_search_finds(large: Large) -> N
 
 async def test_indexed_search_reads_the_index(large: Large) -> None:
     """By the server's counters: a plan that sorts every passage gives the same answer, only slowly."""
-    scans = (
-        "select idx_scan from pg_stat_user_indexes"
-        f" where indexrelname = 'embeddings_hnsw_1_{large.tenant.id.hex}'"
-    )
-    backends = (
-        "select count(*) from pg_stat_activity where usename = 'kb_service' and datname = current_database()"
-    )
+    scans = f"select idx_scan from pg_stat_user_indexes where indexrelname = 'embeddings_hnsw_1_{large.tenant.id.hex}'"
+    backends = "select count(*) from pg_stat_activity where usename = 'kb_service' and datname = current_database()"
     async with connected(large.made.superuser_dsn) as superuser:
 
         async def count() -> int:

@@ -22,9 +22,7 @@ COMMON, EVERYWHERE = 60, 11 * 20
 @pytest.fixture
 async def bounded(services: Services) -> Services:
     """Services with the same database whose keyword leg may read ten postings."""
-    return await build_services(
-        services.database, services.provider, defaults=SearchDefaults(keyword_budget=BUDGET)
-    )
+    return await build_services(services.database, services.provider, defaults=SearchDefaults(keyword_budget=BUDGET))
 
 
 async def write_many(services: Services, tenant: Tenant, contents: list[str]) -> list[object]:
@@ -36,9 +34,7 @@ async def search(services: Services, tenant: Tenant, query: str) -> SearchResult
     return await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
 
 
-async def test_entry_with_all_the_common_words_is_found_among_those_with_one(
-    bounded: Services, tenant: Tenant
-) -> None:
+async def test_entry_with_all_the_common_words_is_found_among_those_with_one(bounded: Services, tenant: Tenant) -> None:
     ones = [f"harbour number {n}" for n in range(COMMON)] + [f"lighthouse count {n}" for n in range(COMMON)]
     written = await write_many(bounded, tenant, [*ones, "the lighthouse in the harbour"])
     found = await search(bounded, tenant, "harbour lighthouse")
@@ -54,9 +50,7 @@ async def test_word_of_nearly_every_entry_finds_the_newest(bounded: Services, te
     assert set(ids(found)) <= set(written[-4 * BUDGET :])
 
 
-async def test_rare_word_is_found_together_with_one_of_nearly_every_entry(
-    bounded: Services, tenant: Tenant
-) -> None:
+async def test_rare_word_is_found_together_with_one_of_nearly_every_entry(bounded: Services, tenant: Tenant) -> None:
     contents = ["harbour with a lighthouse", *(f"harbour number {n}" for n in range(EVERYWHERE))]
     written = await write_many(bounded, tenant, contents)
     assert ids(await search(bounded, tenant, "harbour lighthouse"))[0] == written[0]

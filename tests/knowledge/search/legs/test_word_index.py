@@ -26,9 +26,7 @@ async def test_no_word_is_pending_in_the_index_after_a_write(
     async with connected(superuser_dsn) as superuser:
         entry, _ = await services.entries.create(tenant.id, EntryDraft(content="The harbour closes at dusk."))
         assert await superuser.fetchval(WAITING) == 0
-        await services.entries.change(
-            tenant.id, entry.id, EntryDraft(content="The lighthouse is lit at dusk.")
-        )
+        await services.entries.change(tenant.id, entry.id, EntryDraft(content="The lighthouse is lit at dusk."))
         assert await superuser.fetchval(WAITING) == 0
         await services.entries.create_many(tenant.id, [EntryDraft(content=f"Berth {n}") for n in range(50)])
         assert await superuser.fetchval(WAITING) == 0

@@ -88,17 +88,13 @@ async def test_entry_of_more_words_than_the_vector_has_room_for_is_scored_as_any
 
 
 async def test_phrase_gains_as_much_as_a_word_that_occurs_twice(services: Services, tenant: Tenant) -> None:
-    apart, together = await write(
-        services, tenant, "harbour of the pilot", "of the harbour pilot", language=SIMPLE
-    )
+    apart, together = await write(services, tenant, "harbour of the pilot", "of the harbour pilot", language=SIMPLE)
     found = await scores(services, tenant, '"harbour pilot"')
     # Both are of mean length. A word that occurs twice scores 1.375 times its idf, here that of one of two entries.
     assert found[together] - found[apart] == pytest.approx(1.375 * math.log(2), rel=1e-5)
 
 
-async def test_correction_that_is_a_word_of_the_query_is_counted_with_it(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_correction_that_is_a_word_of_the_query_is_counted_with_it(services: Services, tenant: Tenant) -> None:
     (written,) = await write(services, tenant, "The lighthouse in the harbour")
     await write(services, tenant, "Nothing of that")
     found = await services.search.search(
@@ -111,16 +107,11 @@ async def test_correction_that_is_a_word_of_the_query_is_counted_with_it(
 async def test_nearly_all_of_the_ten_best_are_found_although_the_words_are_frequent(
     services: Services, tenant: Tenant
 ) -> None:
-    bounded = await build_services(
-        services.database, services.provider, defaults=SearchDefaults(keyword_budget=60)
-    )
+    bounded = await build_services(services.database, services.provider, defaults=SearchDefaults(keyword_budget=60))
     generator = random.Random(5)  # noqa: S311
     words = [f"{a}{b}{c}" for a in "bcdfghjklm" for b in "aeiouyrst" for c in "bcdfghjklm"]
     chances = [1 / (rank + 5) for rank in range(len(words))]
-    texts = [
-        " ".join(generator.choices(words, chances, k=generator.randint(15, 40))) + f" n{n}"
-        for n in range(800)
-    ]
+    texts = [" ".join(generator.choices(words, chances, k=generator.randint(15, 40))) + f" n{n}" for n in range(800)]
     drafts = [EntryDraft(content=text, language=SIMPLE) for text in texts]
     written: list[UUID] = []
     for start in range(0, len(drafts), 400):

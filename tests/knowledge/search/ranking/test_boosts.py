@@ -31,22 +31,16 @@ async def test_boosts_raise_hits_by_type_verification_and_access(services: Servi
     assert lifted[1].score == pytest.approx(score[fact])
     await services.entries.read(tenant.id, fact)
     await services.accesses.flush()
-    seen = await services.search.search(
-        tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["access"])
-    )
+    seen = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["access"]))
     assert seen[0].score > score[seen[0].id]
-    await services.tenants.change_settings(
-        tenant.id, SettingsPatch(type_weights={"lesson": 0.1}, verified_boost=1.0)
-    )
+    await services.tenants.change_settings(tenant.id, SettingsPatch(type_weights={"lesson": 0.1}, verified_boost=1.0))
     lowered = await services.search.search(
         tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["type", "verified"])
     )
     assert ids(lowered) == [fact, lesson]
 
 
-async def test_access_boost_counts_reads_and_relevant_feedback_but_not_hits(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_access_boost_counts_reads_and_relevant_feedback_but_not_hits(services: Services, tenant: Tenant) -> None:
     read, judged, listed = await write(
         services, tenant, "harbour harbour harbour", "harbour harbour and", "harbour and more words"
     )

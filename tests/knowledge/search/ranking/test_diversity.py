@@ -79,7 +79,6 @@ async def test_diversity_limits_chunks_of_one_asset(
     everything = SearchQuery(query="harbour", fusion=fusion, limit=50)
     diverse = SearchQuery(query="harbour", fusion=fusion, limit=50, diversity=1)
     plain, reordered = [
-        {hit.id: hit.score for hit in await services.search.search(tenant.id, query)}
-        for query in (everything, diverse)
+        {hit.id: hit.score for hit in await services.search.search(tenant.id, query)} for query in (everything, diverse)
     ]
     assert plain == reordered, "the same hits with the same scores, in another order"

@@ -38,19 +38,13 @@ def keyword_hits(best: float | None, full_match: float, entries: int = 1_000_000
     return KeywordHits(hits, len(hits), True, full_match, entries, False, Replacements(), (), 0.0)
 
 
-@pytest.mark.parametrize(
-    ("semantic", "keyword", "score"), [(1, 5, 0.0161), (3, None, 0.0111), (None, 1, 0.0049)]
-)
-def test_reciprocal_ranks_are_added_as_in_the_contract(
-    semantic: int | None, keyword: int | None, score: float
-) -> None:
+@pytest.mark.parametrize(("semantic", "keyword", "score"), [(1, 5, 0.0161), (3, None, 0.0111), (None, 1, 0.0049)])
+def test_reciprocal_ranks_are_added_as_in_the_contract(semantic: int | None, keyword: int | None, score: float) -> None:
     one = candidate(1, semantic, keyword)
     reciprocal_rank_fusion([one], Weights(0.7, 0.3))
     assert round(one.score, 4) == score
     assert one.score == one.semantic_term + one.keyword_term
-    assert one.sources == [
-        leg for leg, place in (("semantic", semantic), ("keyword", keyword)) if place is not None
-    ]
+    assert one.sources == [leg for leg, place in (("semantic", semantic), ("keyword", keyword)) if place is not None]
 
 
 def test_reciprocal_ranks_depend_on_weights_and_k() -> None:

@@ -61,9 +61,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "python-3114": {"content": "The workers run Python 3.11.4; older ones crash in the tokenizer."},
     "python-3141": {"content": "Python 3.14.1 is tried on one worker."},
     "python-31140": {"content": "Python 3.11.40 does not exist, but a ticket of April names it."},
-    "password": {
-        "content": "To regain access when a password is forgotten, use the link on the sign-in page."
-    },
+    "password": {"content": "To regain access when a password is forgotten, use the link on the sign-in page."},
     "salary": {"content": "Salaries are paid on the 25th; the bank needs two days."},
     "holiday": {"content": "Vacation days are requested in the people tool and approved by the team lead."},
     "backup-de": {
@@ -75,9 +73,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
         "überschrieben.",
     },
     "phrase-exact": {"content": "Our motto is to measure twice and cut once before any migration."},
-    "phrase-mixed": {
-        "content": "Once you cut the release, measure the load, twice if the migration was large."
-    },
+    "phrase-mixed": {"content": "Once you cut the release, measure the load, twice if the migration was large."},
     "onboarding": {"content": "New colleagues get a laptop, a badge and a buddy on their first day."},
     "kubernetes": {"content": "Kubernetes clusters are upgraded every quarter, staging first."},
     "postmortem": {
@@ -131,9 +127,7 @@ async def stock(local_services: Services) -> AsyncIterator[tuple[Tenant, dict[st
     await local_services.tenants.delete(tenant.id, actor="test")
 
 
-async def ask(
-    services: Services, stock: tuple[Tenant, dict[str, str]], query: str, **options: Any
-) -> list[str]:
+async def ask(services: Services, stock: tuple[Tenant, dict[str, str]], query: str, **options: Any) -> list[str]:
     result: SearchResult = await services.search.search(stock[0].id, SearchQuery(query, **options))
     return [stock[1][str(hit.id)] for hit in result]
 
@@ -187,9 +181,7 @@ async def test_related_entries_are_graded_by_shared_tags(
     routes = next(i for i, name in names.items() if name == "vercel-routes")
     entry = await local_services.entries.list_entries(tenant.id, tag="routing")
     assert {names[str(e.id)] for e in entry.items} == {"vercel-routes", "serverless-order"}
-    found = await local_services.related.related(
-        tenant.id, next(e.id for e in entry.items if str(e.id) == routes)
-    )
+    found = await local_services.related.related(tenant.id, next(e.id for e in entry.items if str(e.id) == routes))
     assert [(names[str(r.id)], r.relationship, r.overlap_count) for r in found.results] == [
         ("vercel-overview", "parent", None),
         ("vercel-limits", "sibling", None),

@@ -38,9 +38,7 @@ def judge(
         semantic=SemanticHits([hit], "exact", 1, 0, True, True, 0.0) if semantic else None,
         keyword=KeywordHits([hit], 1, True, FULL, 1000, whole, Replacements(), (), 0.0) if keyword else None,
     )
-    one = Candidate(
-        UUID(int=1), NOW, similarity=cosine, keyword_score=bm25, keyword_rank=None if bm25 is None else 1
-    )
+    one = Candidate(UUID(int=1), NOW, similarity=cosine, keyword_score=bm25, keyword_rank=None if bm25 is None else 1)
     return has_strong_match(legs, [one], model)
 
 

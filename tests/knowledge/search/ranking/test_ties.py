@@ -17,9 +17,7 @@ from tests.knowledge.writing import ids, write
 pytestmark = pytest.mark.own_tenants
 
 
-async def write_equal(
-    services: Services, tenant: Tenant, provider: FailingProvider, count: int
-) -> list[UUID]:
+async def write_equal(services: Services, tenant: Tenant, provider: FailingProvider, count: int) -> list[UUID]:
     """Entries with the same words and the same vector, in their order."""
     provider.default = provider.direction(1)
     results = await services.entries.create_many(

@@ -28,6 +28,4 @@ def scripted(wire: RerankWire, **scores: float) -> None:
     def score(text: str) -> float:
         return next((value for word, value in scores.items() if text.startswith(word)), 0.0)
 
-    wire.script = [
-        Reply(body=lambda r: encode_scores(r, [(at, score(text)) for at, text in enumerate(texts_of(r))]))
-    ]
+    wire.script = [Reply(body=lambda r: encode_scores(r, [(at, score(text)) for at, text in enumerate(texts_of(r))]))]

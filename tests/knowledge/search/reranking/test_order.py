@@ -75,9 +75,7 @@ async def test_a_request_or_else_the_tenant_says_whether_to_rerank(
     assert await reranks(None)
 
 
-async def test_without_a_reranker_a_search_that_asks_for_one_says_so(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_without_a_reranker_a_search_that_asks_for_one_says_so(services: Services, tenant: Tenant) -> None:
     await write_numbered(services, tenant, 3)
     plain, asked = [await services.search.search(tenant.id, find(rerank=r)) for r in (None, True)]
     assert ids(plain) == ids(asked)
@@ -163,9 +161,7 @@ async def test_diversity_follows_the_reranker(
     failing_provider.vectors = {
         "n0 harbour": d(1, 0), "n1 harbour": d(1, 0.01), "n2 harbour": d(0, 1), "harbour": d(1, 0.02)
     }  # fmt: skip
-    zero, one, two = await write(
-        services, tenant, "n0 harbour", "n1 harbour", "n2 harbour", language="simple"
-    )
+    zero, one, two = await write(services, tenant, "n0 harbour", "n1 harbour", "n2 harbour", language="simple")
     scores = {"n1": 0.9, "n0": 0.8, "n2": 0.1}
     for diversity, order in ((0.0, [one, zero, two]), (0.6, [one, two, zero])):
         scripted(rerank_wire, **scores)
