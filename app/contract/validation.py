@@ -186,6 +186,7 @@ MESSAGES: Mapping[str, str] = {
     **dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), "unknown field"),
     "missing": "is required",
     "string_type": "must be text",
+    **dict.fromkeys(("bytes_type", "bytes_invalid_encoding"), "must be bytes"),
     "string_unicode": "must not contain lone surrogates",
     "string_too_short": "must have at least {min_length} characters",
     "string_too_long": "must have at most {max_length} characters",

@@ -43,7 +43,7 @@ def test_wrong_usage_is_one_line_and_status_2(knowledge: CommandLine, arguments:
     ("arguments", "reason"),
     [
         (("search", "x", "-t", "absent"), "there is no tenant 'absent'"),
-        (("search", " ", "-t", "absent"), "query: must have 1 to 10000 characters"),
+        (("search", " ", "-t", "absent"), "query: must have at least 1 character"),
         (("search", "x", "-t", "absent", "-n", "101"), "limit: must be between 1 and 100"),
         (("import", "missing.jsonl", "-t", "absent"), "there is no file missing.jsonl"),
         (("ingest", "missing/*.md", "-t", "absent"), "there is no file missing/*.md"),

@@ -29,8 +29,6 @@ delete from shards.adopted a
                  join pg_class c on c.oid = to_regclass('public.' || n.shard) and not c.relforcerowsecurity
                  join pg_policy p on p.polrelid = c.oid and p.polname = 'tenant_isolation');
 
--- Distributes the tables over the shards of a cluster, by tenant; run on the coordinator, as the owner of the tables.
-
 -- name: list_undistributed
 -- The tables of tenants that are still local, `tenants` first: all others are colocated with it.
 select c.oid::regclass::text as name, case when c.relname = 'tenants' then 'id' else 'tenant_id' end as key

@@ -1,4 +1,6 @@
 -- The nodes of a cluster and what they hold; a shard is that of `tenants` with those of all tables colocated with it.
+-- Moves of shards run on the coordinator unless a comment names another node. The role must see the rows of all tenants:
+-- Citus copies the rows that it sees.
 
 -- name: state
 -- Only for a database with the extension.
@@ -33,9 +35,6 @@ select width_bucket(worker_hash(id), :firsts::integer[]) as number, count(*) as 
 select current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
          - coalesce(current_setting('reserved_connections', true)::integer, 0) as most,
        (select sum(numbackends) from pg_stat_database)::integer as used;
-
--- Moves of shards, run on the coordinator unless a comment names another node. The role must see the rows of all tenants:
--- Citus copies the rows that it sees.
 
 -- name: find_tenant
 select id, worker_hash(id) as hash from tenants where slug = :slug;

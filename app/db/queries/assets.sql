@@ -98,8 +98,6 @@ update assets set status = 'pending', error = null, progress = 0, updated_at = c
 -- name: delete
 delete from assets where tenant_id = :tenant_id and id = :id;
 
--- The chunks of an asset, and their vectors.
-
 -- name: change_chunks
 -- The chunks inherit the changed fields of their asset; the others, and the metadata with a chunk's position, are kept.
 -- A chunk's title is the asset's, followed by the headings above the chunk, if it has any. Returns the chunks whose text
@@ -181,8 +179,6 @@ select distinct on (k.text_hash, k.passage) k.text_hash, k.passage, k.char_start
    and (k.readers is null
         or k.readers = (select a.readers from assets a where a.tenant_id = :tenant_id and a.id = :asset_id))
  order by k.text_hash, k.passage;
-
--- The bytes of assets, and the text extracted from them.
 
 -- name: original
 select name, media_type, original as data, generation, given_title from assets where tenant_id = :tenant_id and id = :id;

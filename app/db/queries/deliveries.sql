@@ -42,8 +42,6 @@ select d.destination, t.granted, t.wait_seconds
  cross join lateral tenancy.take_turns(d.destination, d.wanted, :quota) t
  order by d.place;
 
--- The outbox: messages to subscribers, and their outcomes.
-
 -- name: put
 -- Messages that were sent or are waiting are not queued again. A message that was superseded by a change is queued again
 -- when the entry returns to that state. Messages over a subscription's limit are dropped.

@@ -113,8 +113,6 @@ select count(*) from pending_embeddings where tenant_id = :tenant_id;
 update pending_embeddings set attempts = attempts + 1
  where tenant_id = :tenant_id and model_id = :model_id and entry_id = any (:ids::uuid[]);
 
--- The HNSW indexes that large tenants have of their own: what exists, and the steps to build and to give up one.
-
 -- name: find
 -- The index of a model: `valid` is null if there is none.
 select coalesce(v.passages, 0) as passages, coalesce(v.index_state, 'none') as state,

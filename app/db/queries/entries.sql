@@ -179,8 +179,6 @@ with origin as (
 select f.id, f.relationship, f.overlap_count, count(*) over () as total from firsts f
  order by f.place, f.overlap_count desc nulls first, f.nearness, f.id limit :limit;
 
--- The tags of a tenant's entries.
-
 -- name: list_tags
 -- Counted are the entries that a search with the tag alone finds: the triggers' counts, and those of entries with readers that
 -- the caller may read, less the hidden entries; these and those with readers have indexes of their own. Of chunks that repeat each other, a search finds the first one that has the tag.
@@ -216,8 +214,6 @@ select k.tag, k.count
  where :after_tag::text is null
     or k.{column} {beyond} :after_key or (k.{column} = :after_key and k.tag > :after_tag)
  order by k.{column} {direction}, k.tag limit :limit;
-
--- Details of entries and assets for the console.
 
 -- name: vectors
 -- An entry's passages by model, and whether vectors are still to come.

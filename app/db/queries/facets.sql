@@ -85,8 +85,6 @@ select r.name, case when r.kind = 'value' then r.value end as value, sum(r.entri
        (select count(*) from worded) <= :most and not coalesce((select cut from words), false) as complete
   from ranked r group by 1, 2, 4;
 
--- Tags and words to suggest where a search found nothing.
-
 -- name: suggest_tags
 -- Tags that resemble a word of the query, then the most used ones. Compared are tags with the same first letter, which
 -- is rarely wrong, and the most used tags: a few hundred, regardless of the number of tags. Tags that only quarantined

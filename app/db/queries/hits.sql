@@ -87,8 +87,6 @@ select e.id, coalesce(f.valid_from, greatest(e.updated_at, (
   from entries_at(:ids::uuid[], :as_of::timestamptz) e
   left join former_entries f on f.tenant_id = :tenant_id and f.id = e.id and f.valid_from <= :as_of and f.valid_until > :as_of;
 
--- Reads the texts that a reranker compares with the query.
-
 -- name: passages
 -- Of each entry at most :most characters: from its passage nearest to the query's vector, and without a vector from
 -- where the most different words of the query stand. Entries that no longer pass the filter are missing.

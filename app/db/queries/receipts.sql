@@ -45,8 +45,6 @@ update searches
    set receipt = case when receipt ? 'query' then jsonb_build_object('query', receipt -> 'query') else '{}'::jsonb end
  where tenant_id = :tenant_id and at < clock_timestamp() - :age::interval and receipt ? 'ranking';
 
--- What has changed since a search.
-
 -- name: changed_settings
 -- The names of settings that were changed since a time, or that the service has tuned.
 select distinct coalesce(f.name, 'tuned') as name

@@ -166,8 +166,6 @@ select distinct on (c.lexeme) c.lexeme, e.language, e.title, left(e.content, 200
 -- name: filtered_ids
 select keyword.filtered_ids(:filter, :limit);
 
--- Bounds of the number of entries that a caller may read, from the statistics of each principal.
-
 -- name: count_readable
 -- How many entries the caller may read: at least those that one of its principals may, and at most those of all together,
 -- which counts entries with several of them several times.

@@ -106,8 +106,6 @@ select distinct on (s.name) s.name, a.at, a.actor, (a.detail ->> 'deletions')::i
                       and l.outcome = 'done' and l.detail ->> 'source' = s.name)
  order by s.name, a.at desc;
 
--- The items that each source listed last.
-
 -- name: list_items
 select i.external_id, i.name, i.digest, i.asset_id,
        case when i.problem is not null then 'refused'

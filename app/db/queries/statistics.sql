@@ -168,8 +168,6 @@ select (select coalesce(sum(entries), 0)::bigint from corpus_statistics
     where x.tenant_id = :tenant_id and x.at > statement_timestamp() - interval '24 hours') s
  where t.id = :tenant_id;
 
--- Records that grow by calls alone: their number, their bytes, and the removal of the oldest.
-
 -- name: counts
 -- Bytes are the mean of the newest thousand rows, times the number of rows, without indexes.
 select 'receipts' as name, n.rows, (n.rows * coalesce(s.mean, 0))::bigint as bytes

@@ -39,8 +39,6 @@ select k.{column} as key, k.id, k.bytes
 -- name: delete_saved
 delete from saved_searches where tenant_id = :tenant_id and owner = :owner and id = :id;
 
--- Subscriptions to saved searches, and the entries that still have to be compared with them.
-
 -- name: lock_tenant
 select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' subscriptions', 0));
 

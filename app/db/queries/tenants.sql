@@ -61,8 +61,6 @@ update tenants set settings = :settings::jsonb where id = :tenant_id;
 -- name: models
 select id, provider, name, dimensions, max_tokens, similarity_threshold from embedding_models order by id;
 
--- The callers of a tenant, as their last tokens described them.
-
 -- name: note
 -- A new caller beyond `most` is not noted.
 insert into callers as c (tenant_id, subject, principals, roles)
@@ -83,8 +81,6 @@ select c.subject, c.principals, c.roles, c.last_at from callers c where c.tenant
 
 -- name: forget
 delete from callers where tenant_id = :tenant_id and last_at < clock_timestamp() - :age::interval;
-
--- What a tenant has stored and embedded, as its limits count it.
 
 -- name: stored
 -- The usage that counts against the limits of entries and bytes: of all entries, also those that the caller may not read.

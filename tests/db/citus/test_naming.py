@@ -72,7 +72,9 @@ async def test_every_statement_finds_the_tables_of_its_group(renamed: Connection
             holes = set(re.findall(r"\{([a-z_]+)\}", statement.sql))
             literals = {hole: NO_TENANT if hole.startswith("tenant") else 16 for hole in holes}
             if "direction" in holes:
-                text = statement.ordered(Order("tag" if module.endswith("tags") else "created_at", True)).sql
+                text = statement.ordered(
+                    Order("tag" if statement.name.endswith("list_tags") else "created_at", True)
+                ).sql
             else:
                 text = statement.literal(**literals).sql if holes else statement.sql
             written = fill(mark(text, tables), names)

@@ -119,7 +119,9 @@ async def test_a_statement_that_counts_as_reading_cannot_write(fresh_database: T
                     continue
                 assert not volatile.intersection(FUNCTION.findall(statement.sql)), statement.name
                 if "{direction}" in statement.sql:
-                    statement = statement.ordered(Order("tag" if module.endswith("tags") else "created_at", True))
+                    statement = statement.ordered(
+                        Order("tag" if statement.name.endswith("list_tags") else "created_at", True)
+                    )
                 if "{model_id}" in statement.sql:
                     statement = statement.literal(model_id=1, dimensions=16, tenant_id=TENANT)
                 nothing = [None] * len(statement.parameters)

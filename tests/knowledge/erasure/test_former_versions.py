@@ -30,7 +30,8 @@ async def change(services: Services, tenant: Tenant, entry_id: UUID, actor: str,
 
 def named(erasure: Erasure) -> list[tuple[object, ...]]:
     """The relation, kind, id and version of each item named for decision."""
-    return sorted(tuple(each.values()) for each in erasure.derived)
+    fields = ("relation", "kind", "id", "version")
+    return sorted(tuple(dict(each)[name] for name in fields if name in each) for each in erasure.derived)
 
 
 @pytest.fixture
