@@ -1,4 +1,4 @@
-"""Administration: a tenant's statistics, its callers and its audit trail, and the tenants of the platform."""
+"""Administration: a tenant's statistics, callers and audit trail, and the tenants of the platform."""
 
 from __future__ import annotations
 

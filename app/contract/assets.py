@@ -1,4 +1,4 @@
-"""Assets: ingested files, as they are uploaded, changed and shown."""
+"""Assets: ingested files, as uploaded, changed and shown."""
 
 from __future__ import annotations
 

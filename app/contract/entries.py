@@ -1,4 +1,4 @@
-"""Entries: the stored knowledge, as it is written, read and listed."""
+"""Entries: the stored knowledge, as written, read and listed."""
 
 from __future__ import annotations
 

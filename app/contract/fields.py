@@ -1,4 +1,4 @@
-"""Types of single fields, groups and users in lists of readers and writers, and pages of lists."""
+"""Types of single fields, principals in lists of readers and writers, and pages of lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The field `filter` of searches: ranges and logic on metadata and on fields of an entry, in one JSON form.
+"""The `filter` of searches: ranges and logic on metadata and fields of an entry, in JSON.
 
 `read_filter` checks it and names the place of each error; `app.knowledge.search.conditions` compiles what it reads.
 """

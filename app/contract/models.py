@@ -1,4 +1,4 @@
-"""Embedding models, and the change of a tenant from one to another."""
+"""Embedding models, and a tenant's change from one to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems, as which errors leave the service, and their types: one row for each, with its meaning and remedy."""
+"""Problem types, one row each with meaning and remedy, and the problem for each error."""
 
 from __future__ import annotations
 

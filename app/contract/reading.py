@@ -1,4 +1,4 @@
-"""What tools for language models answer about entries and documents, and parts of their texts."""
+"""Answers of tools for language models about entries and documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search answers: hits with their scores, facts about the search, its explanation, groups and facets."""
+"""The answer of a search: hits with scores, metadata, explanation, groups and facets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The request of a search, and what belongs to it: weights, several searches at once, why an entry is missing.
+"""Requests of searches: single ones, several at once, and why an entry is missing.
 
-`SearchQuery` is the one request of a search. HTTP, tools, commands, pages and Python make it.
+`SearchQuery` is the only type of a search request: HTTP, tools, commands, pages and Python all create it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules for text, JSON and times that callers send."""
+"""Rules for text, JSON and times in requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools for language models answer about searches: hits with their sources, notes and the effect of a budget."""
+"""Answers of tools for language models about searches: hits with sources, notes and the effect of a budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation: a type that a caller fills is checked once, when it is made, by pydantic's compiled validator.
+"""Validate each type that callers fill once, when it is created, with pydantic's compiled validator.
 
 `@request` makes such a type. HTTP, MCP, commands, pages and Python make the same one, so that each rule and each
 message has one place. All violations are named at once.

@@ -1,4 +1,4 @@
-"""The values that fields of searches and entries can have."""
+"""The allowed values of fields of searches and entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines: creating one for a database address, conversion of values, and taking a connection from its pool."""
+"""Create engines and connection pools, convert values, and take connections from a pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of the database, as opposed to those of a statement: the errors for callers, and the log."""
+"""Detect that the database has failed, as opposed to a statement; raise and log the outage."""
 
 from __future__ import annotations
 

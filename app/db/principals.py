@@ -1,4 +1,4 @@
-"""The principals and the rights of the running work, which each transaction of a tenant tells the database.
+"""Keep the principals and rights of the running work; each tenant transaction passes them to the database.
 
 Work that names no principal sees only what all readers of the tenant may read, and the log warns of it once.
 """

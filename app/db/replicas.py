@@ -1,4 +1,4 @@
-"""Chooses the replica that serves a tenant's reads: one that has every write of the tenant, and is not too old."""
+"""Choose the replica for a tenant's reads: it has every write of the tenant and is recent enough."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Rows as typed values: instances of a dataclass whose fields are the columns of the statement, in order; and
-identifiers.
-"""
+"""Read rows as instances of dataclasses, whose fields are the columns of the statement in order."""
 
 from __future__ import annotations
 

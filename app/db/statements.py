@@ -1,4 +1,4 @@
-"""Loads SQL statements from the `.sql` file next to the module that runs them.
+"""Load SQL statements from the `.sql` file next to the module that runs them.
 
 Files are read once, and named parameters are converted to asyncpg's numbered ones.
 

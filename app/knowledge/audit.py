@@ -1,4 +1,4 @@
-"""The audit trail of refusals and of administrative reads.
+"""Record refusals and administrative reads in the audit trail.
 
 A change is recorded in its own transaction, with `write_audit` of `app.db.queries.audit`. The transaction of a
 refused operation is rolled back, so refusals are recorded here in a transaction of their own. Refusals and reads are

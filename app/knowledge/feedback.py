@@ -1,6 +1,4 @@
-"""Feedback of callers on their hits: its report, judged queries, and weights that suit a tenant's own queries
-better.
-"""
+"""Store and report feedback on hits, and tune a tenant's weights with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Languages of text: names of Postgres text-search configurations, each with its Snowball stemmer."""
+"""Languages of text, each named as a Postgres text-search configuration."""
 
 from __future__ import annotations
 

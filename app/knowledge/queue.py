@@ -1,6 +1,4 @@
-"""Queue jobs for background workers, the lease by which a worker holds one, and pauses after a failure of a
-provider.
-"""
+"""Queue jobs for workers. A worker holds a job by a lease; a job pauses after a provider fails."""
 
 from __future__ import annotations
 

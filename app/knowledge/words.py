@@ -1,4 +1,4 @@
-"""The words of a text, as `alembic/sql/lexemes.sql` finds them: folded, and in runs of scripts without spaces."""
+"""Split a text into words as `alembic/sql/lexemes.sql` does: folded, and in runs of scripts without spaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Authentication and authorisation, before a request's body is read, and what an admin sees of a tenant."""
+"""Authenticate and authorise requests before their body is read, and record an admin's access to a whole tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of requests: how large and how intricate they may be, their turn to be parsed, and reading JSON."""
+"""Read request bodies as JSON, within limits on size and nesting. Large ones wait for their turn."""
 
 from __future__ import annotations
 

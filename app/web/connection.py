@@ -1,6 +1,4 @@
-"""One HTTP connection: limits on the size of all but bodies, and on the time of a request's head and of an unread
-body.
-"""
+"""One HTTP connection, with limits on the size and time of a request's head and on unread bodies."""
 
 from __future__ import annotations
 

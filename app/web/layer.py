@@ -1,4 +1,4 @@
-"""The one layer between the server and the routes: what every request and every answer passes."""
+"""The layer between the server and the routes, which every request and every answer passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The login of remote MCP clients: where they get tokens for /mcp, and how they learn of it.
+"""The login of remote MCP clients: where they get tokens for /mcp, and how they find it.
 
 As the authorization of the Model Context Protocol demands: protected resource metadata (RFC 9728), and tokens that are
 bound to this resource (RFC 8707).

@@ -1,4 +1,4 @@
-"""Prometheus metrics of HTTP and MCP, the scrape that serves them, and a server for it at an address of its own."""
+"""Prometheus metrics of HTTP and MCP, and the server and endpoint for scrapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all connections of the process hold together: their number by address, and unread answers by tenant."""
+"""Count the connections of each address and the unread answers of each tenant in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document, completed with problems, headers and examples, and Swagger UI at /docs."""
+"""Complete the OpenAPI document with problems, headers and examples, and serve Swagger UI at /docs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples for the OpenAPI document, generated from the schemas with consistent values for known field names."""
+"""Generate examples for the OpenAPI document from the schemas, with consistent values for known fields."""
 
 from __future__ import annotations
 

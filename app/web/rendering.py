@@ -1,6 +1,4 @@
-"""Responses: services' frozen dataclasses as JSON, pages of lists, attachments, ETags and the headers of all of
-them.
-"""
+"""Render responses: services' dataclasses as JSON, pages of lists, attachments, ETags and headers."""
 
 from __future__ import annotations
 

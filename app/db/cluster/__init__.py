@@ -1,1 +1,1 @@
-"""What only a Citus cluster needs: its nodes, the places of tenants, distribution and moves."""
+"""Support for a Citus cluster: its nodes, the places of tenants, distribution and moves."""

@@ -1,6 +1,4 @@
-"""Distributes the tables over the shards of a Citus cluster by tenant, and gives each node its roles, functions and
-rights.
-"""
+"""Distribute the tables of a Citus cluster by tenant, and prepare each node's roles and functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a Citus cluster with the shards that they hold, and moves of shards from node to node."""
+"""Read the nodes and shards of a Citus cluster, and move shards between nodes."""
 
 from __future__ import annotations
 

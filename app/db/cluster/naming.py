@@ -1,4 +1,4 @@
-"""Writes the names of a shard's tables into SQL text.
+"""Write the names of a shard's tables into SQL text.
 
 On the node that holds a tenant, a statement names the shards themselves, e.g. `entries_102008` for `entries`. Postgres
 then plans it like a statement on plain tables: Citus would plan it again in each execution, and refuses some of the

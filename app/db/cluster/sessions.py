@@ -1,6 +1,4 @@
-"""The nodes of a Citus cluster: a tenant's sessions run on the node that holds the tenant, with the names of its
-shards.
-"""
+"""Open a tenant's sessions on the node of the Citus cluster that holds the tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may read and change entries and assets."""
+"""Readers and writers of entries and assets."""
 
 from __future__ import annotations
 

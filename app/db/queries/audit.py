@@ -1,4 +1,4 @@
-"""The audit trail of a tenant: who did what, in the transaction that did it."""
+"""The audit trail of a tenant, written in the transaction of each change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outbox of messages to subscribers, challenges to their endpoints, and the turns of tenants at hosts."""
+"""Messages to subscribers, challenges to their endpoints, and the turns of tenants at hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queries of `knowledge doctor`, run as the service's role and for one tenant at a time."""
+"""Queries of `knowledge doctor`. They run as the service's role, for one tenant at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors, entries that wait for vectors, and the HNSW indexes that large tenants have of their own."""
+"""Vectors, entries that wait for vectors, and the HNSW indexes of large tenants."""
 
 from __future__ import annotations
 

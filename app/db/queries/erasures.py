@@ -1,4 +1,4 @@
-"""Erasures: their receipts, their progress, and the ids of what they erase."""
+"""Erasures: their receipts and progress, and the ids of erased items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that all matches of a search have, with counts, and tags and words to suggest where it found nothing."""
+"""Facets of a search, and tags and words to suggest when it finds nothing."""
 
 from __future__ import annotations
 

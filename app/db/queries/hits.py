@@ -1,4 +1,4 @@
-"""Reads the entries of a search's hits, and the reasons why an entry is not a hit."""
+"""The entries of a search's hits, and why an entry is not a hit."""
 
 from __future__ import annotations
 

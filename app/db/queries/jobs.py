@@ -1,4 +1,4 @@
-"""The job queue, as stored."""
+"""The job queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The receipts of searches, kept for a day, and what has changed since one."""
+"""Receipts of searches, kept for a day, and the changes since a receipt."""
 
 from __future__ import annotations
 

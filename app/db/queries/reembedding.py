@@ -1,4 +1,4 @@
-"""The stored state of a tenant's change from one embedding model to another."""
+"""The state of a tenant's model change."""
 
 from __future__ import annotations
 

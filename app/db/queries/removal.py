@@ -1,4 +1,4 @@
-"""What an erasure removes, and how much of it is there."""
+"""Rows that an erasure removes, and their number."""
 
 from __future__ import annotations
 

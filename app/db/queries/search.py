@@ -1,4 +1,4 @@
-"""The words of a search: the filter, the keyword leg, and spelling correction."""
+"""The keyword leg of a search, its filter, and spelling correction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources, and the items that each listed last."""
+"""Sources, and the items of their last manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of a tenant's entries and searches, and records that grow by calls alone."""
+"""Statistics of a tenant's entries and searches, and the records that each call adds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored searches of callers, subscriptions to them, and the entries that still have to be compared."""
+"""Saved searches, subscriptions to them, and the changed entries that are not yet compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tenants and embedding models as stored, the callers of a tenant, and what it has stored and embedded."""
+"""Tenants with their callers and usage, and embedding models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a whole tenant as lines of JSON, and writes it from them."""
+"""Read a whole tenant as JSON lines, and write it from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vectors of a search: the nearest entries, and the entries that have no vector yet."""
+"""The semantic leg of a search: the nearest entries, and entries without a vector."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Checks whether a database can be served: version, extension, migrations, rights of the login role, and this version's
-needs.
-"""
+"""Check whether a database can be served: version, extension, migrations, rights of the login role."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Definitions of functions, triggers, foreign keys and rights: of a database, as recorded from `alembic/sql`, and their
-differences.
-"""
+"""Compare a database's functions, triggers, foreign keys and rights with those of `alembic/sql`."""
 
 from __future__ import annotations
 

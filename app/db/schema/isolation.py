@@ -1,4 +1,4 @@
-"""The catalog gate: checks that the database still isolates tenants as the migrations set it up."""
+"""The catalog gate: check that the database still isolates tenants as the migrations set it up."""
 
 from __future__ import annotations
 

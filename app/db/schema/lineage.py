@@ -1,4 +1,4 @@
-"""Whether the revisions of this version created a database, or those of another development version did."""
+"""Tell whether this version's revisions created a database, or those of another development version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applies the schema: the migrations, and the SQL files that they load."""
+"""Apply the schema: the migrations, and the SQL files that they load."""
 
 from __future__ import annotations
 

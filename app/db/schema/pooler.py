@@ -1,4 +1,4 @@
-"""Detects a pooler that shares connections between transactions, such as PgBouncer in transaction mode."""
+"""Detect a pooler that shares connections between transactions, such as PgBouncer in transaction mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registers embedding models: a row, and a check constraint on the dimension."""
+"""Register embedding models: a row, and a check constraint on the dimension."""
 
 from __future__ import annotations
 

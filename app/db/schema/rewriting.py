@@ -1,4 +1,4 @@
-"""Rewrites the files of a tenant's tables, so that they keep nothing of removed rows.
+"""Rewrite the files of a tenant's tables, so that they keep nothing of removed rows.
 
 After a deletion, and also after `vacuum`, Postgres leaves the bytes of rows in free space, the words of deleted entries
 as keys of GIN indexes, and the most common values of columns in its statistics. `vacuum full` writes new files of

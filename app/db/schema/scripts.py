@@ -1,4 +1,4 @@
-"""The files of the schema, and its revisions; without Alembic, which takes longer to import than a command to run."""
+"""List the schema's files and revisions, without importing Alembic, which is slower than most commands."""
 
 from __future__ import annotations
 

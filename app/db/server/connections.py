@@ -1,4 +1,4 @@
-"""Connections of a pool: beginning transactions, returning connections, and detecting that the database is down."""
+"""Begin transactions on pooled connections, return connections, and detect that the database is down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One server: a pool of connections, and the transactions on them, each after its turn."""
+"""One server: a pool of connections, and the transactions on them. Tenants take turns."""
 
 from __future__ import annotations
 

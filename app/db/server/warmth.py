@@ -1,4 +1,4 @@
-"""Keeps the connections of a pool open, so that no caller waits for a new one."""
+"""Keep the connections of a pool open, so that callers do not wait for a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a Citus cluster, and moves of tenants between them."""
+"""Show the nodes of a Citus cluster, and move tenants between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replay of a search as of its time, and the effect of other settings on recent queries."""
+"""Replay searches as of their time, and preview what other settings do to recent queries."""
 
 from __future__ import annotations
 

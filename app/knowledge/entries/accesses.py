@@ -1,4 +1,4 @@
-"""Counts how often entries are read, for the `access` boost. No read waits for its count."""
+"""Count how often entries are read, for the `access` boost. A read never waits for its count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embedding of entries."""
+"""Embed entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries as they are stored: their identity, their text, and what only their caller decides about a draft."""
+"""The stored form of an entry: its hashes, the text to embed, and its fields once they are checked."""
 
 from __future__ import annotations
 

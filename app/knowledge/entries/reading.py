@@ -1,6 +1,4 @@
-"""Details of an entry that are not in its fields, and parts of an asset's text: a page, a section, or from a position
-on.
-"""
+"""Details of an entry for display, and parts of an asset's text by page, section or position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries related to an entry."""
+"""Find entries related to an entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tags of a tenant's entries, with counts."""
+"""List the tags of a tenant's entries, with counts."""
 
 from __future__ import annotations
 

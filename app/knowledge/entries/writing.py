@@ -1,4 +1,4 @@
-"""Drafts become entries: defaults, changes and references, written in a tenant's transaction."""
+"""Write drafts as entries: apply defaults and changes, check references, and store them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Every table of a tenant: what an erasure removes from it, one batch in each transaction, or why it removes
-nothing.
-"""
+"""Remove what an erasure covers from every table of a tenant, one batch in each transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Erasures of an asset, an entry, or everything of a subject, and their receipts."""
+"""Start erasures of an asset, an entry or all data of a subject, and show their receipts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The course of an erasure: removal, a look in a new transaction, and both again a minute later.
+"""Run an erasure: remove, check in a new transaction, and repeat both a minute later.
 
     running → erased → done
 

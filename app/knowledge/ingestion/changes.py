@@ -1,4 +1,4 @@
-"""Changes of an asset's fields, which its chunks inherit in the same transaction."""
+"""Change an asset's fields; its chunks inherit them in the same transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ingestion: from an asset's bytes to searchable chunks."""
+"""Ingest an asset: turn its bytes into searchable chunks."""
 
 from __future__ import annotations
 

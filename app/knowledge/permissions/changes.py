@@ -1,4 +1,4 @@
-"""Changes of lists of principals: which items, which lists, and whether a change would be refused."""
+"""Resolve changes of readers and writers, and check whether they would be refused."""
 
 from __future__ import annotations
 

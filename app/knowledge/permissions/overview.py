@@ -1,4 +1,4 @@
-"""Overviews for admins: who may read an item, and what a person may read."""
+"""Show admins who may read an item, and what a person may read."""
 
 from __future__ import annotations
 

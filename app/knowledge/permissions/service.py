@@ -1,4 +1,4 @@
-"""Changes of the permissions of single items and of many entries and assets."""
+"""Change the permissions of single items and of many entries and assets."""
 
 from __future__ import annotations
 

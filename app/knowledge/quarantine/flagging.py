@@ -1,4 +1,4 @@
-"""The flags of entries and chunks: `metadata.flags`, which only the service sets."""
+"""Set and read `metadata.flags` of entries and chunks, which only the service sets."""
 
 from __future__ import annotations
 

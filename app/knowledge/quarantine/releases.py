@@ -1,4 +1,4 @@
-"""What a release holds for: the flagged fields as they were looked at.
+"""Releases from quarantine: each covers the flagged fields as they were when it was given.
 
 A field is the title, the content, one tag, the metadata, or the name of the file. Flags that no field has by itself
 (hidden text of a file, a phrase that is cut in two) belong to all fields together.

@@ -1,4 +1,4 @@
-"""A model change: the choice of the model, and its state as shown to the tenant's admin, to people and to agents."""
+"""Choose the model of a model change, and describe the change's state."""
 
 from __future__ import annotations
 

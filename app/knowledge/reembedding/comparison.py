@@ -1,6 +1,4 @@
-"""How much search results change with an embedding model, and the evidence that lets a tenant move without its
-admin.
-"""
+"""Compare search results with two models, and decide whether a tenant switches without its admin."""
 
 from __future__ import annotations
 

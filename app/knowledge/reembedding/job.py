@@ -1,5 +1,4 @@
-"""The job `reembed`: embeds entries for a model change, indexes, compares, switches, and removes the other vectors; or
-replaces the vectors of the model in use.
+"""The job `reembed`, which carries out a model change or a rebuild of the vectors.
 
 It runs in slices and keeps all its state in the database, so when one worker stops, another can continue.
 """

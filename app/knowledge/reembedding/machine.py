@@ -1,4 +1,4 @@
-"""The change of a tenant's embedding model: its states, and everything that moves it from one state to another.
+"""The state machine of a model change, with all its transitions.
 
     none ──begin──▶ filling ──complete──▶ ready ◀──switch──▶ switched
                        └────────────────────┴────────────────────┘

@@ -1,4 +1,4 @@
-"""Requests of an admin to start, show, switch and end a change of the tenant's embedding model, or a rebuild."""
+"""Start, show, switch and end a model change or a rebuild at an admin's request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hybrid search over a tenant's knowledge: two legs, their fusion, and its explanation."""
+"""Hybrid search over a tenant's knowledge: two legs, their fusion, and an explanation."""
 
 from app.contract.search import SearchQuery
 from app.knowledge.search.service import KnowledgeSearchService

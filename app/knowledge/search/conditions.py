@@ -1,4 +1,4 @@
-"""Filters as the database tests them: the terms of their JSON form, compiled to SQL/JSON paths."""
+"""Compile filters from their JSON form to SQL/JSON paths."""
 
 from __future__ import annotations
 

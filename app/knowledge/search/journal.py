@@ -1,4 +1,4 @@
-"""What a search writes after its answer: records wait in a bounded queue and are written in batches for each tenant."""
+"""Record searches after they are answered, in batches for each tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a search: all of its settings resolved, and the limits and defaults that resolve them."""
+"""The plan of a search: all of its settings resolved, within limits and with defaults."""
 
 from __future__ import annotations
 

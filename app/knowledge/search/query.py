@@ -1,4 +1,4 @@
-"""What a search asks for: its phrases and identifiers, its entry types, and its filter for the SQL of the legs."""
+"""Read what a query contains: quoted phrases, identifiers, entry types and the filter."""
 
 from __future__ import annotations
 

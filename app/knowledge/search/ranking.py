@@ -1,4 +1,4 @@
-"""The ranking of a search: fusion of the two legs, boosts, groups, and whether there is a clear match."""
+"""Rank the hits of both legs: fusion, boosts, groups, and the decision whether a match is clear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an entry is not among the results of a search."""
+"""Explain why an entry is not among the results of a search."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Manifests: what the origin of a source has, who may read it, and what has to change so that the source has the
-same.
-"""
+"""Check the manifest of a source, and plan the changes that bring the source up to date with it."""
 
 from __future__ import annotations
 

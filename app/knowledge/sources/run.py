@@ -1,4 +1,4 @@
-"""One run of a source: list the origin, send the manifest, upload what is missing.
+"""Run a source: list the origin, send the manifest, upload what is missing.
 
 Each step leaves a state that the next run completes: a run that ends anywhere loses nothing.
 """

@@ -1,4 +1,4 @@
-"""Sources: accept manifests, store the files that they list, describe and delete sources."""
+"""Accept manifests, store the files that they list, and describe and delete sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a source: each is stored for an item of the last manifest."""
+"""Upload files of a source; each belongs to an item of the last manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handshakes: an endpoint gets no messages before it has answered a challenge of the subscription."""
+"""Verify endpoints: one gets no messages before it has answered a challenge of the subscription."""
 
 from __future__ import annotations
 

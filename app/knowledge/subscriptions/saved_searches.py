@@ -1,4 +1,4 @@
-"""Saved searches: requests that their owners store under a name, to run again."""
+"""Saved searches: requests that callers store under a name, to run again."""
 
 from __future__ import annotations
 

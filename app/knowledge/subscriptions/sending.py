@@ -1,4 +1,4 @@
-"""Sends the messages of subscriptions, whose secrets are stored encrypted, at a limited pace to each host."""
+"""Send messages to subscribers, at a limited pace for each host. Their secrets are stored encrypted."""
 
 from __future__ import annotations
 

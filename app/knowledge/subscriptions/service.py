@@ -1,4 +1,4 @@
-"""Subscriptions: new and changed matches of a saved search are sent to a webhook of its owner."""
+"""Subscriptions send new and changed matches of a saved search to a webhook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admission control: each tenant's requests per minute, its simultaneous work, and its bytes."""
+"""Limit each tenant's requests per minute, simultaneous work and bytes in progress."""
 
 from __future__ import annotations
 

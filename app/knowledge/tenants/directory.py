@@ -1,4 +1,4 @@
-"""Tenants: create, list, delete and configure them, and read the context that a request needs."""
+"""Create, list, delete and configure tenants, and load the context that a request needs."""
 
 from __future__ import annotations
 

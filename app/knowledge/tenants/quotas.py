@@ -1,4 +1,4 @@
-"""What remains of a tenant's limits on entries, bytes and embedding tokens."""
+"""Check a tenant's limits on entries, bytes and embedding tokens."""
 
 from __future__ import annotations
 

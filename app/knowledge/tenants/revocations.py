@@ -1,4 +1,4 @@
-"""Revocation of single tokens by their id (`jti`): those of a tenant, and those of platform administrators."""
+"""Revoke single tokens of tenants and of platform administrators, by their id (`jti`)."""
 
 from __future__ import annotations
 

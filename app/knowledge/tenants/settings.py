@@ -1,4 +1,4 @@
-"""Settings of a tenant, which its admin can change, and its limits, stored under its lock."""
+"""Check and store a tenant's settings and limits. A change locks the tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Export a whole tenant as JSON lines, and the lines as they are checked when they are read."""
+"""Export a whole tenant as JSON lines, and check the lines when they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upkeep that a tenant's growth requires: new word statistics, an index of its vectors."""
+"""Refresh word statistics and build a vector index when a tenant has grown enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HNSW index that a large tenant has of its own: built in small steps, and dropped when it is no longer needed.
+"""Build and drop the HNSW indexes that large tenants have of their own.
 
 States of `vector_statistics.index_state`, and what happens to the index:
 

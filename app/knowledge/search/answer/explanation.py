@@ -1,4 +1,4 @@
-"""The explanation of a search, from which each score can be recomputed."""
+"""Explain a search, so that each score can be recomputed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facets of a search: how many of its matches have each tag, type, role, or value of metadata."""
+"""Facets: how many matches have each tag, type, role, or metadata value."""
 
 from __future__ import annotations
 

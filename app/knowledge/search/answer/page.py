@@ -1,4 +1,4 @@
-"""A page of the answer: the entries of its candidates as hits, and its metadata."""
+"""Build a page of the answer: hits from ranked candidates, and the metadata of the search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain text on one line from Markdown and HTML, with a map from each place in it to its source."""
+"""Convert Markdown and HTML to plain text on one line, and map each position to its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snippet of a hit: the part of its text around the best words, and the words of the query that match it."""
+"""Cut the snippet of a hit around the best words, and highlight the words of the query."""
 
 from __future__ import annotations
 

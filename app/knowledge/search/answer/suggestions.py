@@ -1,6 +1,4 @@
-"""Suggestions for a search without results, whether its filter is the reason, and what keeps an answer from being
-complete.
-"""
+"""Suggest other searches when one finds nothing, and describe why an answer is incomplete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of a query, found in texts in any inflected form."""
+"""Find the words of a query in texts, in any inflected form."""
 
 from __future__ import annotations
 

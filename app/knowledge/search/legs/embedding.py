@@ -1,4 +1,4 @@
-"""Embed the query of a search, or those of several searches in one call."""
+"""Embed the query of one search, or of several in one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keyword leg: BM25 over the words of the query, and over what stands for words that no entry has."""
+"""The keyword leg: BM25 over the words of the query, with replacements for words that no entry has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The semantic leg: an exact scan of a small set, the tenant's own HNSW index for a large one."""
+"""The semantic leg: an exact scan for a small set, the tenant's own HNSW index for a large one."""
 
 from __future__ import annotations
 
