@@ -102,10 +102,9 @@ def count_tokens(query: str, texts: Sequence[str]) -> int:
     return len(texts) * approximate_tokens((query,)) + approximate_tokens(texts)
 
 
-# Requests have `documents`, and answers are `{"results": [{"index", "relevance_score"}]}`; with `tei`, requests have
-# `texts`, and answers are `[{"index", "score"}]`. Answers can repeat the texts.
-
 Form = Literal["cohere", "jina", "vllm", "tei"]
+"""Requests have `documents`, and answers are `{"results": [{"index", "relevance_score"}]}`; with `tei`, requests have
+`texts`, and answers are `[{"index", "score"}]`. Answers can repeat the texts."""
 
 MOST_TEXTS: dict[Form, int] = {"tei": 32}
 """Texts of one request, for servers with a limit of fewer than a thousand: --max-client-batch-size of TEI."""

@@ -18,8 +18,6 @@ from app.auth.claims import GROUPS_CLAIM, check_groups, make_principal, parse_ob
 from app.auth.principal import Role
 from app.errors import ConfigurationError, FieldError, InvalidInput, Unauthenticated
 
-# The signature is computed here: importing the JWT library's own takes longer than the command that prints a token.
-
 HMAC_ALGORITHM = "HS256"
 MIN_SECRET_BYTES = 32
 """RFC 7518, section 3.2: an HS256 key is at least as long as the hash."""
@@ -40,6 +38,7 @@ def issue_token(
 ) -> str:
     """Create an HS256 token that is valid for `ttl` seconds from now; `kid` names its secret.
 
+    The signature is computed without the JWT library: importing it takes longer than the command that prints a token.
     Raises InvalidInput for claims that `TokenVerifier` would refuse, ConfigurationError for a bad secret.
     """
     key = check_secret(secret)

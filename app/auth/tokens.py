@@ -62,9 +62,6 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
 
 
-# jose is used for signatures only. Other checks (the token's size, `crit`, repeated keys, the algorithm bound to the
-# key, every claim) are done here, before or after it.
-
 MAX_TOKEN_CHARACTERS = 16_384
 """Of a token: 200 groups with the ids of Entra, which sends at most so many, take 10,400."""
 
@@ -85,6 +82,9 @@ class KeySource(Protocol):
 
 class TokenVerifier:
     """Verifies bearer tokens with a shared secret (HS256) or an issuer's public keys.
+
+    jose checks signatures only. The other checks (the token's size, `crit`, repeated keys, the algorithm bound to the
+    key, every claim) are done here.
 
     Either shared secrets or `keys` are given. `named` are secrets by the `kid` of the tokens that they sign, `secret`
     is that of tokens with another `kid`; a token without a `kid` may be signed with any of them. `leeway` is in

@@ -98,10 +98,9 @@ def paragraph(heading: str, *lines: str) -> str:
     return f"\b\n{heading}\n" + "\n".join(f"  {line}" for line in lines)
 
 
-# With KB_URL and KB_TOKEN, commands go to that service, and with KB_ACCESS=all an admin sees all of its tenant. They
-# come from the environment, or from the file that `--env-file` names.
-
 NAMES = ("KB_URL", "KB_TOKEN", "KB_TENANT", "KB_ACCESS")
+"""Variables that choose the target, from the environment or the file that `--env-file` names. With KB_URL and KB_TOKEN,
+commands go to that service; with KB_ACCESS=all, an admin sees all of its tenant."""
 
 
 @dataclass(frozen=True, slots=True)

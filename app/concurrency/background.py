@@ -20,8 +20,6 @@ def start_background(work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
     return asyncio.create_task(work, context=Context())
 
 
-# Gives memory back to the system after large bodies, answers and files: the libraries keep what they have left free.
-
 LARGE = 1024 * 1024
 """Bytes from which a body, an answer or a file counts."""
 
@@ -30,7 +28,7 @@ PAUSE_SECONDS = 1.0
 
 
 class MemoryRelease:
-    """Releases free memory a moment after something large was used, in a thread."""
+    """Returns free memory, which the libraries would keep, to the system soon after something large was used."""
 
     def __init__(self, release: Callable[[], None] = release_free_memory) -> None:
         self._release = release

@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-# Normalising a text takes time by the square of their number, here and in Postgres: half a minute for 100,000 marks.
-
 MOST_MARKS = 30
+"""Combining marks in a row. The time to normalise a text grows with the square of their number, here and in Postgres:
+it takes half a minute for 100,000 marks."""
 MARKS_RULE = f"must have at most {MOST_MARKS} combining marks in a row"
 # Marks are neither letters, digits nor spaces: only such runs can have too many.
 _RUN = re.compile(rf"[^\w\s\x00-\u02ff]{{{MOST_MARKS + 1},}}")

@@ -50,17 +50,18 @@ def _read(path: Path) -> str:
     return secret
 
 
-# A repository can contain a folder `.data`, with a database whose triggers run as the service and with a secret that
-# its author can sign tokens with. Only a folder that this user has created has a marker: a hash of its path with a key
-# that is kept in the user's state folder.
-
 MARKER = "created-here"
 STATE = Path("knowledge-search") / "data-folders-key"
 """In $XDG_STATE_HOME, or ~/.local/state."""
 
 
 def require_created_here(folder: Path) -> None:
-    """Raise ConfigurationError for a folder with files that this user has not created, and for a link."""
+    """Raise ConfigurationError for a folder with files that this user has not created, and for a link.
+
+    A repository can contain a folder `.data`: its database has triggers that would run as the service, and its author
+    can sign tokens with its secret. Only a folder that this user has created has a marker: a hash of its path with a
+    key from the user's state folder.
+    """
     path = folder.expanduser()
     if path.is_symlink() or (_has_files(path) and not is_created_here(path)):
         raise ConfigurationError(

@@ -98,8 +98,6 @@ class Postmaster:
             return
 
 
-# Started as `python -m app.embedded.supervisor`, with its options as JSON on standard input.
-
 POLL_SECONDS = 0.1
 RESTART_LIMIT = 5
 """How many times in a row Postgres is restarted after it ended by itself."""
@@ -204,7 +202,10 @@ class Supervisor:
 
 
 def main() -> None:
-    """Detach from the launching process and supervise; return at once if a supervisor is already running."""
+    """Detach from the launching process and supervise; return at once if a supervisor is already running.
+
+    Started as `python -m app.embedded.supervisor`, with its options as JSON on standard input.
+    """
     options = Options.from_json(sys.stdin.read())
     folder = DataFolder(Path(options.data_dir))
     lock = FileLock(folder, folder.supervisor_lock)

@@ -212,10 +212,10 @@ def _check_unique(file: str, ids: Sequence[str], folder: Path) -> None:
         seen.add(name)
 
 
-# Maharana et al., "Evaluating Very Long-Term Conversational Memory of LLM Agents" (ACL 2024); `data/locomo10.json` of
-# snap-research/locomo. The file is not part of this project: its licence, CC BY-NC 4.0, excludes commercial use.
-
 FILE = "locomo10.json"
+"""`data/locomo10.json` of snap-research/locomo, from Maharana et al., "Evaluating Very Long-Term Conversational Memory
+of LLM Agents" (ACL 2024). It is not part of this project: its licence, CC BY-NC 4.0, excludes commercial use."""
+
 CATEGORIES: Mapping[object, str] = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 """Names of the categories, in the numbering of the authors' code; that of the paper's section 4.1 is another."""
 

@@ -105,8 +105,6 @@ def _errors(unknown: Collection[str], allowed: frozenset[str]) -> Iterator[Field
         yield FieldError(name[:MAX_SHOWN], f"unknown query parameter; {advice}{listed}")
 
 
-# An admin may see all of it, but not silently: the request says so, and the audit trail records it.
-
 Access = Annotated[
     str | None,
     WithJsonSchema({"type": "string", "enum": ["all"]}),

@@ -20,8 +20,6 @@ from app.contract.text import load_json
 from app.errors import InvalidInput, TooLarge, TooSlow, UnsupportedMediaType
 from app.knowledge.tenants.admission import Intake
 
-# docs/bounds.md has the same table; a test compares them.
-
 KIB, MIB = 1024, 1024 * 1024
 
 
@@ -72,7 +70,8 @@ BODIES: Mapping[str, BodyBounds] = {
     "/console/sign-in": SMALL,
     "/console": SEARCH,
 }
-"""By path; a path below one of these has the same bounds. The longest path counts."""
+"""By path; a path below one of these has the same bounds. The longest path counts. docs/bounds.md has the same table,
+and a test compares them."""
 
 MCP_READER = BodyBounds(1 * MIB, 4_000, 16_000)
 """Messages to /mcp of callers that may not write: a search with its vector."""

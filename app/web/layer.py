@@ -24,9 +24,6 @@ from app.web.bodies import UPLOAD_ROOM, UPLOADS, BoundedBody, Patience, bounds_o
 from app.web.monitoring import REQUEST_SECONDS, REQUESTS
 from app.web.problems import SENT, respond_to, unexpected_error
 
-# The caller then opens a new connection, which a load balancer directs to an instance that is ready; otherwise its
-# next request could cross the closing of the old one.
-
 
 def is_draining(scope: Scope) -> bool:
     """Whether the app of this request shuts down."""
@@ -172,7 +169,8 @@ class ResponseHead:
                 allow_head(headers)
             if self.varies:
                 vary(self.status, headers)
-            # Asked when the answer begins: the signal may come while the request is served.
+            # The caller's next request opens a connection to an instance that is ready, and cannot cross the closing of
+            # this one. Checked when the answer begins: the signal may come while the request is served.
             if is_draining(self._scope):
                 _set(headers, own, b"connection", b"close")
             message["headers"] = headers
@@ -251,8 +249,6 @@ def allow_origins(app: FastAPI, origins: Sequence[str] | None) -> None:
             max_age=600,
         )
 
-
-# Each concern is a function or a small class of its own, and is called from here.
 
 layer_log = logging.getLogger("app.api")
 

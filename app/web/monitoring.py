@@ -39,8 +39,6 @@ from app.knowledge.worker import KINDS, OUTWARD_KINDS
 from app.reranking import PROVIDER, ResilientReranker
 from app.telemetry.metrics import collect_processes, count_processes, publish_process, service_figures
 
-# `app.telemetry.metrics` has the metrics of the services.
-
 REQUESTS = Counter("knowledge_requests_total", "HTTP requests", ("method", "route", "status"))
 REQUEST_SECONDS = Histogram(
     "knowledge_request_seconds",

@@ -14,8 +14,6 @@ from typing import Literal
 from app.db.queries.entries import ChunkSpan
 from app.knowledge.entries.reading import DocumentPart, TextPart
 
-# The pieces are text, which the template escapes: nothing of a document becomes HTML.
-
 Style = Literal["plain", "code", "strong", "em", "del"]
 
 LONGEST = 400
@@ -42,7 +40,7 @@ _STYLES: dict[str, Style] = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a text that is shown, in a style; what no span has are marks."""
+    """A part of a text that is shown, in a style. Marks belong to no span. The template escapes the text."""
 
     start: int
     end: int

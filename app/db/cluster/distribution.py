@@ -73,11 +73,10 @@ _COPIES = r"""
      order by p.oid desc"""
 
 
-# Citus itself copies tables, their rights and policies, and the functions that a table needs.
-
 SQL = load_statements(__name__)
 OWN_STATEMENTS = "set local citus.enable_ddl_propagation = off; set local check_function_bodies = off"
-"""Each node has its functions from here, and functions on a worker may name tables that only the coordinator has."""
+"""Citus copies tables, their rights and policies, and the functions that a table needs. Functions are loaded on each
+node from here; those on a worker may name tables that only the coordinator has."""
 
 
 async def create_roles_of_node(connection: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -117,10 +117,6 @@ async def is_cluster(node: Node) -> bool:
         return bool(await session.fetch_value(SQL["has_citus"]) and await session.fetch_value(SQL["is_distributed"]))
 
 
-# Moves and splits of shards go on while the service runs. Where a tenant is, is looked up once; each transaction then
-# begins by checking it (`shards.enter`), so that one that comes too late looks again, before any of its statements
-# ran.
-
 MOVED, NOT_ADOPTED, HELD = "KB001", "KB002", "KB003"
 """The errors of `shards.enter`."""
 
@@ -135,7 +131,11 @@ MOST_TENANTS = 100_000
 
 
 class Nodes(Generic[N]):
-    """The nodes that hold tenants, each with connections of its own, and the place of each tenant."""
+    """The nodes that hold tenants, each with connections of its own, and the place of each tenant.
+
+    Shards move and split while the service runs. A tenant's place is looked up once. Each transaction begins by
+    checking it (`shards.enter`). If the tenant has moved, it is looked up again before any other statement runs.
+    """
 
     def __init__(self, coordinator: N, make: Callable[[str], N], *, patience: float) -> None:
         """`make` creates the database of a node from its address.

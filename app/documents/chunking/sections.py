@@ -12,8 +12,6 @@ from app.documents.chunking.cutting import Cutter, Span
 from app.documents.estimate import MOST_CHARACTERS_A_TOKEN
 from app.documents.parsed import ParsedDocument, PartSpan, TableSpan
 
-# Small sections next to each other stay together, because a chunk of few words is found by chance.
-
 # A page with fewer characters shares a chunk with the next one: a title, the caption of a full-page picture.
 _MIN_PAGE = 200
 _SENTENCE_ENDS = ".!?:;…"
@@ -59,7 +57,7 @@ def _runs_on(document: ParsedDocument, page_start: int) -> bool:
 
 
 def _join(document: ParsedDocument, cutter: Cutter, part: PartSpan, cuts: Sequence[int]) -> Iterator[PartSpan]:
-    """Join neighbouring sections that belong together."""
+    """Join neighbouring sections that belong together; a small one alone would be a chunk that is found by chance."""
     most = _TOGETHER * cutter.max_tokens
     levels = {heading.start: heading.level for heading in document.headings}
     first: _Section | None = None

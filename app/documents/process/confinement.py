@@ -75,9 +75,8 @@ def describe_gap(version: int) -> str | None:
     return None
 
 
-# It is written as a BPF program, because libseccomp is missing on many machines.
-
-# From linux/filter.h and linux/seccomp.h: BPF instructions, and offsets in the data that describe a call.
+# From linux/filter.h and linux/seccomp.h: BPF instructions, and offsets in the data that describe a call. The filter is
+# a BPF program, because libseccomp is missing on many machines.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
@@ -194,8 +193,6 @@ def _step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("=HBBI", code, then, otherwise, value)
 
 
-# Each protection holds without the others, because not every system has all of them.
-
 _GRACE_SECONDS = 5.0
 # Not an account of the system, nor in a range from which programs choose ids.
 _USER_INSTEAD_OF_ROOT = 65_530
@@ -209,7 +206,10 @@ class Unprotected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """One measure. `apply` raises Unprotected or OSError where the system does not allow it."""
+    """One measure, independent of the others: not every system has all of them.
+
+    `apply` raises Unprotected or OSError where the system does not allow it.
+    """
 
     name: str
     apply: Callable[[ParseLimits], None]

@@ -165,8 +165,6 @@ class TextBuilder:
         self._parts.append(text)
 
 
-# Each mark is one character that no text contains, so that it survives the cleaning of the text.
-
 CLOSE = "\ufdd0"
 OPEN: Mapping[HiddenReason, str] = {
     "hidden_element": "\ufdd1",
@@ -178,7 +176,7 @@ OPEN: Mapping[HiddenReason, str] = {
     "covered": "\ufdd7",
     "clipped": "\ufdd8",
 }
-"""Noncharacters of Unicode: reserved for use inside a program."""
+"""One character for each mark: noncharacters of Unicode, which no text contains and which survive its cleaning."""
 
 _REASONS = {mark: reason for reason, mark in OPEN.items()}
 _MARK = re.compile(f"([{CLOSE}{''.join(_REASONS)}])")

@@ -18,8 +18,6 @@ from app.db.session import TenantSession
 from app.knowledge.quarantine.releases import forget_releases
 from app.knowledge.search.receipts import FILTERS
 
-# A test compares both lists with the tables that have a tenant_id.
-
 OF_ITEMS: Mapping[str, str] = {
     "entries": "the entries, and the chunks of the assets, with their titles, texts, tags, metadata and words",
     "assets": "the assets, with their original bytes and extracted text",
@@ -64,7 +62,8 @@ EXEMPT: Mapping[str, str] = {
     "sources": "names and origins of sources, with numbers and times of their runs",
     "erasure_items": "ids of the erasure itself, removed at its end",
 }
-"""Tables from which nothing is removed, with the reason."""
+"""Tables from which nothing is removed, with the reason. A test compares all lists with the tables that have a
+tenant_id."""
 
 
 REMAINS: Sequence[Remainder] = (

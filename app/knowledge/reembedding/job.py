@@ -25,14 +25,15 @@ from app.knowledge.tenants.directory import NoProvider, TenantContext, TenantDir
 from app.knowledge.tenants.quotas import tokens_left
 from app.knowledge.upkeep.growth import Upkeep
 
-# A search sees the old vectors of an entry or its new ones, so it finds every entry while the rebuild runs. The place
-# of the rebuild moves in the transaction that stores the vectors: after a crash, the next worker continues there.
-
 log = logging.getLogger("app.knowledge.reembedding")
 
 
 class VectorRebuild:
-    """Replaces the vectors of a tenant's entries, by id; no transaction is open during a call to the provider."""
+    """Replaces the vectors of a tenant's entries, by id; no transaction is open during a call to the provider.
+
+    A search sees the old vectors of an entry or its new ones, so it finds every entry during a rebuild. One transaction
+    stores vectors and the position of the rebuild: after a crash, the next worker continues there.
+    """
 
     def __init__(self, database: Database, embedder: EntryEmbedder) -> None:
         self._database = database

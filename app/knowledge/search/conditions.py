@@ -10,10 +10,6 @@ import orjson
 from app.contract.filters import FIELDS, FieldPath, Group, Negation, Term, Test
 from app.db.queries.search import Condition
 
-# Values are passed as variables of the path. In lax mode, a path looks into lists: at each key into the objects of a
-# list, and at its end into the values of a list, in each case one level deep. A test of values of different types is
-# unknown; below a negation that counts as false, so that a term and its negation are never both false.
-
 POSITIONS = {name: position for position, name in enumerate(FIELDS)}
 SIGNS = {"eq": "==", "in": "==", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
@@ -31,7 +27,12 @@ def compile_filter(term: Term) -> Condition:
 
 
 class _Paths:
-    """Writes the path of a filter, and collects the values of its variables."""
+    """Writes the path of a filter, and collects the values of its variables.
+
+    In lax mode, a path looks into lists, one level deep: at each key into the objects of a list, and at its end into
+    the values of a list. A test of values of different types is unknown; below a negation that counts as false, so that
+    a term and its negation are never both false.
+    """
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}

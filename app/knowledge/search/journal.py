@@ -153,9 +153,6 @@ class WaitingSearches:
             self._bytes.release(answered.tenant_id, answered.size)
 
 
-# No search waits for its record: records go through a queue, which is bounded in number and bytes, and are written in
-# batches. Records that do not fit in the queue are dropped and counted.
-
 log = logging.getLogger("app.knowledge.search.journal")
 
 LOOK_SECONDS = 0.02
@@ -180,7 +177,11 @@ AT_A_TIME = 10
 
 
 class SearchJournal:
-    """Writes records of searches in the background, in batches for each tenant."""
+    """Writes records of searches in the background, in batches for each tenant.
+
+    A search never waits for its record. The queue is bounded in number and bytes; records that do not fit are dropped
+    and counted.
+    """
 
     def __init__(self, database: Database, *, waiting: WaitingSearches | None = None, part: Part | None = None) -> None:
         self._database = database

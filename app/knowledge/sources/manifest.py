@@ -42,15 +42,15 @@ def write_place(last: str) -> str:
     return write_cursor(last.encode(), "name")
 
 
-# The writers of a source are among the readers of each of its items: those who keep a source equal to its origin see
-# all of it.
-
 Given = Sequence[str] | Unset | None
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The readers and writers of a source, in the order of the database."""
+    """The readers and writers of a source, in the order of the database.
+
+    The writers are also readers of each item: they keep the source equal to its origin and must see all of it.
+    """
 
     readers: Sequence[str] | None = None
     writers: Sequence[str] | None = None

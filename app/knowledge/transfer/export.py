@@ -21,10 +21,6 @@ from app.errors import TenantNotFound
 from app.knowledge.quarantine.flagging import flags_of, screen_fields, with_flags
 from app.knowledge.transfer.records import REFERENCES
 
-# `columns` are the fields of a line as the table has them: Postgres reads and checks those. The other attributes are
-# what the restoration itself needs. The readers raise KeyError, TypeError or ValueError for a line that cannot be
-# restored.
-
 _IDS = ("id", "asset_id", "entry_id", "parent_id", "superseded_by_id", "repeats")
 _IDENTITIES: Mapping[str, tuple[str, ...]] = {
     "saved_search": ("id",),
@@ -47,7 +43,10 @@ class ExportedVector:
 
 @dataclass(frozen=True, slots=True)
 class ExportedEntry:
-    """An entry with the columns of its line."""
+    """An entry with the columns of its line.
+
+    `columns` are the fields of the table, which Postgres reads and checks. The restoration itself needs the others.
+    """
 
     id: UUID
     title: str | None
@@ -125,7 +124,10 @@ def read_object(raw: bytes) -> dict[str, Any] | None:
 
 
 def read_entry(given: Mapping[str, Any], *, with_vectors: bool) -> ExportedEntry:
-    """An entry; `with_vectors` only if they are of the tenant's model."""
+    """Read an entry, with its vectors only if they are of the tenant's model.
+
+    This and the other readers raise KeyError, TypeError or ValueError for a line that cannot be restored.
+    """
     for name in ("title", "content"):
         if isinstance(text := given.get(name), str) and has_excess_marks(text):
             raise ValueError(f"{name}: {MARKS_RULE}")
@@ -209,10 +211,6 @@ def _read_id(value: Any) -> UUID:
         raise TypeError("id") from None
 
 
-# The first line is the tenant with its settings. Then come assets, each followed by its bytes in parts, then entries
-# and chunks, then saved searches, feedback, and sources with their items. The last line marks the end; without it the
-# export is truncated. Each line has the key `kind` and the columns of its table.
-
 FORMAT = 1
 PAGE = 100
 PART_BYTES = 1 << 20
@@ -226,7 +224,12 @@ EXPORTED_RECORDS = (
 
 
 class TenantExport:
-    """Exports tenants of any size in constant memory."""
+    """Exports tenants of any size in constant memory.
+
+    The first line is the tenant with its settings. Then come assets, each followed by its bytes in parts, entries and
+    chunks, saved searches, feedback, and sources with their items. The last line marks the end; without it the export
+    is truncated. Each line has the key `kind` and the columns of its table.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

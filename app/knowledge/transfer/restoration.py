@@ -140,9 +140,6 @@ class AssetRestoration:
             self._original = None
 
 
-# A restoration can be interrupted and started again: rows that match their lines are left unchanged. Each step writes
-# its changes to the audit trail in its own transaction.
-
 BATCH = 200
 BATCH_BYTES = 4 << 20
 RESTORING = timedelta(minutes=10)
@@ -155,7 +152,11 @@ def read_header(first_line: bytes) -> Mapping[str, Any] | None:
 
 
 class TenantRestoration:
-    """Restores one export into one tenant, in constant memory except for a map of ids that differ in this tenant."""
+    """Restores one export into one tenant, in constant memory except for a map of ids that differ in this tenant.
+
+    A restoration can be interrupted and started again: rows that match their lines stay unchanged. Each step writes its
+    changes to the audit trail in its own transaction.
+    """
 
     def __init__(
         self, database: Database, tenants: TenantDirectory, jobs: JobQueue, tenant_id: UUID, actor: str

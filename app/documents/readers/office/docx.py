@@ -477,14 +477,13 @@ def read_notes(root: Any, kind: str) -> Iterator[tuple[str, str]]:
             yield key, text
 
 
-# Headers, footers, comments, tracked deletions and tables of contents are not part of the text.
-
 _MAIN_PART = re.compile(r"word/document\d*\.xml")
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read a Word document; tables become Markdown rows, and notes follow the paragraph that refers to them.
 
+    Headers, footers, comments, tracked deletions and tables of contents are omitted.
     Raises UnreadableDocument when it is damaged, encrypted, or exceeds the limit when unpacked.
     """
     with open_archive(io.BytesIO(data), "DOCX", limits) as archive:

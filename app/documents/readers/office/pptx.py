@@ -276,14 +276,14 @@ class SlideWriter:
         self._start = start if self._start is None else self._start
 
 
-# Hidden slides are read like others, because their numbers count. Comments, and the headers, footers and numbers of
-# slides are not part of the text.
-
 _PROGRAM_TITLE = re.compile(r"^(?:powerpoint.?(?:presentation|präsentation)|présentation powerpoint)$", re.I)
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read a PowerPoint file: text boxes, tables, diagrams, chart titles, descriptions of pictures and notes.
+
+    Hidden slides are read, because they have numbers too. Comments, and the headers, footers and numbers of slides are
+    omitted.
 
     Raises UnreadableDocument when it is damaged, encrypted, has more slides than `max_pages`, or exceeds the
     limit when unpacked.
