@@ -1,4 +1,4 @@
-"""Addresses that a service listens on: loopback or not, and the sockets."""
+"""Bind the addresses that a service listens on, and tell whether an address is loopback."""
 
 from __future__ import annotations
 

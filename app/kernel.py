@@ -1,4 +1,4 @@
-"""What the kernel offers and Python does not, on Linux: process controls, capabilities, calls by number; and cores."""
+"""Linux functions that Python lacks: process controls, capabilities, system calls, memory and cores."""
 
 from __future__ import annotations
 

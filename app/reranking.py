@@ -1,6 +1,4 @@
-"""Rerankers: their interface, scores from a server with a `/rerank` endpoint, retries and circuit breaking, and the
-factory.
-"""
+"""Rerankers: the interface, a client of servers with a `/rerank` endpoint, resilience, and the factory."""
 
 from __future__ import annotations
 

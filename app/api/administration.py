@@ -1,6 +1,4 @@
-"""Administration: a tenant's statistics, settings and records, erasures and the quarantine, and the platform's
-tenants.
-"""
+"""Administration of a tenant, its erasures and its quarantine, and of the platform's tenants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources: manifests, states of their items, deletion. Files are uploaded as assets, with the name of their source."""
+"""Sources: manifests, states of their items, deletion. Files are uploaded as assets of the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue of bearer tokens that are signed with a shared secret, and of links that sign in to the console once."""
+"""Issue bearer tokens, signed with a shared secret, and links that sign in to the console once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An issuer's published keys: fetched within bounds, read from a JSON Web Key Set (RFC 7517), and refreshed."""
+"""Fetch an issuer's public keys (JSON Web Key Set, RFC 7517), and refresh them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verification of bearer tokens: the only place that imports the JWT library."""
+"""Verify bearer tokens. No other module imports the JWT library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open a tenant's knowledge for a command, and run the short commands, each of which is one call.
+"""Open a tenant's knowledge for a command, and run commands that consist of one call.
 
 A call has arguments and a result in JSON. It is answered by a service elsewhere, by the service that runs here, or
 by this process, with the same function.

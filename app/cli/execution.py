@@ -1,6 +1,4 @@
-"""Run a command: its options and settings, the tenant that it acts on, logs, and an event loop that a signal ends
-cleanly.
-"""
+"""Run a command: read its options and settings, choose its tenant, and stop cleanly on a signal."""
 
 from __future__ import annotations
 

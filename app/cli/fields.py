@@ -1,4 +1,4 @@
-"""The options for the fields of an entry, and the entry that an id names."""
+"""Options for the fields of an entry, and for an entry's id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands ask of a tenant's knowledge: of the services in this process, or of a service elsewhere.
+"""The interface to a tenant's knowledge for commands: services in this process, or a remote service.
 
 `Services` and `RemoteKnowledge` both have these parts, so each command is written once.
 """

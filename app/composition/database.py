@@ -1,4 +1,4 @@
-"""Open the database: prepare the embedded one, or check the one that is configured, with its replicas or nodes."""
+"""Open the database: prepare the embedded one, or check the configured one with its replicas or nodes."""
 
 from __future__ import annotations
 

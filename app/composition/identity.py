@@ -1,4 +1,4 @@
-"""The verification of callers' tokens, the sign-in of people, and the secrets of both, from the settings."""
+"""Build token verification and sign-in from the settings, with their secrets."""
 
 from __future__ import annotations
 

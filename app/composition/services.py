@@ -1,4 +1,4 @@
-"""The composition root: builds database, providers and services once, from settings or from given parts."""
+"""The composition root: build database, providers and services once, from settings or given parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds what runs the jobs of the queue."""
+"""Build the runner of the queue's jobs."""
 
 from __future__ import annotations
 

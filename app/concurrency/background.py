@@ -1,6 +1,4 @@
-"""Background work that does not belong to a request, and memory given back to the system after large bodies, answers
-and files.
-"""
+"""Start background work outside of requests, and return memory to the system after large bodies."""
 
 from __future__ import annotations
 

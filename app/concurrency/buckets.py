@@ -1,6 +1,4 @@
-"""Buckets of requests, of one process or of all: each tenant has as many as its limit, and as many again within a
-minute.
-"""
+"""Token buckets of requests: each tenant's limit, refilled within a minute, for one process or all."""
 
 from __future__ import annotations
 

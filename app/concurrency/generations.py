@@ -1,4 +1,4 @@
-"""Changes of tenants, noticed by those that keep what they have read, and when each tenant was last written to."""
+"""Notice changes of tenants, so that caches are refreshed, and record when each tenant was last written to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits on bytes in progress, on bytes of bodies that have arrived, and on the pace of callers not yet identified."""
+"""Limits on bytes in progress, on bytes of bodies, and on the pace of unidentified callers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The time of a request from its arrival to its answer: the part in which it waited for turns, and the part in which it
-kept the event loop."""
+"""Measure a request from arrival to answer: its time waiting for turns, and its time on the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages from templates: all values are escaped, and the policy allows only the console's scripts."""
+"""Render pages from templates. All values are escaped, and only the console's scripts may run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The visitor of a page, the functions that it may offer, and an admin's choice to see everything."""
+"""The visitor of a page: allowed functions, and an admin's choice to see everything."""
 
 from __future__ import annotations
 

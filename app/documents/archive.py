@@ -1,4 +1,4 @@
-"""ZIP containers: cheap listing of names, and reading that refuses archives that unpack to excessive sizes."""
+"""Read ZIP containers, refusing archives that unpack to excessive sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of processor time, for a call into a library that nothing else can interrupt, and for a file of many pages."""
+"""Limit processor time: of a library call that cannot be interrupted otherwise, and of a file with many pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognises the kind of a file by its first bytes; name and declared type decide only between kinds of text."""
+"""Recognise a file's kind by its first bytes. Name and declared type decide only between kinds of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of `KB_DATA_DIR`, its secrets, and whether this user created it on this machine."""
+"""The layout and secrets of `KB_DATA_DIR`, and whether this user created it."""
 
 from __future__ import annotations
 

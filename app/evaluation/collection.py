@@ -1,4 +1,4 @@
-"""Collections of questions with judged answers, read from folders and from LoCoMo's file."""
+"""Read collections of questions with judged answers, from folders and from LoCoMo's file."""
 
 from __future__ import annotations
 

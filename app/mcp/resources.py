@@ -1,4 +1,4 @@
-"""Entries and documents as resources, and prompts that ask a model with passages which it has to cite."""
+"""Offer entries and documents as resources, and prompts that make a model cite its sources."""
 
 from __future__ import annotations
 

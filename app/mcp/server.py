@@ -1,4 +1,4 @@
-"""The MCP server: the tools, resources and prompts that a caller sees, and the results of calls and failures."""
+"""The MCP server: lists tools, resources and prompts, runs calls, and reports failures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Git repositories: a local one or a URL, at a branch, a tag or a commit. The executable `git` does the work: it knows
-the user's keys and credential helpers."""
+"""Git repositories, local or by URL, read with the executable `git`, which has the user's credentials."""
 
 from __future__ import annotations
 

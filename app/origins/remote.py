@@ -1,4 +1,4 @@
-"""Stores that fsspec reaches by URL, such as s3://bucket/folder or https://example.com/files/: the extra `sources`."""
+"""Stores that fsspec reaches by URL, such as s3://bucket/folder. They need the extra `sources`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the settings from the environment and from a file, which may lie in a folder that another person filled."""
+"""Load the settings from the environment and from a file, which another person may have written."""
 
 from __future__ import annotations
 

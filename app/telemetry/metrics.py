@@ -1,4 +1,4 @@
-"""Prometheus metrics of the services, and of all processes of a service added up at a scrape."""
+"""Prometheus metrics of the services. A scrape adds up all processes of a service."""
 
 from __future__ import annotations
 

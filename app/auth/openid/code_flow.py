@@ -1,6 +1,4 @@
-"""The authorization code flow with PKCE: the sealed attempt, the exchange of the code, and the person in the ID
-token.
-"""
+"""The authorization code flow with PKCE, from the sealed attempt to the person in the ID token."""
 
 from __future__ import annotations
 

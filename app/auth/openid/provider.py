@@ -1,6 +1,4 @@
-"""The provider of an issuer: its announced addresses (OpenID Connect Discovery 1.0) and keys, and why a sign-in there
-failed.
-"""
+"""The OpenID Connect provider of an issuer: its endpoints and keys, and why a sign-in there failed."""
 
 from __future__ import annotations
 

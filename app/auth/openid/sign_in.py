@@ -1,4 +1,4 @@
-"""Sign-in at the provider: the way there, the way back, the session after it, and the sign-out."""
+"""Sign people in and out at the provider."""
 
 from __future__ import annotations
 

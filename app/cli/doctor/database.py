@@ -1,6 +1,4 @@
-"""Checks of the database: reachable, right version, migrated, tenants isolated; of a pooler before it, and of its
-replicas.
-"""
+"""Checks of the database: server, schema, isolation, pooler and replicas."""
 
 from __future__ import annotations
 

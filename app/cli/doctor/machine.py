@@ -1,4 +1,4 @@
-"""Checks that need no database: tokens, limits, the parser's protections, disk, sign-in, and a service elsewhere."""
+"""Checks that need no database: tokens, limits, the parser, disk, sign-in, and a remote service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command gets its answer from the running service of the same user, instead of opening the database itself.
+"""Let a command ask the running service of the same user, instead of opening the database.
 
 `serve` listens on a Unix socket in a folder that only its user can enter. The socket's name and the key of each request
 derive from everything that determines an answer: the code, the settings and the database with its password. A command

@@ -1,4 +1,4 @@
-"""The command's side: asks the running service, or else opens the database."""
+"""The command's side: ask the running service, or else open the database."""
 
 from __future__ import annotations
 

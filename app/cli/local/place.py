@@ -1,4 +1,4 @@
-"""The place where a service and the commands of its user meet."""
+"""The private folder in which a service and the commands of its user connect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables: styled on a terminal, plain and aligned elsewhere; and permissions for people."""
+"""Print tables and permissions: styled on a terminal, plain and aligned elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output of commands: results on stdout; progress and remarks on stderr.
+"""Print results to stdout and remarks to stderr, with control characters made visible.
 
 Colours and drawing follow NO_COLOR, FORCE_COLOR and TERM=dumb, and are off if the stream is not a terminal.
 """

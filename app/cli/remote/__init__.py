@@ -1,1 +1,1 @@
-"""A tenant's knowledge at a service elsewhere, over HTTP: the parts of `app.cli.knowledge.Knowledge`."""
+"""Implement `app.cli.knowledge.Knowledge` over HTTP, for a service elsewhere."""

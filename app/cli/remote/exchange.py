@@ -1,4 +1,4 @@
-"""Requests to the service, with retries, and the service's own errors, read from its problems."""
+"""Send requests to the service with retries, and turn its problems back into errors."""
 
 from __future__ import annotations
 

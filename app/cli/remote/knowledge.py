@@ -1,4 +1,4 @@
-"""A tenant's knowledge at a service elsewhere. The token has the tenant and the actor: both arguments are ignored."""
+"""A tenant's knowledge at a service elsewhere. The token determines tenant and actor; both arguments are ignored."""
 
 from __future__ import annotations
 

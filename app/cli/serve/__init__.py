@@ -1,1 +1,1 @@
-"""`knowledge serve`: one process, or several under one that starts and replaces them."""
+"""`knowledge serve`: one process, or a supervisor that starts and replaces several."""

@@ -1,4 +1,4 @@
-"""What is done once, before the processes of a service start."""
+"""Prepare a service once, before its processes start."""
 
 from __future__ import annotations
 

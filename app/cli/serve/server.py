@@ -1,4 +1,4 @@
-"""uvicorn's server, as the service runs it: it stops in steps, and shares its address with other processes."""
+"""The uvicorn server: it stops in steps, and shares its address with other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tenants and addresses hold in all processes of a service, for limits on all of them together."""
+"""Count what tenants and addresses use in all processes of a service, for limits on the totals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process's part of a service of several processes: calls to the others, changes they notice, and its figures."""
+"""One process of a service with several: calls to the others, shared changes and figures."""
 
 from __future__ import annotations
 

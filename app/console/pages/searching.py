@@ -1,4 +1,4 @@
-"""The search page, its parts about single entries, the comparison of two settings, and feedback on a hit."""
+"""The search page, its parts about single entries, the comparison of settings, and feedback on hits."""
 
 from __future__ import annotations
 

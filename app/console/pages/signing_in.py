@@ -1,4 +1,4 @@
-"""Signing in with a token or a link, and signing in and out at a provider of OpenID Connect."""
+"""Sign in with a token or a link, or at a provider of OpenID Connect, and sign out."""
 
 from __future__ import annotations
 

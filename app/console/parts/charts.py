@@ -1,4 +1,4 @@
-"""The numbers of bar charts for templates: bars in a box of 100 by 100, which scales to the available space."""
+"""Compute bar charts for templates, in a box of 100 by 100 that scales to the available space."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A part of a document's text as blocks: headings, paragraphs, lists, tables, code and page breaks, with its chunks
-marked.
-"""
+"""Show part of a document's text as blocks (headings, lists, tables, code), with its chunks marked."""
 
 from __future__ import annotations
 

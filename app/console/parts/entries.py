@@ -1,4 +1,4 @@
-"""Entries in lists: excerpts, relationships, and links between the pages of a list."""
+"""Show entries in lists: excerpts, relationships, and links to other pages of the list."""
 
 from __future__ import annotations
 

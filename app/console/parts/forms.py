@@ -1,4 +1,4 @@
-"""The forms of entries and documents: texts from which the fields of the API are read."""
+"""Read the forms of entries and documents into fields of the API."""
 
 from __future__ import annotations
 

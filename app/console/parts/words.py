@@ -1,4 +1,4 @@
-"""Words of pages: names of types, flags, principals and audited actions, times, and a search in words."""
+"""Describe types, flags, principals, audited actions, times and searches in words."""
 
 from __future__ import annotations
 

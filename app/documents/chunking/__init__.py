@@ -1,4 +1,4 @@
-"""Cuts documents into chunks that fit a model's input: by section, table and page, then where a reader pauses."""
+"""Cut documents into chunks that fit a model's input: at sections, tables and pages, then at pauses."""
 
 from app.documents.chunking.chunks import MAX_HEADINGS, Chunk, split, split_text
 

@@ -1,4 +1,4 @@
-"""Cuts text into spans that fit a model's input, at places where a reader would pause."""
+"""Cut text into spans that fit a model's input, at places where a reader would pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cuts a document into sections of one subject, where its pages end and its headings begin, and tables between rows."""
+"""Cut a document into sections of one subject, at page ends, headings and rows of tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognition by the models that RapidOCR ships, in one thread: the confined process can start no other."""
+"""Recognise text with the models of RapidOCR, in one thread: the confined process cannot start others."""
 
 from __future__ import annotations
 

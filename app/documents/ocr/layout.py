@@ -1,6 +1,4 @@
-"""Recognised lines with their places, put in reading order: columns one after the other, rows together, paragraphs
-apart.
-"""
+"""Put recognised lines into reading order, with columns, rows and paragraphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer of the confined process: a line of JSON, columns of positions, the titles of the headings, and the text.
+"""Write and read the answer of the confined process: JSON, positions, heading titles, and text.
 
 A parser that is broken into can write any answer, so the service checks all of it.
 """

@@ -1,4 +1,4 @@
-"""Confines the process that reads a file, with Landlock and seccomp: a parser that is broken into reaches nothing."""
+"""Confine the process that reads a file with Landlock and seccomp, so that a broken parser reaches nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Collects the blocks of a document, records where pages and headings begin, and marks text that a reader does not
-see.
-"""
+"""Collect the blocks of a document, with the positions of pages, headings and hidden text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of a PDF that show something and have no text: found by what they draw, and drawn for text recognition."""
+"""Find pages of a PDF that show something but have no text, and draw them for text recognition."""
 
 from __future__ import annotations
 

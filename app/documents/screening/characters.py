@@ -1,4 +1,4 @@
-"""Characters that are not visible, where no script and no emoji needs them."""
+"""Find invisible characters where no script or emoji needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of suspicious text, reading of the text that they are matched with, and the matching."""
+"""Rules for suspicious text, and their matching."""
 
 from __future__ import annotations
 

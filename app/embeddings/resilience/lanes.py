@@ -1,6 +1,4 @@
-"""Threads for models that compute in this process, one lane for queries and one for documents, and the turns of tenants
-at them.
-"""
+"""Threads for models in this process: a lane for queries and one for documents. Tenants take turns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The result of a tool: stored text for a model, marked as data and cut if it is too long, with its source and
-links.
-"""
+"""Give stored text to a model: marked as data, cut if it is too long, with source and links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may read an item, what a person may read, changes of many items, and the switch to see everything."""
+"""Show who may read what, change the readers of many items, and switch to see everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources: whether each agrees with its origin, what failed, and deletions that wait for a confirmation."""
+"""Show whether each source agrees with its origin, failures, and deletions to confirm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two results of one query side by side: what moved, and what only one of them has."""
+"""Compare two results of one query side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the first page shows before a search: what is new, saved searches, and questions to try."""
+"""The first page before a search: news, saved searches, and questions to try."""
 
 from __future__ import annotations
 

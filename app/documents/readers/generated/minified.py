@@ -1,4 +1,4 @@
-"""Tells code that a program has minified, and describes it instead of reading it."""
+"""Recognise minified code, and describe it instead of reading it."""
 
 from __future__ import annotations
 

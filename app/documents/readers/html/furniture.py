@@ -1,4 +1,4 @@
-"""Tells the content of a page from what surrounds it on every page of a site: menus, banners, notices, footers."""
+"""Separate the content of a page from menus, banners, notices and footers of the site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The encoding that an HTML page declares, and pages whose elements are nested deeper than libxml2 builds trees."""
+"""Read the encoding that an HTML page declares, and flatten elements nested too deep for libxml2."""
 
 from __future__ import annotations
 

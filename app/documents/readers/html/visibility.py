@@ -1,4 +1,4 @@
-"""Tells why a reader of a page does not see an element, from its attributes and what simple rules declare for it."""
+"""Decide whether a reader sees an element, from its attributes and simple style rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which a reader reads the pieces of a page: column after column between what spans them."""
+"""Order the pieces of a page: column after column, between pieces that span them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page shows except text: rules of tables, filled areas and images."""
+"""Find what a page shows except text: rules of tables, filled areas and images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that a reader of a page does not see: outside of clips, or covered."""
+"""Find text that a reader of a page does not see: outside of clips, or covered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PDF, through PDFium: a batch of pages after the other is read, freed of running lines and put into order."""
+"""Read PDF files through PDFium in batches of pages, without running lines and in reading order."""
 
 from __future__ import annotations
 

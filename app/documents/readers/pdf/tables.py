@@ -1,4 +1,4 @@
-"""Tables: those with rules, and those whose cells only stand below each other."""
+"""Find tables, with rules or only with aligned cells."""
 
 from __future__ import annotations
 
