@@ -58,7 +58,7 @@ class DriverConnection(_Connection):
     """The driver's connection, which asks quickly about the types of parameters and columns."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Take what the driver passes."""
+        """Accept the arguments of the driver."""
         super().__init__(*args, **options)
         self._intro_query = DESCRIBE_TYPES
 

@@ -29,7 +29,7 @@ class Rights(Enum):
     ADMINISTER = "kb_admin"
     """Also the settings of the tenant, revoked tokens, erasures and changes of the model."""
     ALL = "none"
-    """Those of the login role: the service's own work, and programs that do not name their rights."""
+    """The rights of the login role: the service's own work, and programs that do not name their rights."""
 
 
 Actor = tuple[tuple[str, ...], Rights]

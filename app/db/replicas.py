@@ -37,7 +37,7 @@ select (select system_identifier from pg_control_system()) as cluster, current_d
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server says of itself.
+    """The state that a server reports.
 
     Attributes:
         place: the cluster and the database, the same for a primary and its replicas.
@@ -89,7 +89,7 @@ async def ask_once(dsn: str) -> Answer:
 log = logging.getLogger("app.db.replicas")
 
 INTERVAL = 0.25
-"""Seconds between two looks at all servers. A write keeps its tenant's reads on the primary for about as long, and for
+"""Seconds between two checks of all servers. A write keeps its tenant's reads on the primary for about as long, and for
 as long as the replica lags."""
 
 CHECK_AGAIN = 30.0
@@ -218,7 +218,7 @@ class Replicas:
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """Look at all servers while the block runs."""
+        """Check all servers while the block runs."""
         watching = start_background(self._watch())
         try:
             yield

@@ -142,7 +142,7 @@ class AuditTrail:
             raise
 
     async def note_access(self, tenant_id: UUID, reader: str) -> None:
-        """Record that an admin sees what it may not read otherwise, as `note_read` records reads."""
+        """Record that an admin sees data beyond its own rights, as `note_read` records reads."""
         async with self._database.tenant_session(tenant_id) as session:
             await self.note_read(session, reader, "access.all")
 

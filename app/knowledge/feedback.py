@@ -172,7 +172,7 @@ CONFIDENCE = 0.99
 
 
 class WeightTuner:
-    """Measures other weights of a tenant's fusion on its judged queries, and applies those that are surely better."""
+    """Measures other weights of a tenant's fusion on its judged queries, and applies significantly better ones."""
 
     def __init__(
         self,

@@ -176,7 +176,7 @@ class JobRunner:
         return DONE
 
     async def _advance(self, job: Job) -> float | None:
-        """Run a slice of the job; return the seconds until the next slice, or None when the job is done."""
+        """Run a slice of the job; return the seconds until the next slice, or None when the job is finished."""
         tenant_id = job.tenant_id
         match job.kind:
             case "embed_entries":

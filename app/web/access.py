@@ -50,7 +50,7 @@ RIGHTS = {Role.READER: Rights.READ, Role.CREATOR: Rights.WRITE, Role.TENANT_ADMI
 class Caller:
     """A verified caller with a role in an existing tenant.
 
-    `sees_all`: an admin of the tenant has asked for what it may not read otherwise.
+    `sees_all`: an admin of the tenant has asked to see data beyond its own rights.
     """
 
     principal: Principal
@@ -92,7 +92,7 @@ def query_names(route: APIRoute) -> frozenset[str]:
 
 
 def refuse_unknown(given: Collection[str], allowed: frozenset[str]) -> None:
-    """Raise InvalidInput with each name that is not allowed, and the allowed one that is most like it."""
+    """Raise InvalidInput with each name that is not allowed, and the most similar allowed name."""
     if unknown := sorted(set(given) - allowed):
         raise InvalidInput(list(_errors(unknown, allowed)))
 
@@ -120,8 +120,8 @@ NARROW = (
     "/console/access/change",
     "/console/everything",
 )
-"""Paths of the administration that show nothing of entries that the admin may not read, and the one of the console at
-which it begins to see all."""
+"""Paths of the administration that show nothing of entries that the admin may not read, and the console's path at which
+an admin begins to see everything."""
 
 
 class OverviewRefused(Forbidden):
@@ -214,7 +214,7 @@ async def identify(request: Request, token: str | None = None, verifier: TokenVe
 
 
 async def _is_revoked(services: Services, token_id: str | None) -> bool:
-    """Whether a platform admin's token was revoked; those of tenants are in the tenant's context."""
+    """Whether a platform admin's token was revoked; the tenant's context has the revoked tokens of a tenant."""
     return token_id is not None and await services.platform_revocations.contains(token_id)
 
 

@@ -128,7 +128,7 @@ class BoundedBody:
 
     @property
     def seen(self) -> int:
-        """Bytes that have come."""
+        """Bytes that have arrived."""
         return self._seen
 
     async def receive(self) -> Message:

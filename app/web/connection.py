@@ -27,7 +27,7 @@ REST_RATE = 16 * 1024
 
 
 class Rest:
-    """Counts what is dropped of one body, and the time for which it waited for its turns."""
+    """Counts the bytes of one body that are dropped, and the time that it waited for its turns."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -62,7 +62,7 @@ class Rest:
         self._bytes_before, self._waited = self._bytes, 0.0
 
     def has_come(self) -> bool:
-        """Whether enough has come since the last look."""
+        """Whether enough has arrived since the last check."""
         now = self._clock()
         self._count_wait(now)
         return self._bytes - self._bytes_before >= REST_RATE * (now - self._looked - self._waited)
@@ -122,7 +122,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Whether the connection is one too many, and waits to be refused."""
         self._rest = Rest(self.loop.time)
         self._leaves = False
-        """Whether the connection ends once the rest of its body has come."""
+        """Whether the connection ends once the rest of its body has arrived."""
         self._waiting: asyncio.Task[None] | None = None
         """Waits until more of the rest of a body may come."""
 
@@ -155,7 +155,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come."""
+        """Accept the bytes that have arrived."""
         if self._held:
             self._loose_bytes += len(data)
             if self._loose_bytes > MAX_HEAD_BYTES:
@@ -283,7 +283,7 @@ class BoundedConnection(HttpToolsProtocol):
         return self.transport.get_write_buffer_size()
 
     def drop(self) -> None:
-        """End the connection at once, also what the system still has to send: its caller does not read it."""
+        """End the connection at once and discard unsent bytes: its caller does not read them."""
         if (own := self.transport.get_extra_info("socket")) is not None and own.fileno() >= 0:
             with socket.fromfd(own.fileno(), own.family, own.type) as shared:
                 shared.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
@@ -307,7 +307,7 @@ class BoundedConnection(HttpToolsProtocol):
         await self._serve(scope, receive, send_in_turn)
 
     def _is_answering(self) -> bool:
-        """Whether a problem would come in the midst of an answer, before one that is owed, or as a second one."""
+        """Whether a problem would interrupt an answer, precede one that is due, or follow another."""
         if self.cycle is not None and self.cycle.response_complete:
             return not self._in_head
         return self.cycle is not None and (bool(self.pipeline) or self._in_head or self.cycle.response_started)

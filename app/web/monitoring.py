@@ -56,7 +56,7 @@ FRESH_SECONDS = 5.0
 """For this long the queue is not counted again, however often and by however many it is asked for."""
 
 PATIENCE_SECONDS = 3.0
-"""After this a scrape goes on without the figures of the queue, and after as long again without any answer of the
+"""After this a scrape continues without the figures of the queue, and after as long again without any answer of the
 database; Prometheus itself gives up after 10 s."""
 
 PUBLISH_SECONDS = 1.0
@@ -75,7 +75,7 @@ _CIRCUIT_VALUES = {"closed": 0.0, "half-open": 0.5, "open": 1.0}
 
 
 class Observation:
-    """Collector of prometheus_client over the services of this process, and with `part` over those of all processes."""
+    """Collector of prometheus_client for the services of this process, with `part` of all processes."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class FromOtherThreads:
         self._loop = loop
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric, after the loop of the services has had its time for what it must ask."""
+        """Every metric, after the loop of the services has had time to gather its figures."""
         refreshing = asyncio.run_coroutine_threadsafe(self._observation.refresh(), self._loop)
         with contextlib.suppress(concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
             refreshing.result(2 * PATIENCE_SECONDS + 1)

@@ -181,7 +181,7 @@ class Occupancy:
             self._waiting.pop(tenant, None)
 
     def _count_again(self, waiting: dict[Waiting, int]) -> None:
-        """Count what is left of answers that are partly read."""
+        """Count the rest of answers that are partly read."""
         for connection, before in waiting.items():
             waiting[connection] = connection.unread()
             self._unread += waiting[connection] - before

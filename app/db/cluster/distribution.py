@@ -16,7 +16,7 @@ from app.db.statements import load_statements
 from app.errors import ConfigurationError
 
 Template = tuple[int, str, str | None, str]
-"""The place in the order of creation, the name, the owner if it is not that of the tables, and the marked text."""
+"""The place in the order of creation, the name, the owner if it differs from the tables' owner, and the marked text."""
 
 
 def shard_templates(tables: Iterable[str]) -> Sequence[Template]:
@@ -99,7 +99,7 @@ def _declarations() -> Iterator[str]:
 
 
 async def load_functions(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Load the functions that are missing or differ, drop those that this version lacks, and restore their rights."""
+    """Load missing and changed functions, drop those that this version lacks, and restore their rights."""
     async with connection.transaction():
         await connection.execute(OWN_STATEMENTS)
         for function in await find_changed_functions(connection, distributed=True):

@@ -84,7 +84,7 @@ async def read_metadata(connection: Connection) -> Metadata:
 
 
 async def adopt_groups(connection: Connection) -> None:
-    """Complete the groups of shards that have come to this node and that no tenant's session has used yet."""
+    """Complete the groups of shards that have arrived on this node and that no session has used yet."""
     if not await is_distributed(connection):
         return
     for row in await connection.fetch(SQL["list_local_groups"].sql):
@@ -146,7 +146,7 @@ async def check_prepared(connection: Connection, setting: str) -> None:
 
 
 async def check_cluster(connection: Connection, dsn: str, setting: str) -> None:
-    """Raise ConfigurationError unless `dsn` is the coordinator's, and every node has what the schema needs."""
+    """Raise ConfigurationError unless `dsn` is the coordinator's, and every node meets the needs of the schema."""
     await check_coordinator(connection, setting)
     nodes = await list_nodes(connection)
     if not any(node.is_coordinator for node in nodes):

@@ -45,7 +45,7 @@ class StoredNode:
 
 @dataclass(frozen=True, slots=True)
 class StoredShard:
-    """A shard of `tenants` with those of the tables colocated with it: its place, its range of hashes and its size."""
+    """A shard of `tenants` and the shards of tables colocated with it: place, range of hashes and size."""
 
     id: int
     host: str
@@ -102,10 +102,10 @@ def find_shard(shards: Sequence[StoredShard], hashed: int) -> StoredShard:
 
 
 Mode = Literal["force_logical", "block_writes"]
-"""How Citus copies: while writes go on, except in the last moment, or while they wait."""
+"""How Citus copies: while writes continue, except at the very end, or while they wait."""
 
 PAUSE = 0.02
-"""Seconds between two looks at whether a write would wait."""
+"""Seconds between two checks whether a write would wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,9 @@ async def find_tenant(connection: Connection, slug: str) -> PlacedTenant | None:
 
 
 async def divide(connection: Connection, shard: StoredShard, hashed: int, target: StoredNode, mode: Mode) -> None:
-    """Divide a shard into the part with one hash, and what is before and after it; all come to another node.
+    """Divide a shard into the part with one hash and the parts before and after it, on another node.
 
-    To another node, since Citus cannot replicate changes of rows to parts on the same one. Raises PostgresError.
+    Citus cannot replicate changes of rows to parts on the same node. Raises PostgresError.
     """
     ends = [end for end in (hashed - 1, hashed) if shard.first <= end < shard.last]
     nodes = [target.id] * (len(ends) + 1)
@@ -133,7 +133,7 @@ async def divide(connection: Connection, shard: StoredShard, hashed: int, target
 
 
 async def move(connection: Connection, shard: StoredShard, target: StoredNode, mode: Mode) -> None:
-    """Move a shard, with those of all tables. Raises PostgresError."""
+    """Move a shard, with the colocated shards of all tables. Raises PostgresError."""
     await connection.execute(SQL["move"].sql, shard.id, shard.host, shard.port, target.host, target.port, mode)
 
 
@@ -143,7 +143,7 @@ async def clean(connection: Connection) -> None:
 
 
 async def adopt(holder: Connection, shard: int) -> None:
-    """Make a shard that has come to a node ready for the service, as its next request there would."""
+    """Prepare a shard that has arrived on a node, as its next request there would."""
     await holder.execute(SQL["adopt"].sql, shard)
 
 

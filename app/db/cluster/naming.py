@@ -34,8 +34,8 @@ SHARD_FUNCTIONS = (
     "tenancy.create_vector_index",
     "tenancy.drop_vector_index",
 )
-"""The functions that read tables with shards, each after those that it calls. Every group of shards has copies of them,
-whose names end with the number of the group."""
+"""The functions that read tables with shards, each after the functions that it calls. Every group of shards has copies
+of them, whose names end with the number of the group."""
 
 _TAKES_ENTRY = ("entry_passes", "entry_matches", "entry_fulfils")
 """Functions with an argument of the row type of `entries`, which a row of a shard does not have; `former_entry` has one

@@ -24,7 +24,7 @@ SQL = load_statements(__name__)
 
 
 class Node(Protocol):
-    """What is needed of the database of a node."""
+    """The interface to the database of a node."""
 
     @property
     def dsn(self) -> str:
@@ -100,7 +100,7 @@ async def find_place(node: Node, tenant_id: UUID) -> FoundPlace | None:
 
 
 async def adopt_group(node: Node, group: int) -> None:
-    """Complete a group that has come to a node. Raises DatabaseUnavailable."""
+    """Complete a group that has arrived on a node. Raises DatabaseUnavailable."""
     async with node.platform_session() as session:
         await session.execute(SQL["adopt"], group=group)
 
@@ -248,7 +248,7 @@ class Nodes(Generic[N]):
         return node
 
     async def close(self) -> None:
-        """Close the connections of all nodes, but not those of the coordinator."""
+        """Close the connections of all nodes except the coordinator."""
         for node in self._nodes.values():
             await node.close()
 

@@ -39,7 +39,7 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class LinkedLists(Lists):
-    """Those of an entry that is linked to another one, which links to it if it `is_target`."""
+    """Lists of an entry that is linked to another one; it is the target of the link if it `is_target`."""
 
     is_target: bool
 
@@ -74,12 +74,12 @@ async def fetch_access(session: TenantSession, kind: ItemKind, item_id: UUID) ->
 
 
 async def count_items(session: TenantSession, most: int) -> Counts:
-    """What the transaction sees, counted up to `most`."""
+    """Rows that the transaction sees, counted up to `most`."""
     found = await session.fetch_one_as(Counts, SQL["counts"], most=most)
     assert found is not None
     return found
 
 
 async def list_restricted(session: TenantSession, after: UUID | None, limit: int) -> list[ItemAccess]:
-    """What the transaction sees and not all readers of the tenant do, by id, without chunks."""
+    """Items that the transaction sees but some readers of the tenant do not, by id, without chunks."""
     return await session.fetch_as(ItemAccess, SQL["restricted"], after=after, limit=limit)

@@ -106,7 +106,7 @@ class NewAsset:
 
 
 async def find_same_id(session: TenantSession, new: NewAsset) -> UUID | None:
-    """The asset with the external_id or, without one, with the same bytes. Those of sources do not count."""
+    """The asset with the external_id or, without one, with the same bytes. Assets of sources do not count."""
     found: UUID | None = await session.fetch_value(
         SQL["find_same_id"],
         external_id=new.external_id,
@@ -364,7 +364,7 @@ async def fetch_original(session: TenantSession, asset_id: UUID) -> Original | N
 
 
 async def fetch_content(session: TenantSession, asset_id: UUID) -> AssetContent | None:
-    """What is known of an asset's bytes; None if there is no such asset."""
+    """The facts about an asset's bytes; None if there is no such asset."""
     return await session.fetch_one_as(AssetContent, SQL["content"], id=asset_id)
 
 

@@ -35,7 +35,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The installed version of pgvector, and the one that the server would install."""
+    """The installed version of pgvector, and the version that the server would install."""
 
     installed: str
     available: str | None

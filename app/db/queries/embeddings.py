@@ -143,12 +143,12 @@ async def drop_strays(database: Database, tenant_id: UUID) -> None:
 
 
 async def list_owners(session: PlatformSession) -> list[UUID]:
-    """The tenants, of those of this node, that have an index; also deleted ones."""
+    """Those of the node's tenants that have an index, including deleted ones."""
     return [row["tenant_id"] for row in await session.fetch(SQL["owners"])]
 
 
 async def find_deleted(session: PlatformSession, tenants: Sequence[UUID]) -> list[UUID]:
-    """Those of the tenants that are deleted."""
+    """The deleted ones of these tenants."""
     return [row["tenant_id"] for row in await session.fetch(SQL["deleted"], tenants=tenants)]
 
 

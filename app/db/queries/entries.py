@@ -112,7 +112,7 @@ async def find_twin(session: TenantSession, entry_id: UUID, readers: Sequence[st
 
 
 async def find_readers(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Sequence[str] | None]:
-    """The readers of those of the entries that exist for the caller."""
+    """The readers of the entries that the caller may see."""
     rows = await session.fetch(SQL["readers"], ids=list(ids))
     return {row["id"]: row["readers"] for row in rows}
 
@@ -269,7 +269,7 @@ class EntryName:
 
 
 async def name_entries(session: TenantSession, ids: Sequence[UUID]) -> list[EntryName]:
-    """The names of those of the entries that are there and not in quarantine."""
+    """The names of the entries that exist and are not in quarantine."""
     return await session.fetch_as(EntryName, SQL["entry_names"], ids=list(ids))
 
 
@@ -324,7 +324,7 @@ async def find_page(session: TenantSession, asset_id: UUID, number: int) -> Page
 
 
 async def find_sections(session: TenantSession, asset_id: UUID, heading: str, limit: int) -> list[SectionSpan]:
-    """Sections whose headings contain a text, in any case, those that are equal to it first."""
+    """Sections whose headings contain a text, ignoring case, exact matches first."""
     return await session.fetch_as(SectionSpan, SQL["sections"], id=asset_id, heading=heading, limit=limit)
 
 

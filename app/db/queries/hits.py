@@ -93,7 +93,7 @@ async def hydrate(
 
 
 async def assets_of(session: TenantSession, ids: Sequence[UUID], as_of: datetime | None = None) -> dict[UUID, UUID]:
-    """The assets of those of the entries that are chunks."""
+    """The assets of the entries that are chunks."""
     statement, moment = at_time(SQL, "assets_of", as_of)
     return {row["id"]: row["asset_id"] for row in await session.fetch(statement, ids=list(ids), **moment)}
 
@@ -141,7 +141,7 @@ async def fetch_verdict(
 
 @dataclass(frozen=True, slots=True)
 class BoostFacts:
-    """What the boosts of an entry depend on; `accesses` is how often it was read."""
+    """The inputs of an entry's boosts; `accesses` is how often it was read."""
 
     id: UUID
     entry_type: str
@@ -152,7 +152,7 @@ class BoostFacts:
 async def boost_facts(
     session: TenantSession, ids: Sequence[UUID], as_of: datetime | None = None
 ) -> Sequence[BoostFacts]:
-    """What the boosts of these entries depend on; accesses are those until now."""
+    """The inputs of these entries' boosts, with accesses until now."""
     statement, moment = at_time(SQL, "boost_facts", as_of)
     return await session.fetch_as(BoostFacts, statement, ids=list(ids), **moment)
 

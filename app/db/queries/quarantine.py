@@ -19,14 +19,14 @@ SQL = load_statements(__name__)
 
 
 async def fetch_policy(session: TenantSession) -> SuspiciousContent:
-    """What the tenant does with suspicious content."""
+    """The tenant's policy for suspicious content."""
     policy: SuspiciousContent = await session.fetch_value(SQL["policy"])
     return policy
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenedEntry:
-    """What was screened of an entry; `asset_name` is None for one that is not a chunk, and for a former version."""
+    """The screened fields of an entry; `asset_name` is None unless it is a chunk, and for a former version."""
 
     id: UUID
     asset_name: str | None
@@ -49,7 +49,7 @@ async def has_releases(session: TenantSession) -> bool:
 
 
 async def fetch_screened(session: TenantSession, ids: Sequence[UUID]) -> list[ScreenedEntry]:
-    """What was screened of those of these entries that have flags."""
+    """The screened fields of those of these entries that have flags."""
     return await session.fetch_as(ScreenedEntry, SQL["screened"], ids=list(ids))
 
 
@@ -87,7 +87,7 @@ async def count_flags(session: TenantSession, asset_id: UUID) -> None:
 
 
 async def find_kinds(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, ItemKind]:
-    """Which of these ids are those of entries or of assets."""
+    """Tell which of these ids are entries and which assets."""
     return {row["id"]: row["kind"] for row in await session.fetch(SQL["kinds"], ids=list(ids))}
 
 

@@ -31,7 +31,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptReceipt(Receipt):
-    """A receipt with what no caller sees.
+    """A receipt with fields that no caller sees.
 
     Attributes:
         asked: the fingerprints by which the next pages are recognised; with its salt, the hash would confirm a guess of
@@ -220,7 +220,7 @@ def decode_receipt(stored: Mapping[str, Any]) -> KeptReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What is there of an entry that a search ranked.
+    """The present state of an entry that a search ranked.
 
     Attributes:
         exists: whether there is still an entry with the id.
@@ -240,7 +240,7 @@ async def changed_settings(session: TenantSession, at: datetime) -> list[str]:
 
 
 async def trace(session: TenantSession, ranked: Sequence[RankedEntry]) -> dict[UUID, Trace]:
-    """What is there of these entries."""
+    """The present state of these entries."""
     found = await session.fetch_as(
         Trace, SQL["traces"], ids=[e.id for e in ranked], times=[e.updated_at for e in ranked]
     )

@@ -181,7 +181,7 @@ class KeywordMatches:
 
 
 CORRECTION_WEIGHT = COMPLETION_WEIGHT = COMPOUND_WEIGHT = 0.7
-"""The weight of what stands for a word, relative to the word itself."""
+"""The weight of a replacement of a word, relative to the word itself."""
 
 COMPOUND_LIMIT = 3
 """Words of a query, stop words apart, up to which compounds and their parts are looked for."""
@@ -266,7 +266,7 @@ async def find_repairs(
 
 
 async def completed_words(session: TenantSession, prefix: str, ids: Sequence[UUID], limit: int) -> Sequence[str]:
-    """Lexemes of these entries that begin with the prefix, those of most entries first."""
+    """Lexemes of these entries that begin with the prefix, most frequent first."""
     rows = await session.fetch(SQL["completed_words"], prefix=prefix, ids=list(ids), limit=limit)
     return [row["lexeme"] for row in rows]
 

@@ -211,7 +211,7 @@ async def pass_on_access(session: TenantSession, name: str, readers: Mapping[str
 
 
 async def fetch_stored(session: TenantSession, source: str) -> list[StoredItem]:
-    """All items of a source, also those of assets that an interrupted import has left without one."""
+    """All items of a source, including those without an asset after an interrupted import."""
     await session.execute(SQL["adopt"], source=source)
     return await session.fetch_as(StoredItem, SQL["stored"], source=source)
 

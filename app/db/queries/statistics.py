@@ -52,7 +52,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Counts of a tenant; searches are those of the last 24 hours."""
+    """Counts of a tenant; searches of the last 24 hours."""
 
     entries: int
     assets: int

@@ -160,7 +160,7 @@ class KnownCaller:
 
 
 async def note_caller(session: TenantSession, subject: str, principals: Sequence[str], roles: Sequence[str]) -> None:
-    """Note what a token says of a caller; a new caller beyond MOST is not noted."""
+    """Record the claims of a caller's token; a new caller beyond MOST is not recorded."""
     await session.execute(SQL["note"], subject=subject, principals=list(principals), roles=list(roles), most=MOST)
 
 
@@ -194,7 +194,7 @@ async def list_callers(session: TenantSession, limit: int) -> list[CallerUse]:
 
 
 async def fetch_stored(session: TenantSession) -> Stored:
-    """What is stored, including the writes of this transaction."""
+    """The stored amounts, including the writes of this transaction."""
     row = await session.fetch_row(SQL["stored"])
     assert row is not None
     return Stored(row["entries"], row["bytes"])

@@ -74,7 +74,7 @@ async def find_entries(session: TenantSession, lines: str) -> dict[UUID, UUID]:
 
 
 async def update_entries(session: TenantSession, lines: str) -> dict[UUID, bool]:
-    """Update existing entries from their lines; returns those that changed, and whether their text changed."""
+    """Update existing entries from their lines; return the changed ones, and whether their text changed."""
     rows = await session.fetch(SQL["update_entries"], lines=lines)
     return {row["id"]: row["text_changed"] for row in rows}
 

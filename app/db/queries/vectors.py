@@ -37,13 +37,13 @@ class VectorMatches:
 
 
 MOST_PENDING = 2_000
-"""Entries without a vector that are looked at to count those that pass a filter; more of them cost more time."""
+"""Entries without a vector that are checked to count how many pass a filter; more of them cost more time."""
 
 MOST_COMPARED = 200_000
 """Passages of former texts that a search of a past time compares."""
 
 MOST_CHECKED = 5_000
-"""Former versions, or their nearest passages, of which a search of a past time checks whether they pass the filter."""
+"""Former versions, or their nearest passages, that a search of a past time checks against the filter."""
 
 
 async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
@@ -117,7 +117,7 @@ def _indexed_values(vector: Any, entry_filter: EntryFilter) -> dict[str, Any]:
 
 
 async def widen_search(session: TenantSession, breadth: int) -> None:
-    """Let the index keep so many candidates during the searches of this transaction."""
+    """Set how many candidates the index keeps during the searches of this transaction."""
     await session.execute(SQL["widen_search"], breadth=breadth)
 
 

@@ -27,7 +27,7 @@ async def keep(session: TenantSession, former: int, days: int) -> None:
 
 
 async def find_earliest(session: TenantSession) -> datetime | None:
-    """The earliest time of which all versions are kept; None if the tenant keeps none."""
+    """The earliest time for which all versions are kept; None if the tenant keeps none."""
     earliest: datetime | None = await session.fetch_value(SQL["earliest"])
     return earliest
 

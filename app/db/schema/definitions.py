@@ -35,7 +35,7 @@ class Definition:
 
     @property
     def digest(self) -> str:
-        """What the record has of the text."""
+        """The part of the text that the record contains."""
         return sha256(self.text.encode()).hexdigest()[:32]
 
 
@@ -77,7 +77,7 @@ def render_differences(found: dict[str, str], distributed: dict[str, str]) -> st
 async def list_definitions(
     connection: asyncpg.Connection[asyncpg.Record], cluster: Metadata = ONE_SERVER
 ) -> list[Definition]:
-    """The objects of the database, and those of the shards on this node."""
+    """The objects of the database, and of the shards on this node."""
     undo = connection.transaction()
     await undo.start()
     try:
@@ -177,7 +177,7 @@ def _compare(record: Mapping[str, str], found: Mapping[str, Definition]) -> Iter
 
 
 def _compare_shard(record: Mapping[str, str], found: Mapping[str, Definition], shard: Shard) -> Iterator[Fault]:
-    """Compare the triggers, foreign keys and rights of a shard with those of its table."""
+    """Compare a shard's triggers, foreign keys and rights with its table's."""
     ends = {"trigger": f" of public.{shard.table}", "rights": f" on public.{shard.table}"}
     expected = {
         name: digest

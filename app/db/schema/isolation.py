@@ -13,7 +13,7 @@ from app.db.statements import load_statements
 from app.errors import ConfigurationError
 
 LOOKS = 3
-"""How often a node of a cluster is checked before its faults count: those that a move of shards causes end with it."""
+"""How often a node of a cluster is checked before its faults count: faults during a move of shards end with it."""
 
 SQL = {
     **load_statements(__name__),

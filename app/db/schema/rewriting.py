@@ -21,7 +21,7 @@ STATISTICS = "pg_catalog.pg_statistic"
 
 @dataclass(frozen=True, slots=True)
 class RewrittenFiles:
-    """The tables that have new files, and those that need a role with more rights."""
+    """The rewritten tables, and the tables that need a role with more rights."""
 
     rewritten: list[str]
     refused: list[str]

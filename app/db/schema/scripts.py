@@ -63,7 +63,7 @@ def list_node_files() -> list[str]:
 
 @cache
 def function_files(*, distributed: bool = False) -> Mapping[str, str]:
-    """The file of each function in `alembic/sql`, without those that only the nodes of a cluster have."""
+    """The file of each function in `alembic/sql`, except functions that only the nodes of a cluster have."""
     return {
         name: file
         for file in list_files()

@@ -33,7 +33,7 @@ NO_TENANT = UUID(int=0)
 """A tenant that does not exist."""
 
 PAUSE = 1.0
-"""Seconds between two looks at the pool."""
+"""Seconds between two checks of the pool."""
 
 LONGEST_AGE = 1_500.0
 """Seconds after which a connection is replaced here, before its next user would have to."""

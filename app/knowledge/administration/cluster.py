@@ -24,7 +24,7 @@ LIBRARY = "may not be used as an output plugin"
 """Part of the message of Postgres 18.6 and newer when the library that divides shards is not allowed."""
 
 NOTED = ("shard", "source", "target", "tenants", "isolated")
-"""What the platform's trail has of a move, with its mode."""
+"""The record of a move in the platform's audit trail, with its mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class TenantMove:
-    """What a move did.
+    """The outcome of a move.
 
     Attributes:
         tenants: the number of tenants in the shard, all of which moved.
@@ -190,9 +190,9 @@ class Cluster:
             yield
 
     async def _complete(self, before: Sequence[StoredShard], shards: Sequence[StoredShard]) -> None:
-        """Drop what moved shards left behind, and make new shards ready for the service on their nodes.
+        """Drop the leftovers of moved shards, and prepare new shards on their nodes.
 
-        What fails is done later: by Citus itself, and by the next request of a tenant.
+        Failed steps are repeated later: by Citus itself, and by the next request of a tenant.
         """
         with contextlib.suppress(asyncpg.PostgresError):
             await moves.clean(self._coordinator)

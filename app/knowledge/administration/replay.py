@@ -131,7 +131,7 @@ def _rebuild(kept: KeptSearch, query: str | None, vector: Sequence[float] | None
 
 
 def _compare(then: Sequence[RankedEntry], now: Sequence[RankedEntry], traces: dict[UUID, Trace]) -> list[Difference]:
-    """The candidates whose place or score differs, those of then first."""
+    """The candidates whose place or score differs, starting with those of the original search."""
     places = {entry.id: (rank, entry.score) for rank, entry in enumerate(now, 1)}
     found: list[Difference] = []
     for rank, entry in enumerate(then, 1):
@@ -171,7 +171,7 @@ RANKING = (
 """The settings that change the order of hits."""
 
 NOT_COMPARED = frozenset(("limit", "facets", "explain", "as_of", "group_by", "rerank"))
-"""Parameters of a search that a preview leaves out: single entries of today are compared, by the settings."""
+"""Search parameters that a preview ignores: it compares single entries of today, by the settings."""
 
 
 @dataclass(frozen=True, slots=True)

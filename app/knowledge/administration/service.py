@@ -31,7 +31,7 @@ from app.knowledge.tenants.directory import TenantDirectory
 
 
 class AdministrationService:
-    """Reads what the admin of a tenant sees. With `reader`, a read is recorded in the audit trail."""
+    """Reads data for a tenant's admin. With `reader`, a read is recorded in the audit trail."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class AdministrationService:
         cursor: str | None = None,
         reader: str | None = None,
     ) -> Page[AuditRecord]:
-        """List the wanted rows of the audit trail, newest first, as it was before this read. Raises InvalidInput."""
+        """List the selected rows of the audit trail, newest first, without this read. Raises InvalidInput."""
         wanted = wanted or AuditFilter()
         page_request = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
@@ -135,7 +135,7 @@ class AdministrationService:
         cursor: str | None = None,
         reader: str | None = None,
     ) -> Page[SearchLine]:
-        """List the searches of the last 24 hours, newest first, optionally of one caller, or those that found nothing.
+        """List the searches of the last 24 hours, newest first, optionally of one caller or without results.
 
         Raises InvalidInput.
         """

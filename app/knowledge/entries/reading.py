@@ -23,7 +23,7 @@ DOCUMENT_PART = 20_000
 """Characters of a text on one page of the console."""
 
 LONGEST_LINE = 4_000
-"""A line that goes on for more characters in the next part is cut."""
+"""A line that continues for more characters in the next part is cut."""
 
 MAX_CONTENTS = 300
 """Most headings in a table of contents."""
@@ -106,7 +106,7 @@ class InspectionService:
         self._database = database
 
     async def name_entries(self, tenant_id: UUID, ids: Sequence[UUID]) -> Mapping[UUID, EntryName]:
-        """What lists call these entries; those that are deleted or in quarantine are omitted."""
+        """The names of these entries in lists; deleted and quarantined ones are omitted."""
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.name_entries(session, ids)
         return {entry.id: entry for entry in found}

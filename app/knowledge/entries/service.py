@@ -60,7 +60,7 @@ REFUSED = (
     asyncpg.ProgramLimitExceededError,
     asyncpg.CheckViolationError,
 )
-"""Errors of the database about the values of one row; a syntax error is that of a value, e.g. of a tsvector."""
+"""Errors of the database about the values of one row. A syntax error is about a value, e.g. of a tsvector."""
 
 UNSTORABLE = FieldError("entry", "the database cannot store its values")
 

@@ -43,7 +43,7 @@ from app.knowledge.tenants.quotas import Room
 
 
 def new_entry(entry_id: UUID, draft: EntryDraft) -> WrittenEntry:
-    """A new entry: the draft's fields, and defaults for those that are unset."""
+    """Create an entry from the draft's fields, with defaults for unset ones."""
     values = DEFAULTS.given() | draft.given()
     if values["language"] is None:
         values["language"] = detect(values["title"], values["content"])
@@ -79,7 +79,7 @@ def differs(stored: WrittenEntry, wanted: WrittenEntry) -> bool:
 
 
 def size(draft: EntryDraft) -> int:
-    """Count characters of a new entry as the database does: those of a title count twice."""
+    """Count the characters of a new entry as the database does: a title counts twice."""
     title = None if isinstance(draft.title, Unset) else draft.title
     assert isinstance(draft.content, str)
     return _size(title, draft.content)
@@ -161,7 +161,7 @@ def contains(readers: Sequence[str] | None, others: Sequence[str] | None) -> boo
 
 
 async def check_references(session: TenantSession, draft: EntryDraft, entry_id: UUID | None = None) -> None:
-    """Raise InvalidInput if the draft refers to an entry that does not exist or, by itself or others, to `entry_id`."""
+    """Raise InvalidInput if the draft refers to a missing entry or, directly or through others, to `entry_id`."""
     errors: Sequence[FieldError] = [*(await find_unresolved(session, {0: draft})).values()]
     itself = await find_misreference(session, draft, entry_id, {}) if entry_id is not None else None
     if itself is not None:
@@ -198,7 +198,7 @@ async def find_misreference(
 
 
 def change_of_chunk(stored: LockedEntry, draft: EntryDraft) -> EntryDraft:
-    """The change of a chunk. Raises Conflict when it touches what the chunk has from its asset."""
+    """Return the change of a chunk. Raises Conflict when it changes a field that the chunk inherits."""
     if draft.given().keys() & {"content", "title", "entry_type", "external_id", "readers", "writers"}:
         raise PartOfAsset(
             "the entry is a chunk of an asset: change the asset's title, or upload a new version of it, instead; its"
@@ -360,7 +360,7 @@ class EntryWriter:
         wanted: Mapping[UUID, LockedEntry],
         policy: SuspiciousContent,
     ) -> None:
-        """Write changed fields to locked entries, with the flags of what they contain now."""
+        """Write changed fields to locked entries, with the flags of their new content."""
         changed = _changed(stored, wanted)
         if changed:
             changed = await flag_changed(stored, changed, policy)
@@ -399,7 +399,7 @@ def _may_move(stored: LockedEntry, entry: LockedEntry, policy: SuspiciousContent
 
 
 def _brought_back(stored: WrittenEntry, draft: EntryDraft) -> EntryDraft:
-    """The change to an entry that is written again: unless it sets an expiry, one that has passed is removed."""
+    """The change to an entry that is written again: an expiry in the past is removed unless the change sets one."""
     expired = stored.expires_at is not None and stored.expires_at <= datetime.now(UTC)
     return amend(draft, expires_at=None) if expired and draft.expires_at is UNSET else draft
 

@@ -48,7 +48,7 @@ OF_SUBJECTS: Mapping[str, str] = {
     "audit": "the subject's name, which a pseudonym replaces",
     "erasures": "the subject's name where the subject asked for an erasure",
 }
-"""What is removed for a subject, in addition to that of the assets and entries that the subject created."""
+"""What is removed for a subject, in addition to the assets and entries that the subject created."""
 
 EXEMPT: Mapping[str, str] = {
     "corpus_statistics": "numbers of entries and characters by language and reader, which the removal lowers",
@@ -129,7 +129,7 @@ NO_WORDS = Words((), ())
 
 
 async def plan(session: TenantSession, held: HeldErasure) -> None:
-    """Collect the ids of what is to be erased."""
+    """Collect the ids of the items to erase."""
     if held.subject is not None:
         await db.add_of_subject(session, held.id, held.subject)
         await db.add_chunks(session, held.id)
@@ -163,12 +163,12 @@ async def strip_receipts(session: TenantSession, held: HeldErasure) -> bool:
 
 
 async def look_at_receipts(session: TenantSession, held: HeldErasure) -> bool:
-    """Count those of the next receipts that name an erased entry; returns whether there are more."""
+    """Count those of the next receipts that name an erased entry; return whether there are more."""
     return _visit(held, await rows.look_at_receipts(session, held.id, held.place, RECEIPTS), held.found)
 
 
 async def look(session: TenantSession, held: HeldErasure) -> None:
-    """Count what is left of all items and of the subject, except in receipts."""
+    """Count the remaining rows of all items and of the subject, except in receipts."""
     for kind in ("entry", "asset"):
         after = db.FIRST
         while ids := await db.list_items(session, held.id, kind, after, COUNTED):

@@ -35,7 +35,7 @@ TRAIL_ROWS = 20_000
 """Rows of the audit trail that one transaction changes."""
 
 WORDS = ("tag_statistics", "lexeme_statistics")
-"""Places that are looked at after each batch, since their words are only known until then."""
+"""Places that are checked after each batch, since their words are only known until then."""
 
 
 class ErasureWork:
@@ -49,7 +49,7 @@ class ErasureWork:
     async def advance(self, tenant_id: UUID, erasure_id: UUID, *, seconds: float) -> float | None:
         """Continue an erasure for about `seconds`.
 
-        Returns None when it is done, else the seconds to wait before the next call. Raises DatabaseUnavailable.
+        Returns None when it is finished, else the seconds to wait before the next call. Raises DatabaseUnavailable.
         """
         end = time.monotonic() + seconds
         await self._journal.flush()  # receipts of searches that this process has answered

@@ -221,7 +221,7 @@ class AssetService:
         return found[asset_id]
 
     async def find(self, tenant_id: UUID, asset_ids: Sequence[UUID]) -> list[Asset]:
-        """Fetch those of the assets that exist, in the given order."""
+        """Fetch the assets that exist, in the given order."""
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.fetch_assets(session, asset_ids)
         return [found[i] for i in dict.fromkeys(asset_ids) if i in found]

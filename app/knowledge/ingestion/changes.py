@@ -28,7 +28,7 @@ from app.knowledge.tenants.quotas import Room
 
 
 def merge(fields: AssetFields, stored: LockedAsset) -> LockedAsset:
-    """Overwrite the stored fields with those that are set.
+    """Overwrite the stored fields with the given ones.
 
     Raises InvalidInput for other readers and writers of an asset of a source, which determines them.
     """

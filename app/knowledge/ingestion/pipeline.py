@@ -70,7 +70,7 @@ def chunk_tokens(size: ChunkSize, model: EmbeddingModel) -> tuple[int, int]:
 
 
 def make_extract(document: ParsedDocument) -> Extract:
-    """What the asset keeps of its parsed file."""
+    """The fields of an asset that come from its parsed file."""
     return Extract(
         title=document.title,
         text=document.text,

@@ -69,7 +69,7 @@ def write_place(kind: ItemKind, last: UUID | None) -> str:
 async def check_entry(
     session: TenantSession, entry_id: UUID, draft: EntryDraft, changing: Mapping[UUID, Principals]
 ) -> None:
-    """Raise what the change of an entry's lists would; `changing` has the readers that others would get."""
+    """Raise the errors of a change of an entry's lists; `changing` has the readers that others would get."""
     valid = own_draft(draft)
     stored = await lock_entry(session, entry_id, None)
     wanted = merge(stored, valid)
@@ -81,7 +81,7 @@ async def check_entry(
 
 
 async def check_asset(session: TenantSession, asset_id: UUID, patch: AssetPatch) -> None:
-    """Raise what the change of an asset's lists would."""
+    """Raise the errors of a change of an asset's lists."""
     valid = own_draft(patch)
     stored = await assets.lock_asset(session, asset_id)
     if stored is None:

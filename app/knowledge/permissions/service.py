@@ -34,7 +34,7 @@ ATTEMPTS = 5
 """Times that an item is read again because another request has just changed it."""
 
 MOST_LINKED = 1_000
-"""Entries linked to one that are looked at."""
+"""Linked entries that are checked for one entry."""
 LONGEST_CHAIN = 100
 """Entries linked in a row that are changed in the order of their links."""
 
@@ -126,7 +126,7 @@ class ItemChanges:
             await check_entry(session, item.id, EntryDraft(**_given(lists)), changing)
 
     def _readers_after(self, item: Lists) -> Principals:
-        """The readers after the change; those of now if it is refused."""
+        """The readers after the change, or the present ones if it is refused."""
         try:
             return change_lists(self.change, item).get("readers", item.readers)
         except KnowledgeError:
@@ -147,7 +147,7 @@ def _given(lists: Mapping[ListName, Principals]) -> dict[str, Any]:
 
 
 PAGE = 200
-"""Items that one request looks at; each change is a transaction of its own, of about 5 ms."""
+"""Items that one request visits; each change is a transaction of its own, of about 5 ms."""
 
 
 class AccessService:

@@ -43,7 +43,7 @@ def with_flags(metadata: Mapping[str, Any], flags: Sequence[Flag]) -> Mapping[st
 
 
 def screen_fields(title: str | None, content: str, tags: Sequence[str], metadata: Mapping[str, Any]) -> list[Flag]:
-    """The flags of what a caller writes. Fields are apart: none of them continues another."""
+    """The flags of a caller's text. Fields are separate: no field continues another."""
     return screen(_joined(title, content, tags, metadata))
 
 
@@ -106,7 +106,7 @@ async def apply_policy(session: TenantSession, ids: Sequence[UUID], policy: Susp
 
 
 async def judge(session: TenantSession, ids: Sequence[UUID], policy: SuspiciousContent) -> None:
-    """Quarantine entries that were just changed, or end their quarantine, as the tenant's policy wants it."""
+    """Quarantine entries that were just changed, or end their quarantine, by the tenant's policy."""
     quarantines = policy == "quarantine"
     released = await find_released(session, ids) if quarantines else []
     await quarantine.judge(session, ids, released, quarantines=quarantines)

@@ -24,7 +24,7 @@ AT_ONCE = 500
 """Entries whose fields are read at once."""
 
 OF_PLACE = frozenset({"char_start", "char_end", "page", "page_end", "total_pages", "header_chars", "ocr"})
-"""Metadata of a chunk that tells its place in the file; the same text elsewhere is the same."""
+"""Metadata of a chunk about its place in the file; the same text in another place counts as the same."""
 
 Result = TypeVar("Result")
 
@@ -47,7 +47,7 @@ def all_fields(entry: ScreenedEntry) -> set[bytes]:
 
 
 async def find_released(session: TenantSession, ids: Sequence[UUID]) -> list[UUID]:
-    """Those of these flagged entries whose flagged fields are all released for the flags that they have."""
+    """Return the flagged entries whose flagged fields are all released for their flags."""
     if not ids or not await quarantine.has_releases(session):
         return []
     released = []
@@ -103,7 +103,7 @@ def _whole(entry: ScreenedEntry) -> str:
 
 
 def _screened_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata without the flags and the numbers that tell the place of a chunk; texts always count."""
+    """The metadata without the flags and the numbers of a chunk's place; texts always count."""
     return {
         name: value
         for name, value in metadata.items()

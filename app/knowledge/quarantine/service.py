@@ -59,7 +59,7 @@ class QuarantineService:
         return Page([found[place.id] for place in page.items if place.id in found], page.next_cursor)
 
     async def find_kinds(self, tenant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, ItemKind]:
-        """Which of these ids are those of entries or of assets; others are missing. Raises DatabaseUnavailable."""
+        """Tell which of these ids are entries and which assets; others are missing. Raises DatabaseUnavailable."""
         async with self._database.read_session(tenant_id) as session:
             return await quarantine.find_kinds(session, ids)
 

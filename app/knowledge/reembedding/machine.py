@@ -231,7 +231,7 @@ class ChangeMachine:
         return replace(change, state="dropping")
 
     async def drop(self, tenant_id: UUID, change: ChangeRow) -> bool:
-        """dropping → none, once there are no vectors left to remove; return whether the change has ended."""
+        """dropping → none, once no vectors are left to remove; return whether the change has ended."""
         async with self._database.tenant_session(tenant_id) as session:
             if await db.drop_vectors(session, change.other, DROP):
                 return False

@@ -165,8 +165,8 @@ RECENT = 60.0
 """Age in seconds up to which a search may be still unwritten; allows for differences between the instances' clocks."""
 
 TRIM_EVERY = 10_000
-"""Records of a tenant after which the oldest over its limit are removed. So many, or a tenth of the limit if that is
-less, may be above the limit for each process."""
+"""Records of a tenant after which the oldest over its limit are removed. Each process may exceed the limit by as many,
+or by a tenth of the limit if that is less."""
 LEAST_TRIM = 100
 
 SETUP = "set local synchronous_commit=off;"

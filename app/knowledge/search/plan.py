@@ -27,7 +27,7 @@ KEYWORD_BUDGET = 1_000
 """Postings of the query's words up to which the keyword leg scores every entry that has one of them."""
 
 PENDING_POOL = 500
-"""Entries that mode `semantic` finds by their words, to keep those that have no vector yet."""
+"""Entries that mode `semantic` finds by their words, so that entries without a vector are not missed."""
 
 MIN_DEPTH = 30
 """Minimum number of candidates of each leg; with 100, nDCG@10 differs by less than 0.001."""
@@ -83,7 +83,7 @@ class Plan:
 
     @property
     def is_selective(self) -> bool:
-        """Whether it is worth counting what the filter leaves: it filters, or few entries are there for all callers."""
+        """Whether counting the filtered entries pays: there is a filter, or all callers see few entries."""
         hides_many = self.has_hidden_entries and self.exact_limit >= self.tenant.open_entries
         return hides_many or not self.entry_filter.is_open
 

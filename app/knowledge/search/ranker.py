@@ -155,7 +155,7 @@ class Ranker:
 
 
 async def _end(*work: asyncio.Future[Any] | None) -> None:
-    """Cancel what is not done, and wait until it has ended."""
+    """Cancel unfinished work, and wait until it has ended."""
     running = [part for part in work if part is not None and not part.done()]
     for waiting in running:
         waiting.cancel()

@@ -291,7 +291,7 @@ def _cover(score: float | None, full_match: float) -> float:
 
 
 def _stretch(cosine: float | None, threshold: float) -> float:
-    """Scale a cosine to that of the measured model; 0 without a cosine."""
+    """Scale a cosine to the measured model; 0 without a cosine."""
     if cosine is None or threshold >= 1:
         return 0.0
     return max(0.0, stretch_cosine(cosine, distance_scale(threshold)))
@@ -321,7 +321,7 @@ async def group_by_asset(
 
 
 def ungroup(candidates: Sequence[Candidate], most: int | None = None) -> Sequence[Candidate]:
-    """The candidates, each followed by those that are grouped with it, at most `most`."""
+    """The candidates, each followed by its group, at most `most`."""
     if not candidates or not candidates[0].passages:
         return candidates
     return [*chain.from_iterable((c, *c.further[:most]) for c in candidates)]

@@ -114,7 +114,7 @@ def service_version() -> str:
 
 
 def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking, principals: Sequence[str]) -> KeptReceipt:
-    """Make the receipt of a search; it has the query's text only if the tenant's settings say so."""
+    """Create the receipt of a search; it has the query's text only if the tenant's settings allow it."""
     query, model = plan.query, plan.tenant.model
     chosen = {name: value for name, default in OPTIONS if (value := getattr(query, name)) != default}
     return KeptReceipt(

@@ -146,7 +146,7 @@ class KnowledgeSearchService:
         subject: str,
         keep: Callable[[SearchResult, bytes], Kept],
     ) -> list[Kept | KnowledgeError]:
-        """Run the searches; of each result and its JSON, which has to be written to know its size, `keep` one."""
+        """Run the searches, and `keep` one form of each result: the JSON has to be written to find its size."""
         tenant = await self._tenants.context(tenant_id)
         plans: list[Plan | KnowledgeError] = []
         for query in queries:

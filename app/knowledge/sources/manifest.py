@@ -67,7 +67,7 @@ class Access:
         return Access(after_readers, after_writers)
 
     def of_items(self, items: Iterable[ManifestItem]) -> dict[str, Sequence[str] | None]:
-        """The readers of each item, by its external id; None: those of the source. Raises InvalidInput."""
+        """The readers of each item, by its external id; None: the readers of the source. Raises InvalidInput."""
         found: dict[str, Sequence[str] | None] = {}
         errors: list[FieldError] = []
         for number, item in enumerate(items):
@@ -101,7 +101,7 @@ EMPTY = "the file is empty"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps from the stored items to those of a manifest.
+    """The steps from the stored items to the manifest.
 
     Attributes:
         removed_assets: assets to delete, with their items.
@@ -130,7 +130,7 @@ class Plan:
 def plan_manifest(
     stored: Sequence[StoredItem], wanted: Sequence[ManifestItem], *, max_bytes: int, retry: bool = False
 ) -> Plan:
-    """Compare the stored items with those of a manifest.
+    """Compare the stored items with a manifest.
 
     An item has moved if its external id is no longer listed, and another one, which has no asset, has the digest of its
     bytes. Files above `max_bytes`, and those with an asset that have become empty, are refused and lose it. With

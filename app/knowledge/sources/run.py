@@ -62,7 +62,7 @@ class RunOptions:
     actor: str = "service"
 
     def find_readers(self, path: str) -> Sequence[str] | None:
-        """The readers of a file; None: those of the source."""
+        """The readers of a file; None stands for the readers of the source."""
         found = [readers for pattern, readers in self.readers_of if fnmatchcase(path, pattern)]
         return found[-1] if found else None
 
@@ -179,7 +179,7 @@ class SourceRun:
             return 0
 
     async def _note_refused(self, tenant_id: UUID, outcome: RunOutcome, files: dict[str, OriginFile]) -> None:
-        """Note the files that the manifest refused by their sizes, of which some had assets."""
+        """Note the files that the manifest refused for their sizes, some of which had assets."""
         cursor: str | None = None
         while True:
             page = await self._sources.list_items(

@@ -146,7 +146,7 @@ class DeliveryService:
                 await db.end_deliveries(session, [delivery.id for delivery in overtaken], "overtaken")
 
     async def _admit(self, tenant_id: UUID, claimed: Sequence[Delivery]) -> list[Delivery]:
-        """Those of the deliveries that their hosts get now; the others wait, and so do their subscriptions."""
+        """Return the deliveries that their hosts accept now; the others wait, and so do their subscriptions."""
         waits = await self._pace.admit(tenant_id, [delivery.url for delivery in claimed])
         held = [delivery for delivery, wait in zip(claimed, waits, strict=True) if wait]
         if held:

@@ -35,7 +35,7 @@ class Handshakes:
         self._pace = pace
 
     async def admit(self, tenant_id: UUID, claimed: list[Handshake]) -> list[Handshake]:
-        """Those of the claimed challenges that may be sent now; the others are postponed."""
+        """Return the claimed challenges that may be sent now; the others are postponed."""
         waits = await self._pace.admit_challenges(tenant_id, [handshake.url for handshake in claimed])
         held = [(asked, timedelta(seconds=wait)) for asked, wait in zip(claimed, waits, strict=True) if wait]
         if held:

@@ -48,7 +48,7 @@ MAX_NOTED = 50_000
 
 
 def _facts_of(found: Subscription) -> dict[str, Any]:
-    """What the owner of a subscription sees of it."""
+    """A subscription as its owner sees it."""
     return {f.name: getattr(found, f.name) for f in fields(Subscription)}
 
 

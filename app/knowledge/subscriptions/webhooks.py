@@ -56,7 +56,7 @@ class SecretSealer:
         return self.mark + next(iter(self._keys.values())).encrypt(secret.encode()).decode()
 
     def open(self, stored: str) -> str:
-        """Decrypt a stored secret, or return one that was stored before there was a key. Raises SecretUnreadable."""
+        """Decrypt a stored secret; one that was stored before there was a key is returned. Raises SecretUnreadable."""
         if not stored.startswith(f"{SEAL_PREFIX}:"):
             return stored
         key, _, token = stored.removeprefix(f"{SEAL_PREFIX}:").partition(":")

@@ -36,7 +36,7 @@ INTAKE_REST = 3.0
 """The same for bodies that are parsed and checked, also on the event loop."""
 
 PARSED_AT_ONCE = 2
-"""Bodies of one tenant that are parsed at the same time, although no other tenant is active: they are parsed one after
+"""Bodies of one tenant that are parsed at the same time, although no other tenant is active. They are parsed one after
 the other in any case, and a tenant that becomes active waits for those that have begun."""
 
 REPORTS = 60
@@ -52,7 +52,7 @@ BODY_TOTAL = 8 * BODY_BYTES
 """The same of all tenants together."""
 
 ANSWER_BYTES = 32 * 1024 * 1024
-"""Large answers of one tenant that are made at the same time: batches and texts of assets; further ones wait."""
+"""Large answers of one tenant that are built at the same time, such as batches and texts; further ones wait."""
 
 ANSWER_TOTAL = 4 * ANSWER_BYTES
 """The same of all tenants together."""

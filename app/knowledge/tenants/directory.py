@@ -109,7 +109,7 @@ def find_provider(providers: Mapping[int, EmbeddingProvider], tenant: TenantCont
 DELETION = timedelta(minutes=30)
 DELETION_TRIES = 10  # while other requests write to the tenant
 KEPT_SECONDS = 2.0
-"""How long a process keeps what it has read of a tenant, and the list of revoked platform tokens."""
+"""How long a process keeps a tenant's context and the list of revoked platform tokens."""
 
 
 class TenantDirectory:

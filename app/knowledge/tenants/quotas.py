@@ -21,7 +21,7 @@ NEAR_BYTES = 2 * 1024**3
 
 @dataclass(slots=True)
 class Room:
-    """What one transaction can still write; None means unlimited."""
+    """The room that is left for one transaction; None means unlimited."""
 
     entries: int | None
     bytes: int | None
@@ -88,7 +88,7 @@ def refuse_bytes(most: int) -> RateLimited:
 
 
 class TokenMeter:
-    """Counts tokens of queries in memory until the journal writes them; those of documents are stored with vectors."""
+    """Counts tokens of queries in memory until the journal writes them; tokens of documents are stored with vectors."""
 
     def __init__(self) -> None:
         self._unwritten: Counter[UUID] = Counter()

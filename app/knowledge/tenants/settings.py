@@ -21,7 +21,7 @@ PAGE_LIMITS = ("default_limit", "max_limit")
 
 
 def read_settings(stored: Mapping[str, Any]) -> TenantSettings:
-    """The settings of a tenant from those that are stored. Raises InvalidInput."""
+    """Read a tenant's settings from the stored ones. Raises InvalidInput."""
     return validate(StoredSettings, dict(stored)).complete()
 
 
@@ -104,7 +104,7 @@ def apply_changes(
 async def store_settings(
     session: TenantSession, row: db.OwnTenant, given: Mapping[str, Any]
 ) -> tuple[TenantSettings, list[str]]:
-    """Replace all settings, without those that are None; return the settings and the names of those that changed."""
+    """Replace all settings; None values are dropped. Return the settings and the names of the changed ones."""
     stored = _tidy(given)
     settings = read_settings(stored)
     changed = sorted(n for n in row.settings.keys() | stored if row.settings.get(n) != stored.get(n))

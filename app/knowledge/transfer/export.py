@@ -67,7 +67,7 @@ class ExportedEntry:
 
     @property
     def is_to_judge(self) -> bool:
-        """Whether it has flags and its line does not tell if it was quarantined, as in exports of older versions."""
+        """Whether it has flags but no record of a quarantine, as in exports of older versions."""
         return "quarantined" not in self.columns and "flags" in (self.columns.get("metadata") or ())
 
     def renamed(self, ids: Mapping[str, str]) -> ExportedEntry:

@@ -112,7 +112,7 @@ class TextLine:
 
 
 def read_lines(file: Path, *, exported: bool = False) -> Iterator[TextLine]:
-    """Yield the lines that are not blank; of one above its bound only the error. `exported`: those of an export."""
+    """Yield the lines that are not blank; of a line over its limit only the error. `exported`: it is an export."""
     with file.open("rb") as stream:
         for number in itertools.count(1):
             most = MAX_EXPORTED if exported else MAX_RECORD

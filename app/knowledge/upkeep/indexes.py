@@ -59,7 +59,7 @@ class VectorIndexes:
             self._tenants.forget(tenant_id)
 
     async def drop_strays(self, tenant_id: UUID) -> None:
-        """Drop the tenant's indexes for models of which it has no vectors, unless one is in use."""
+        """Drop the tenant's indexes for models without vectors, unless the model is in use."""
         await db.drop_strays(self._database, tenant_id)
 
     async def drop_of_deleted(self) -> None:

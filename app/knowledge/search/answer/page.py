@@ -37,7 +37,7 @@ from app.knowledge.search.reranking import Reranking
 from app.knowledge.tenants.directory import TenantContext
 
 CHARACTERS_AT_A_TIME = 10_000
-"""Characters of entries that are made hits before other tasks get a turn: one to two milliseconds."""
+"""Characters of entries to turn into hits before other tasks get a turn: one to two milliseconds."""
 
 LONG = 40_000
 """Characters of entries after which other tasks get as much time as these have taken, not just a turn: a search of
@@ -48,7 +48,7 @@ HIT_CHARACTERS = 1_000
 """Added for each hit with the length of the query, however short its entry."""
 
 MARKDOWN_TYPES = frozenset((None, "text/markdown", "text/plain"))
-"""Media types whose text may be Markdown; None is that of an entry without an asset. Others have been read to text."""
+"""Media types whose text may be Markdown; None means an entry without an asset. Readers convert all others to text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def make_metadata(
     suggestions: Sequence[str] = (),
     relaxations: Sequence[Relaxation] = (),
 ) -> SearchMetadata:
-    """Make the metadata of the page that starts at `start`; `stopwatch` is that of the request."""
+    """Create the metadata of the page that starts at `start`; `stopwatch` measures the request."""
     total = len(ranking.candidates)
     following = PageStart(start.search_id, start.offset + limit)
     is_last = following.offset >= total

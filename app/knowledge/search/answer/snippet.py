@@ -96,7 +96,7 @@ WHOLE = 800
 """Characters up to which a content is rendered as a whole."""
 
 BEFORE, AFTER = 200, 360
-"""Characters that are rendered before and after the best words, at first, and as many more to the next paragraph.
+"""Characters that are first rendered before and after the best words, and again as many up to the next paragraph.
 
 Rendering takes 0.05 ms for a thousand characters, and a search has ten hits."""
 
@@ -117,7 +117,7 @@ class Region:
         return self.start - len(self.opening)
 
     def take(self, content: str) -> str:
-        """The text of the part, which can be rendered by itself."""
+        """The text of the part, which can be rendered separately."""
         return self.opening + content[self.start : self.end]
 
 
@@ -279,7 +279,7 @@ class SnippetMaker:
 
 
 def _skip_headings(title: str | None, content: str) -> int:
-    """Where the content goes on after the lines at its start that are headings in the title; 0 if it does not."""
+    """The position after the opening lines that repeat headings of the title; 0 if there are none."""
     headings = {fold(heading).text for heading in title.split(BETWEEN_HEADINGS)} if title else set()
     place = 0
     for line in LINE.finditer(content):
@@ -292,7 +292,7 @@ def _skip_headings(title: str | None, content: str) -> int:
 def _cut(
     content: str, positions: Sequence[Found], passage: tuple[int, int] | None, *, is_markdown: bool
 ) -> tuple[str, int, int]:
-    """The text of the snippet, and the start and end of what it shows in the content."""
+    """The text of the snippet, and the start and end of its range in the content."""
     extent = 1
     while True:
         region = find_region(content, *_find_best(positions, passage), extent, is_markdown=is_markdown)
@@ -314,7 +314,7 @@ def _cut(
 
 
 def _find_shown(positions: Sequence[Found], plain: PlainText, shift: int, end: int) -> list[Found]:
-    """The words, where they are in the plain text; without those that it does not show if it shows any."""
+    """The words with their positions in the plain text; those outside the snippet only if none is inside."""
     moved = [
         (plain.place_of(start - shift), plain.place_of(stop - shift), key)
         for start, stop, key in positions

@@ -67,7 +67,7 @@ async def embed_query(
     meter: TokenMeter,
     embed: EmbedQuery | None = None,
 ) -> QueryEmbedding:
-    """Embed a query that `recall_query` does not know; `embed` replaces the provider of the tenant's model.
+    """Embed a query that `recall_query` does not have; `embed` replaces the provider of the tenant's model.
 
     `meter` counts the tokens used.
     """

@@ -234,7 +234,7 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int) -> Keywo
 
 
 async def find_alternatives(session: TenantSession, plan: Plan) -> Sequence[str]:
-    """Queries for what stands for words of the plan's query: compounds, their parts, and words that begin as the last.
+    """Alternative queries for words of the plan's query: compounds, their parts, and completions of the last word.
 
     For an identifier there are none: it is searched for as a whole.
     """

@@ -158,7 +158,7 @@ async def _find_nearest(
 
 
 class _Readable(NamedTuple):
-    """What the caller may read: its share of all entries, about, and whether it is known to be too much to compare."""
+    """The caller's approximate share of all entries, and whether it is known to be too much to compare."""
 
     share: float = 1.0
     are_many: bool = False
