@@ -63,7 +63,7 @@ def _digest(token: str) -> bytes:
 
 
 MAX_TOKEN_CHARACTERS = 16_384
-"""Of a token: 200 groups with the ids of Entra, which sends at most so many, take 10,400."""
+"""Of a token: 200 groups with the ids of Entra, the most that it sends, take 10,400."""
 
 MAX_KEY_ID_CHARACTERS = 256
 LEEWAY_SECONDS = 30.0

@@ -112,7 +112,7 @@ async def open_tenants_of(target: Target) -> AsyncIterator[tuple[Platform | Remo
 
 @contextlib.asynccontextmanager
 async def open_platform_of() -> AsyncIterator[Platform | RemoteKnowledge]:
-    """Open the tenants of this installation, or with KB_URL those of that service. Raises ConfigurationError."""
+    """Open the tenants of this installation or, with KB_URL, of that service. Raises ConfigurationError."""
     if (remote := find_remote()) is not None:
         from app.cli.remote.knowledge import open_remote
 

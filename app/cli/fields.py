@@ -111,7 +111,7 @@ def given_fields(**values: Any) -> dict[str, Any]:
 
 
 def read_text(given: str | None) -> str | None:
-    """The text of an argument; `-` stands for standard input. Raises InvalidInput."""
+    """The text of an argument; `-` means standard input. Raises InvalidInput."""
     if given != "-":
         return given
     data = sys.stdin.buffer.read(MAX_TEXT + 1)

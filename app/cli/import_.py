@@ -178,7 +178,7 @@ async def _write(knowledge: Knowledge, tenant_id: UUID, file: Path) -> Imported:
 
 
 async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int | None:
-    """Count the entries without a vector, optionally after waiting for those that can be created."""
+    """Count the entries without a vector, optionally after waiting for vectors that can be created."""
     from app.cli.waiting import wait_for_upkeep
 
     if wait:

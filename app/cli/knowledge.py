@@ -135,7 +135,7 @@ class Sources(RunSources, Protocol):
 
 
 class Administration(Protocol):
-    """What the admin of the tenant sees."""
+    """The administration of the tenant."""
 
     async def stats(self, tenant_id: UUID) -> Stats: ...
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 ABSENT = "-"
-"""In the place of a number that a node did not tell."""
+"""Shown instead of a number that a node did not report."""
 
 
 def register(app: typer.Typer) -> None:

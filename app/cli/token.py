@@ -192,7 +192,7 @@ def list_revoked(
 
 
 def _choose_slug(tenant: str | None, platform: bool) -> str | None:
-    """The tenant of a token, empty for that of KB_TOKEN; None for tokens of platform admins. Raises InvalidInput."""
+    """The tenant of a token, empty for KB_TOKEN's tenant; None for tokens of platform admins. Raises InvalidInput."""
     if platform:
         if tenant is not None:
             raise InvalidInput.of("--tenant", "give either a tenant or --platform")

@@ -78,7 +78,7 @@ class AssetWatch:
         self.indexed = 0
 
     async def look(self) -> bool:
-        """Check the oldest ones; return whether any of them is done."""
+        """Check the oldest ones; return whether any of them has finished."""
         head = list(self.waiting)[:LOOK_AHEAD]
         states = [await _look(self._services, self._tenant_id, asset_id) for asset_id in head]
         for asset_id, asset in zip(head, states, strict=True):

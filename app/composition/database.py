@@ -326,7 +326,7 @@ async def replicas_of(database: Database, settings: Settings, part: Part | None)
 
 
 def name_of(address: str) -> str:
-    """The host and the port of an address, without what is secret."""
+    """The host and the port of an address, without secret parts."""
     parts = urlsplit(address)
     hosts = parts.netloc.rpartition("@")[2] or ",".join(parse_qs(parts.query).get("host", []))
     return hosts or "local"

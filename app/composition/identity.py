@@ -24,7 +24,7 @@ KEY_FILE = "encryption-key"
 
 
 def encryption_keys(settings: Settings) -> tuple[bytes, ...]:
-    """The configured keys, or the one that the embedded mode generates and stores; none without either.
+    """The configured keys, or the key that the embedded mode generates and stores; otherwise none.
 
     Raises ConfigurationError.
     """

@@ -18,7 +18,7 @@ SECRET_SIZE = 48
 
 @dataclass(frozen=True, slots=True)
 class SharedSecrets:
-    """The HS256 secrets: `named` by `kid`, of which the first signs, and the one of JWT_SECRET."""
+    """The HS256 secrets: `named` by `kid`, of which the first signs, and the secret of JWT_SECRET."""
 
     unnamed: str | None = field(repr=False)
     named: Mapping[str, str] = field(repr=False)
@@ -33,7 +33,7 @@ class SharedSecrets:
 
 
 def shared_secrets(settings: Settings) -> SharedSecrets | None:
-    """The configured secrets, or the one that the embedded mode generates and stores; None with JWKS."""
+    """The configured secrets, or the secret that the embedded mode generates and stores; None with JWKS."""
     jwt = settings.jwt
     named = {} if jwt.secrets is None else parse_secrets(jwt.secrets)
     if jwt.secret is not None or named:

@@ -33,7 +33,7 @@ class MemoryRelease:
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, size: int = LARGE) -> None:
-        """Something of this many bytes is no longer used."""
+        """Note that something of this many bytes is no longer used."""
         if size >= LARGE and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._start)
 

@@ -51,12 +51,12 @@ class Buckets:
 
 
 def refill(tokens: float, at: float, now: float, limit: int) -> float:
-    """What is left of `limit` now, if `tokens` were left at the time `at`."""
+    """The rest of `limit` now, if `tokens` were left at the time `at`."""
     return min(limit, tokens + (now - at) * limit / 60)
 
 
 class SharedBuckets:
-    """As `Buckets`, in shared memory: a tenant's limit holds for all processes together."""
+    """As `Buckets`, in shared memory: a tenant's limit applies to all processes together."""
 
     def __init__(self, memory: SharedMemory) -> None:
         self._memory = memory

@@ -8,7 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 REMEMBERED = 10_000
-"""Tenants whose changes are told apart; the change of one more begins a new generation of all."""
+"""Tenants whose changes are kept separately; the change of one more begins a new generation of all."""
 
 
 class Generations:

@@ -16,7 +16,7 @@ from app.concurrency.stopwatch import current_stopwatch
 
 @dataclass(slots=True)
 class _Account:
-    """The bytes that one tenant holds, and those that it waits for."""
+    """The bytes that one tenant holds, and the bytes that it waits for."""
 
     held: int = 0
     waiting: deque[tuple[int, asyncio.Future[None]]] = field(default_factory=deque)
@@ -128,7 +128,7 @@ class ByteBudget:
             del self._accounts[released]
 
     def _next(self) -> Hashable | None:
-        """The first waiting tenant that has room for what it waits for, after it has taken it."""
+        """The first waiting tenant whose request fits, after its bytes are taken."""
         for tenant in list(self._line):
             account = self._accounts[tenant]
             while account.waiting and account.waiting[0][1].done():  # given up

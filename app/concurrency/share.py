@@ -20,10 +20,10 @@ DEEPEST = 0.25
 """Seconds of the largest debt: it is paid off after five seconds."""
 
 LOOK_AGAIN = 0.25
-"""Seconds at most between two looks at whether other tenants are still active."""
+"""Seconds at most between two checks whether other tenants are still active."""
 
 TENANTS = 10_000
-"""Tenants whose time is counted; one more takes the place of the one that was charged least recently."""
+"""Tenants whose time is counted; a further one replaces the tenant that was charged least recently."""
 
 REFUSED_SECONDS = 0.0005
 """Added to the time for which a refused request kept the event loop: its connection, log line and metrics."""
@@ -87,7 +87,7 @@ class LoopShare:
     """
 
     def __init__(self, is_alone: Callable[[Hashable], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`is_alone` tells whether no tenant but this one is active."""
+        """`is_alone` returns whether no other tenant is active."""
         self._is_alone = is_alone
         self._clock = clock
         # In the order of the last charge, the most recent at the end.

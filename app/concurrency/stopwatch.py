@@ -100,7 +100,7 @@ def current_stopwatch() -> Stopwatch:
 
 @contextmanager
 def run_stopwatch(stopwatch: Stopwatch | None = None) -> Iterator[Stopwatch]:
-    """Make a stopwatch, by default the current one, that of the block and of the tasks that it starts."""
+    """Run a stopwatch, by default the current one, for the block and the tasks that it starts."""
     running = stopwatch or current_stopwatch()
     token = _running.set(running)
     try:

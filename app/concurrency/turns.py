@@ -141,7 +141,7 @@ class Turns:
         self._queues[tenant].elsewhere += 1
 
     def end_elsewhere(self, tenant: Hashable) -> None:
-        """The tenant's work elsewhere is done."""
+        """End the tenant's work elsewhere."""
         self._queues[tenant].elsewhere -= 1
         self.note(tenant)
 

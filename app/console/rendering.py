@@ -98,14 +98,14 @@ def plain_value(value: Any) -> str:
 
 
 def make_sentence(text: str) -> str:
-    """The text with an uppercase first letter and an end; one that begins with the name of a field stays as it is."""
+    """The text with an uppercase first letter and an end; a text that begins with a field's name stays unchanged."""
     if text[:1].isalpha() and not re.match(r"[a-z_.\d]+:", text):
         text = text[0].upper() + text[1:]
     return text if not text or text[-1] in ".!?:" else f"{text}."
 
 
 def name_media_type(media_type: str) -> str:
-    """The name of the kind of file with this type; that of an unknown one is the type itself."""
+    """The name of the kind of file with this type; an unknown type is its own name."""
     return next((kind.label for kind in FORMATS if kind.media_type == media_type), media_type)
 
 

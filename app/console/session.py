@@ -99,7 +99,7 @@ async def _admit(request: Request, role: Role | None) -> None:
 
 
 async def authenticate_visitor(request: Request, role: Role, token: str) -> None:
-    """Check the cookie's token: the visitor's own, or that of a session after a sign-in at the provider.
+    """Check the cookie's token: the visitor's own, or the token of a session after a sign-in at the provider.
 
     Raises Unauthenticated and Forbidden.
     """

@@ -17,7 +17,7 @@ from app.web.access import Caller
 EVERYTHING_COOKIE = "kb_console_everything"
 PATH = "/console"
 PAGE_STATE = "X-Console-Sees"
-"""The header with which a page names what it shows, when it requests a part of itself."""
+"""The header in which a page states its content when it requests a part of itself."""
 
 
 def asks_for_everything(request: Request, token: str) -> bool:
@@ -57,7 +57,7 @@ class Visitor:
     is_admin: bool
     is_platform: bool
     sees_all: bool = False
-    """Whether an admin sees everything in the tenant, and not only what it may read otherwise."""
+    """Whether an admin sees everything in the tenant, beyond its own rights."""
 
     @property
     def principals(self) -> Sequence[str]:

@@ -444,7 +444,7 @@ DEFAULTS: Final = EntryDraft(
     readers=None,
     writers=None,
 )
-"""What the unset fields of a new entry are; its content has no default, and its language is detected."""
+"""The defaults of a new entry's fields; its content has no default, and its language is detected."""
 
 
 @request(

@@ -21,7 +21,7 @@ DependentKind = Literal["asset", "entry", "saved_search", "entry_version", "asse
 
 
 NOT_SUBJECTS = frozenset({"command-line", "service", "tuning", "upkeep"})
-"""Actors in the audit trail that stand for the service; the items that they brought in belong to no subject."""
+"""Actors in the audit trail that represent the service; their items belong to no subject."""
 
 
 def _check_subject(subject: str) -> str:

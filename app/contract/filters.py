@@ -217,7 +217,7 @@ class _Unreadable(Exception):
 
 
 def read_filter(given: Any) -> tuple[Term | None, list[FieldError]]:
-    """Return the filter's terms, or None and what is wrong with it; each error names its place in the filter."""
+    """Return the filter's terms, or None and its errors; each error names its place in the filter."""
     reader = _Reader()
     term: Term | None = None
     with contextlib.suppress(_Unreadable):

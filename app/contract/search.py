@@ -65,8 +65,8 @@ MAX_FACETS = 10
 """Fields whose values a search can count; a key of metadata follows the prefix."""
 
 MAX_METADATA_VALUES = 100
-"""Values in the filter `metadata`, at any depth. Postgres compares each value of a list with each one that is stored:
-8,000 in one list took 23 seconds."""
+"""Values in the filter `metadata`, at any depth. Postgres compares each value of a list with each stored one: 8,000 in
+one list took 23 seconds."""
 
 TIMES = ("created_after", "created_before", "updated_after", "updated_before")
 MOMENTS = (*TIMES, "as_of")

@@ -17,7 +17,7 @@ it takes half a minute for 100,000 marks."""
 MARKS_RULE = f"must have at most {MOST_MARKS} combining marks in a row"
 # Marks are neither letters, digits nor spaces: only such runs can have too many.
 _RUN = re.compile(rf"[^\w\s\x00-\u02ff]{{{MOST_MARKS + 1},}}")
-# Voiced sound marks of halfwidth kana, which are letters until they are normalised, and what they become then.
+# Voiced sound marks of halfwidth kana, which are letters until they are normalised, with their normalised forms.
 _HALFWIDTH = {"\uff9e": "\u3099", "\uff9f": "\u309a"}
 # Tibetan vowels that are not combining until they are normalised.
 _TIBETAN = frozenset("\u0f73\u0f75\u0f81")
@@ -66,7 +66,7 @@ STORABLE = "no NUL and no lone surrogates"
 SEARCHABLE = f"{STORABLE}, at most {MOST_MARKS} combining marks in a row"
 """The rule of `is_searchable`."""
 STORABLE_JSON = f"with finite numbers, integers of at most 64 bits, {STORABLE}"
-"""The rule of `is_storable_json`, but for the size."""
+"""The rule of `is_storable_json`, except for the size."""
 MOMENT = "a date and time with a time zone, between the years 1 and 9999 in UTC"
 """The rule of `is_moment`."""
 

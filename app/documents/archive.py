@@ -32,7 +32,7 @@ def is_archive(data: bytes) -> bool:
 
 
 def list_names(data: bytes) -> frozenset[str]:
-    """Names of the first 10,000 members; for a truncated file, of those that remain. Cheap for hostile files too."""
+    """Names of the first 10,000 members; of a truncated file, the remaining ones. Cheap for hostile files too."""
     end = data.rfind(_END, max(0, len(data) - _END_SIZE - _LONGEST_COMMENT))
     names: list[str] = []
     if 0 <= end <= len(data) - _END_SIZE:

@@ -11,9 +11,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script: the codes of its languages with a configuration or a relative of one, and letters that leave fewer.
+    """A script: the codes of its languages with a configuration or a relative of one, and letters that exclude some.
 
-    `weight` is how many Latin letters say as much as one of its letters.
+    `weight` is how many Latin letters carry as much information as one of its letters.
     """
 
     letters: re.Pattern[str]

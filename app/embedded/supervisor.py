@@ -100,7 +100,7 @@ class Postmaster:
 
 POLL_SECONDS = 0.1
 RESTART_LIMIT = 5
-"""How many times in a row Postgres is restarted after it ended by itself."""
+"""How many times in a row Postgres is restarted after it ended unexpectedly."""
 STEADY_SECONDS = 60.0
 """A Postgres that has been ready for this long resets the count, so that one failure a day is tolerated."""
 LEFTOVER_SECONDS = 15.0

@@ -217,10 +217,10 @@ FILE = "locomo10.json"
 of LLM Agents" (ACL 2024). It is not part of this project: its licence, CC BY-NC 4.0, excludes commercial use."""
 
 CATEGORIES: Mapping[object, str] = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
-"""Names of the categories, in the numbering of the authors' code; that of the paper's section 4.1 is another."""
+"""Names of the categories, numbered as in the authors' code; section 4.1 of the paper numbers them differently."""
 
 ADVERSARIAL = 5
-"""Questions about something that the conversation does not say; most published results leave them out."""
+"""Questions about something that the conversation does not mention; most published results omit them."""
 
 _SESSION = re.compile(r"session_(\d+)")
 _TURN = re.compile(r"D\s*:?\s*(\d+)\s*:\s*(\d+)")

@@ -28,7 +28,7 @@ GRID: tuple[tuple[Fusion, float], ...] = (
     *(("rrf", weight) for weight in (0.0, 0.3, 0.5, 0.7, 1.0)),
     *(("score", weight) for weight in (0.2, 0.3, 0.4, 0.5, 0.6, 0.8)),
 )
-"""Fusions, each with a semantic weight; with 0 and 1 the order is that of one leg."""
+"""Fusions, each with a semantic weight; with 0 and 1 the order is that of a single leg."""
 
 
 class NothingToTuneBy(KnowledgeError):

@@ -18,7 +18,7 @@ PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder with its subfolders. Links are left out, wherever they lead."""
+    """A folder with its subfolders. Links are ignored, wherever they lead."""
 
     path: Path
     exclusions: Exclusions

@@ -34,7 +34,7 @@ class OriginFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All files of an origin; `skipped` are left out on purpose, each with a path and a reason."""
+    """All files of an origin; `skipped` are omitted on purpose, each with a path and a reason."""
 
     files: Sequence[OriginFile]
     skipped: Sequence[tuple[str, str]] = ()
@@ -64,12 +64,12 @@ class OpenOrigin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """Files that are left out: hidden ones, and those whose path matches a pattern such as `drafts/*` or `*.tmp`."""
+    """Files to omit: hidden ones, and files whose path matches a pattern such as `drafts/*` or `*.tmp`."""
 
     patterns: Sequence[str] = ()
 
     def refuse(self, path: str) -> str | None:
-        """The reason to leave out the file with this path, relative to the origin."""
+        """The reason to omit the file with this path, relative to the origin."""
         if any(part.startswith(".") for part in path.split("/")):
             return "hidden"
         return "excluded" if any(_matches(path, pattern) for pattern in self.patterns) else None

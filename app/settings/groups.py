@@ -406,7 +406,7 @@ class EncryptionSettings(SettingsGroup):
 
 
 class LoggingSettings(SettingsGroup):
-    """What is logged, and in which form."""
+    """The level and the form of the log."""
 
     level: Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower_text)] = setting(
         "LOG_LEVEL", "info", "debug, info, warning, error or critical"

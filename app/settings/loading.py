@@ -32,7 +32,7 @@ _ALLOWED = {
     for group in _GROUPS.values()
     for field in group.model_fields.values()
 }
-"""What is allowed, by the name of each variable."""
+"""The allowed values, by the name of each variable."""
 
 # With PYDANTIC_SETTINGS_DEBUG it logs every value that it reads, keys among them.
 logging.getLogger("pydantic_settings").setLevel(logging.INFO)

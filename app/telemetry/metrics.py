@@ -77,7 +77,7 @@ AUDIT_LOST = Counter("knowledge_audit_lost_total", "Refusals that are missing fr
 
 
 _place = ["parent"]
-"""Names this process's files. A process that takes the place of one that ended continues its counts."""
+"""Names this process's files. A process that replaces one that ended continues its counts."""
 
 _memory = [-1e9, 0.0]
 """When this process's memory was last measured, and the result."""
@@ -86,7 +86,7 @@ MEASURE_SECONDS = 10.0
 """Measuring the memory takes some milliseconds."""
 
 _PROCESS_FIGURES: Final = 7
-"""The first figures of each process; further ones are those of its services."""
+"""The first figures of each process; its services' figures follow."""
 
 
 def share_counters() -> None:
@@ -138,7 +138,7 @@ def count_processes(*, serving: float, replaced: float) -> Iterator[Metric]:
 
 
 def collect_processes(part: Part) -> Iterator[Metric]:
-    """The counters of all processes, also of those that ended, and the sums of the figures of those that run."""
+    """The counters of all processes, including ended ones, and the sums of the figures of running ones."""
     yield from MultiProcessCollector(None).collect()
     rows = part.figures().all()
     total = [sum(column) for column in zip(*rows, strict=True)]

@@ -91,11 +91,11 @@ _STANDARD: Mapping[str, str] = {
     "http_route": "http.route",
     "http_status": "http.response.status_code",
 }
-"""Names that OpenTelemetry's semantic conventions give; what they do not name has the prefix `knowledge.`."""
+"""Names from OpenTelemetry's semantic conventions; all others have the prefix `knowledge.`."""
 
 
 def make_provider() -> TracerProvider:
-    """A provider that sends to the collector of OTEL_EXPORTER_OTLP_ENDPOINT, as the OTEL_* variables say."""
+    """A provider that sends to the collector of OTEL_EXPORTER_OTLP_ENDPOINT, configured by the OTEL_* variables."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 

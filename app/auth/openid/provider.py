@@ -46,7 +46,7 @@ class SignInDenied(SignInFailed):
 
 
 class AccessMissing(SignInFailed):
-    """The provider knows the person, but its claims give no tenant or no role."""
+    """The provider identifies the person, but its claims give no tenant or no role."""
 
     advice = "Your account has no access to this service. Ask your administrator for a tenant and a role."
 
@@ -79,7 +79,7 @@ class UnusableProvider(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """What a sign-in needs to know of the provider.
+    """The parts of the provider that a sign-in needs.
 
     Attributes:
         authorization: where the browser signs in.

@@ -65,7 +65,7 @@ MAX_HINT_CHARACTERS = 3_900
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A sign-in that has begun: where the browser goes, and what it keeps."""
+    """A sign-in that has begun: the address for the browser, and the data that it keeps."""
 
     address: str
     sealed: str = field(repr=False)

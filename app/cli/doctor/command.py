@@ -95,7 +95,7 @@ def print_findings(findings: Sequence[Finding], *, verbose: bool) -> None:
 
 
 async def diagnose() -> list[Finding]:
-    """Run all checks, except those that depend on a failed one."""
+    """Run all checks, except checks that depend on a failed one."""
     from app.cli.doctor import machine, work
     from app.cli.doctor.finding import Finding, from_error
     from app.cli.doctor.machine import check_sign_in

@@ -181,7 +181,7 @@ SKEW = 5.0
 
 
 async def check_elsewhere(remote: Remote) -> AsyncIterator[Finding]:
-    """The address, the service's state and clock, and the token with what it allows."""
+    """The address, the service's state and clock, and the token with its rights."""
     if not is_secure(remote.url):
         yield Finding(
             "encryption",

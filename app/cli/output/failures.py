@@ -31,7 +31,7 @@ def report_failure(error: BaseException, *, as_json: bool) -> int:
 
 
 def log_failure(error: BaseException) -> int:
-    """As `report_failure`, for a process of a service that goes on, whose log has the reason."""
+    """Report a failure as `report_failure` does, for a process of a service that continues and logs the reason."""
     status, reason = _judge(error)
     if reason:
         log.error("a process failed: %s", reason)

@@ -73,7 +73,7 @@ def _build(
 T = TypeVar("T")
 ATTEMPTS = 4
 LONGEST_WAIT = 60.0
-"""Seconds: a command that would have to wait longer before it tries again fails, and says so."""
+"""Seconds: a command that would have to wait longer before its next attempt fails with a message."""
 FIRST_WAIT = 0.5
 """Seconds before the second attempt, unless Retry-After names others; each further wait is twice as long."""
 TIMEOUT = httpx.Timeout(120.0, connect=10.0)
@@ -155,7 +155,7 @@ class Exchange:
 
 
 def explain(error: BaseException) -> str:
-    """The reason of a failed connection, as far as the system tells it."""
+    """The reason of a failed connection, as far as the system reports it."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

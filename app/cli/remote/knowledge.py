@@ -153,7 +153,7 @@ class RemoteEntries:
 
 
 def _one(versions: int | Collection[int] | None) -> int | None:
-    """The version for If-Match; commands know at most one."""
+    """The version for If-Match; commands have at most one."""
     if versions is None or isinstance(versions, int):
         return versions
     (version,) = versions
@@ -165,7 +165,7 @@ SOURCES = "/knowledge/sources"
 LARGEST = 1 << 30
 """Bytes of a file that is read to be sent; the service has a limit of its own, and refuses more."""
 SETTLING = (0.1, 0.3, 1.0, 3.0)
-"""Seconds between looks at a source whose items have all ended: its worker notes that a moment later."""
+"""Seconds between checks of a source whose items have all ended: its worker records that a moment later."""
 
 
 async def upload_file(exchange: Exchange, upload: Upload, **place: str) -> tuple[Asset, bool]:
@@ -229,7 +229,7 @@ class RemoteAssets:
 
 @dataclass(frozen=True, slots=True)
 class RemoteSources:
-    """Sources; `max_deletions` is the default share, since the service does not tell its own."""
+    """Sources; `max_deletions` is the default share, since the service does not report its own."""
 
     exchange: Exchange
     max_deletions: float = 0.2
@@ -374,7 +374,7 @@ async def _list(exchange: Exchange, path: str, limit: int, cursor: str | None) -
 TENANTS = "/admin/tenants"
 REEMBED = "/admin/reembed"
 OWN = UUID(int=0)
-"""Stands for the tenant of the token, whose id only the service knows."""
+"""Placeholder for the id of the token's tenant, which only the service has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +442,7 @@ class RemoteQuarantine:
         return answer.released
 
     async def find_kinds(self, tenant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, ItemKind]:
-        """Which of these ids are those of entries or of assets. Raises KnowledgeError."""
+        """Tell which of these ids are entries and which assets. Raises KnowledgeError."""
         found: dict[UUID, ItemKind] = {}
         kinds: Sequence[ItemKind] = ("entry", "asset")
         for item, kind in product(ids, kinds):
@@ -455,7 +455,7 @@ class RemoteQuarantine:
 
 @dataclass(frozen=True, slots=True)
 class RemoteAdministration:
-    """What the admin of the tenant sees."""
+    """The administration of the tenant."""
 
     exchange: Exchange
 
@@ -471,7 +471,7 @@ class RemoteAdministration:
 
 
 class RemoteEmbedder:
-    """The state of the provider, which a service does not tell its callers."""
+    """The state of the provider, which a service does not report to its callers."""
 
     async def is_provider_away(self, tenant_id: UUID, *, within: float) -> bool:
         """Whether not to wait longer: callers ask after `within` seconds without progress."""

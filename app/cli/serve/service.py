@@ -31,7 +31,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
 @dataclass(slots=True)
 class Child:
-    """One process; its `number` is that of the process that it replaces, its `place` in the shared memory its own."""
+    """One process. A replacement keeps the `number`; the `place` in the shared memory is its own."""
 
     pid: int
     number: int
@@ -88,7 +88,7 @@ def fork(work: Callable[[], int], *, logs_failure: bool) -> int:
 log = logging.getLogger("app.cli.serve")
 
 LOOK_SECONDS = 0.05
-"""While processes start, interval at which they are looked at; at other times, this process only waits for signals."""
+"""Interval between checks of processes while they start; at other times, this process only waits for signals."""
 
 START_SECONDS = 120.0
 """A process that replaces another one must serve within this time."""
@@ -307,7 +307,7 @@ class Service:
             log.error("the processes are not replaced: a new one did not start", extra={"status": status})
 
     def _look_after(self) -> None:
-        """Start what is due, and go on with what is in progress."""
+        """Start due processes, and continue with work in progress."""
         now = time.monotonic()
         if self._status is not None:
             if now > self._end:

@@ -18,7 +18,7 @@ class AddressCounts:
         self._own = memory.addresses(place)
 
     def add(self, address: str, number: int) -> int:
-        """Count `number` more connections of this process; returns those of all processes, at least."""
+        """Count `number` more connections of this process; return at least the number of all processes."""
         numbers, counts = self._memory.numbers, []
         for cell in self._cells(address):
             numbers[self._own + cell] += number
@@ -36,13 +36,13 @@ class AddressCounts:
 
 
 LOOK_AGAIN = 0.005
-"""Seconds after which a process looks again whether another one has released what it waits for."""
+"""Seconds after which a waiting process checks again whether another one has released anything."""
 
 COUNTED_FOR = 0.005
 """Seconds for which the number of active tenants is not counted again."""
 
 LONGEST_TURN = 0.05
-"""Seconds for which one process may take all that is released, before another one that waits for it goes first."""
+"""Seconds for which one process may take everything that is released, before another waiting process goes first."""
 
 
 class SharedAmounts:
@@ -60,12 +60,12 @@ class SharedAmounts:
         self._counted, self._counted_at = 0, -1.0
 
     def held(self, tenant: Hashable) -> float:
-        """What all processes hold for the tenant."""
+        """The amount that all processes hold for the tenant."""
         first = self._memory.held(self._memory.slot(tenant), self._kind)
         return float(sum(self._memory.numbers[first : first + self._memory.places].tolist()))
 
     def held_elsewhere(self, tenant: Hashable) -> float:
-        """What the other processes hold for the tenant."""
+        """The amount that the other processes hold for the tenant."""
         first = self._memory.held(self._memory.slot(tenant), self._kind)
         return sum(self._memory.numbers[first + other] for other in self._others)
 
@@ -92,7 +92,7 @@ class SharedAmounts:
         return taken
 
     def publish(self, tenant: Hashable, own: float, waits: bool = False) -> None:
-        """Publish what this process holds for the tenant now; `waits`: it still waits for more."""
+        """Publish the amount that this process holds for the tenant now; `waits`: it still waits for more."""
         memory = self._memory
         first = memory.held(memory.slot(tenant), self._kind)
         memory.numbers[first + self._place] = own
@@ -101,7 +101,7 @@ class SharedAmounts:
             memory.numbers[since] = memory.numbers[since + memory.places] = 0.0
 
     def _yields(self, first: int, now: float) -> bool:
-        """Whether another process, which still tries, has waited for so much longer that it goes first."""
+        """Whether another process that is still trying has waited so much longer that it goes first."""
         places = self._memory.places
         since = self._memory.numbers[first + places : first + 2 * places].tolist()
         tried = self._memory.numbers[first + 2 * places : first + 3 * places].tolist()
@@ -135,7 +135,7 @@ class SharedAmounts:
         self._memory.numbers[self._list] = len(self._order)
 
     def count_active(self) -> int:
-        """Tenants that are active in any process; those that are not listed count once for each process."""
+        """Tenants that are active in any process; unlisted ones count once for each process."""
         now = time.monotonic()
         if now - self._counted_at < COUNTED_FOR:
             return max(self._counted, len(self._order))

@@ -19,7 +19,7 @@ KINDS: Final = ("searches", "connections", "queries", "bodies", "answers", "unre
 """What tenants hold, in the order of their cells."""
 
 SETS, WAYS = 2_048, 8
-"""A tenant has one of the `WAYS` slots of its set; the one that was used the longest ago is replaced."""
+"""A tenant has one of the `WAYS` slots of its set; a new tenant replaces the one that was used the longest ago."""
 
 ACTIVE = 512
 """Tenants that a process lists as active, for each kind. It only counts the others: a tenant that is active in several
@@ -138,7 +138,7 @@ class SharedMemory:
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, cell * CELL)
 
     def clear(self, place: int) -> None:
-        """Remove everything that a process held when it ended; what it counted for tenants' requests stays."""
+        """Remove everything that a process held when it ended; its counts of tenants' requests stay."""
         numbers, kinds = self.numbers, range(len(KINDS))
         for slot in range(0, self._rows, self._slot_cells):
             if self._words[slot]:

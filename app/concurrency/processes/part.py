@@ -14,7 +14,7 @@ from app.concurrency.processes.memory import KINDS, ROW, SharedMemory
 
 
 class Calls:
-    """Counts calls; a process that cares looks at the number from time to time."""
+    """Counts calls; interested processes read the number from time to time."""
 
     def __init__(self, memory: SharedMemory, place: int) -> None:
         self._memory = memory
@@ -138,7 +138,7 @@ class Part:
         return Figures(self.memory, self.place)
 
     def calls(self) -> Calls:
-        """Calls to the other processes to write what they have not written yet."""
+        """Calls to the other processes to write their pending data."""
         return Calls(self.memory, self.place)
 
     def last_writes(self) -> LastWrites:
@@ -146,5 +146,5 @@ class Part:
         return LastWrites(self.memory.last_writes)
 
     def share_of(self, total: int) -> int:
-        """This process's share of what the service may have in total; at least one."""
+        """This process's share of the service's total; at least one."""
         return max(1, total // self.processes + (self.number < total % self.processes))

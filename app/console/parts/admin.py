@@ -133,7 +133,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class SettingsForm:
-    """A filled-in form: a text for each of LABELS; that of a checkbox is `true` or empty."""
+    """A filled-in form: a text for each of LABELS; a checkbox has `true` or the empty text."""
 
     texts: Mapping[str, str]
 
@@ -156,7 +156,7 @@ class SettingsForm:
         return cls({n: text.strip() if isinstance(text := form.get(n), str) else "" for n in LABELS})
 
     def differences(self, stored: TenantSettings) -> Sequence[Changed]:
-        """The fields whose texts differ from those of the stored settings."""
+        """The fields whose texts differ from the stored settings."""
         shown = SettingsForm.of_settings(stored).texts
         return [Changed(LABELS[n], _say(n, shown[n]), _say(n, self.texts[n])) for n in self._changed(stored)]
 
@@ -200,7 +200,7 @@ class SettingsForm:
 
 
 def errors_by_name(errors: Sequence[FieldError]) -> dict[str, str]:
-    """The errors at the fields of the form; that of a whole setting stands at its first field."""
+    """The errors at the fields of the form; an error of a whole setting stands at its first field."""
     found: dict[str, str] = {}
     for error in errors:
         setting = error.field.partition(".")[0]

@@ -320,7 +320,7 @@ class _Reader:
 
 
 def _cut(part: DocumentPart, start: int, end: int) -> Sequence[Piece]:
-    """Cut text where the passage begins and ends; trailing line breaks are left out."""
+    """Cut text where the passage begins and ends; trailing line breaks are omitted."""
     text = part.text[start - part.start : end - part.start]
     end -= len(text) - len(text.rstrip("\n"))
     first, last = part.passage or (end, end)

@@ -50,7 +50,7 @@ class Neighbour:
 def group_neighbours(
     connections: Iterable[Connection], related: Iterable[RelatedEntry]
 ) -> list[tuple[str, Sequence[Neighbour]]]:
-    """The entries by relationship, in the order of RELATIONSHIPS; one that has several is under the first."""
+    """The entries by relationship, in the order of RELATIONSHIPS; an entry with several is under the first."""
     found = [(c.relation, Neighbour(c.id, c.title, c.excerpt, c.entry_type)) for c in connections]
     found += [(r.relationship, Neighbour(r.id, r.title, r.content, r.entry_type, r.overlap_count)) for r in related]
     order = list(RELATIONSHIPS)

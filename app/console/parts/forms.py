@@ -74,14 +74,14 @@ class EntryForm:
 
     @classmethod
     def read(cls, form: FormData, stored: Entry | None = None) -> EntryForm:
-        """The submitted form; missing fields are empty, but for the lists, which are those of the stored entry."""
+        """The submitted form. Missing fields are empty; missing lists are the stored entry's."""
         texts = read_fields(form, ENTRY_TEXTS)
         if stored is not None:
             texts |= keep_lists(form, stored)
         return cls(texts, read_roles(form), form.get("is_verified") is not None)
 
     def new_draft(self) -> EntryDraft:
-        """The fields of a new entry, without those that have their default. Raises InvalidInput.
+        """The fields of a new entry that differ from their defaults. Raises InvalidInput.
 
         An existing entry with this text then keeps its other fields.
         """
@@ -206,7 +206,7 @@ ASSET_TEXTS = ("title", "tags", "metadata", *LISTS)
 
 @dataclass(frozen=True, slots=True)
 class AssetForm:
-    """A filled-in form; `version` is that of the document for which it was shown."""
+    """A filled-in form; `version` is the version of the document for which it was shown."""
 
     texts: Mapping[str, str]
     roles: Sequence[str]
@@ -225,7 +225,7 @@ class AssetForm:
 
     @classmethod
     def read(cls, form: FormData, stored: Asset) -> AssetForm:
-        """The submitted form; missing fields are empty, but for the lists, which are those of the stored document.
+        """The submitted form. Missing fields are empty; missing lists are the stored document's.
 
         Raises InvalidInput if it has no version.
         """

@@ -102,7 +102,7 @@ TYPES: Mapping[str, str] = {
 
 
 def name_type(entry_type: str) -> str:
-    """The name of a type; that of an unknown one is the text itself."""
+    """The name of a type; an unknown type is its own name."""
     return TYPES.get(entry_type, entry_type)
 
 
@@ -115,7 +115,7 @@ FLAGS: Mapping[str, str] = {
 
 
 def name_flag(flag: str) -> str:
-    """The name of a flag; that of an unknown one is the text itself."""
+    """The name of a flag; an unknown flag is its own name."""
     return FLAGS.get(flag, flag)
 
 
@@ -164,7 +164,7 @@ ACTIONS: Mapping[str, str] = {
 
 
 def name_action(action: str) -> str:
-    """The name of an action; that of an unknown one is its text."""
+    """The name of an action; an unknown action is its own name."""
     return ACTIONS.get(action, action)
 
 

@@ -20,7 +20,7 @@ _WINDOW_CUTS = ("\n\n\n", "\n\n", "\n", ". ", " ")
 # begins with the break, since one that begins with the line would read each line twice.
 _WRAPPED = re.compile(r"\n(?<=[^\s.!?:|]\n)(?=[^\W\d_]|[(\"'„“»])")
 _WRAPPED_LINE = 40
-"""Least characters of a line that goes on in the next."""
+"""Least characters of a line that continues in the next."""
 _UNWRAPPED = "#|>"
 """Characters that begin a heading, a row of a table and a quotation, whose lines end where they end."""
 # Formats in which line breaks are significant.

@@ -20,7 +20,7 @@ _TOGETHER = 0.25
 
 
 class _Section(NamedTuple):
-    """Text between two cuts; `level` is that of its topmost heading, 0 for text without a heading."""
+    """Text between two cuts; `level` is the level of its topmost heading, 0 for text without a heading."""
 
     start: int
     end: int
@@ -148,7 +148,7 @@ def _read_header(cutter: Cutter, table: TableSpan) -> str:
 
 
 def _cut_table(cutter: Cutter, table: TableSpan, start: int, lead: str) -> Iterator[Piece]:
-    """As many rows as fit in each piece; `start` is where the text begins that introduces the table."""
+    """As many rows as fit in each piece; the text that introduces the table begins at `start`."""
     text = cutter.text
     frame = cutter.estimate("")
     begun, position, repeated = start, table.header_end, ""

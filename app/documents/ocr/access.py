@@ -30,7 +30,7 @@ _availability: Availability | None = None
 
 
 def is_installed() -> bool:
-    """Whether the extra `ocr` is installed. The confined process cannot look: it was told."""
+    """Whether the extra `ocr` is installed. The confined process cannot check; it gets the answer from the service."""
     return _is_found() if _availability is None else _availability != "absent"
 
 

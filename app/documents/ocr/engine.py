@@ -30,7 +30,7 @@ _BATCH_WIDTH = 6_000
 """Pixels of the lines that are read at once: memory grows with it."""
 _TALL = 1.5
 _VOTERS = 9
-"""So many of the longest lines decide whether a page is upside down."""
+"""This many of the longest lines decide whether a page is upside down."""
 _BEGINNING = 192
 """Pixels of a line that are enough to see its direction; the model would squeeze more."""
 _SURE = 0.9

@@ -18,7 +18,7 @@ from app.errors import UnreadableDocument
 _DAMAGED = "the image is damaged or incomplete"
 _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP")
 _SEVERAL = frozenset({"TIFF"})
-"""Formats whose frames are pages; those of the others are an animation, of which the first is read."""
+"""Formats whose frames are pages; frames of the others are an animation, of which the first is read."""
 _ONE_BYTE = frozenset({"1", "L", "P"})
 """Modes in which Pillow holds a pixel in one byte, not in four."""
 # The size is compared with the limit before anything is decoded.

@@ -46,7 +46,7 @@ _REASONS: tuple[HiddenReason, ...] = get_args(HiddenReason)
 
 
 class Malformed(Exception):
-    """The answer is not one that the confined process writes."""
+    """The answer does not have the form that the confined process writes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,7 +216,7 @@ class Protection:
 
 
 def confine(limits: ParseLimits) -> list[str]:
-    """Apply all protections in their order; return the names of those that the system lacks."""
+    """Apply all protections in their order; return the names of protections that the system lacks."""
     missing = []
     for protection in PROTECTIONS:
         try:

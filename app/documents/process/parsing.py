@@ -127,7 +127,7 @@ async def _run_adapted(
     readers: Sequence[DocumentFormat],
     ocr: Availability,
 ) -> tuple[bytearray, int]:
-    """Run the process, and again with what the first run showed to be needed."""
+    """Run the process, and run it again with what the first run turned out to need."""
     answer, status = await _run_child(data, kind, limits, readers, ocr)
     if _find_failure(answer, limits) == ReaderMissing.__name__ and readers is not FORMATS:
         # A member of an archive has another format than its name indicates.

@@ -24,7 +24,7 @@ _TITLE = re.compile(r"^title:[ \t]*(.+)$", re.M)
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read Markdown. The title is that of the front matter, otherwise the topmost heading if there is only one."""
+    """Read Markdown. The title comes from the front matter, or else from the topmost heading if there is only one."""
     builder = TextBuilder(limits)
     builder.add(decode_text(data))
     text = builder.finish("markdown").text

@@ -12,11 +12,11 @@ from app.documents.ocr.access import Image, find_recogniser
 from app.documents.parsed import ParseLimits
 
 _LITTLE_TEXT = 100
-"""Letters of a page with an image: as many as a stamp of the scanner, or a page number, has."""
+"""Letters of a page with an image: as many as a scanner's stamp or a page number has."""
 _LARGE = 0.6
 """An image that covers this share of the page can be a scan."""
 _SHAPES = 50
-"""A page without text that draws so many shapes can have letters among them."""
+"""A page without text that draws this many shapes can have letters among them."""
 _MOST_OBJECTS = 10_000
 _FORM_DEPTH = 3
 _UNREADABLE = 0.3

@@ -65,7 +65,7 @@ _LOOKALIKES = {
     "\u039f": "O",
     "\u03a1": "P",
 }
-"""Cyrillic and Greek letters, each with the Latin one that looks the same."""
+"""Cyrillic and Greek letters, each with the Latin letter that looks the same."""
 _LATIN = str.maketrans(_LOOKALIKES)
 _OTHERS = "".join(_LOOKALIKES)
 _MIXED = re.compile(f"(?<=[a-zA-Z])[{_OTHERS}]|[{_OTHERS}](?=[a-zA-Z])")

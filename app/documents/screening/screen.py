@@ -26,7 +26,7 @@ OVERLAP = 4_096
 """Characters that two windows share; a match that is longer can be missed."""
 
 _STYLED = "[\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]"
-"""Letters of full width, and those of mathematics, which are read as the letters that they resemble."""
+"""Fullwidth and mathematical letters, which are read as the letters that they resemble."""
 
 
 _SPACED = re.compile(r"(?:(?<=\s)|^)(?:[^\W\d_] {1,3}){12,400}[^\W\d_](?=\s|$|[.!])")

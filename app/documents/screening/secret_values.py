@@ -29,7 +29,7 @@ _COMMON = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether the value stands for a secret: it contains a word for that, is a variable, or one of the usual values."""
+    """Whether the value is a placeholder: it contains a word for a secret, is a variable, or is a usual value."""
     return bool(_COMMON.fullmatch(value) or _WORDS.search(value)) or value[:1] in "$%{<[("
 
 

@@ -57,7 +57,7 @@ class ComputeLanes:
         return [vectors[position] for position in range(len(texts))]
 
     def close(self) -> None:
-        """Drop waiting texts; a computation in progress finishes by itself."""
+        """Drop waiting texts; a computation in progress runs to its end."""
         self._queries.shutdown(wait=False, cancel_futures=True)
         self._documents.shutdown(wait=False, cancel_futures=True)
 

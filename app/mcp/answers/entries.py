@@ -31,7 +31,7 @@ Stored = FoundEntry | Entry
 
 
 def list_facts(entry: Stored) -> list[str]:
-    """What the service or its callers state about an entry, without any text that a caller wrote."""
+    """Facts that the service or its callers state about an entry, without any text that a caller wrote."""
     facts = [
         entry.entry_type,
         f"updated {entry.updated_at:%Y-%m-%d}",

@@ -33,7 +33,7 @@ READ = 1_000
 """Characters of each content that are compared."""
 
 ALIKE = 0.6
-"""Share of common words from which two texts count as alike: those that differ in a number or a few words."""
+"""Share of common words from which two texts count as alike: they differ in a number or a few words."""
 
 FEWEST = 4
 """Words that a text must have: shorter ones are alike by chance."""
@@ -227,7 +227,7 @@ def _describe_notes(notes: Sequence[Note]) -> list[dict[str, Any]]:
 
 
 def _add_ids(text: str, left_out: Sequence[UUID], budget: int) -> str:
-    """Add the ids of the hits that were left out, as far as they fit."""
+    """Add the ids of the omitted hits, as far as they fit."""
     room = budget - estimate_tokens(text)
     ids: list[str] = []
     for entry_id in left_out:

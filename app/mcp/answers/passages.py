@@ -62,7 +62,7 @@ LONGEST_NAME = 120
 """Characters of a name or a heading in a citation."""
 
 BETWEEN = " > "
-"""What the title of a chunk has between the title of its document and each heading."""
+"""The separator between a document's title and the headings in the title of a chunk."""
 
 
 def cite(entry: FoundEntry | Entry) -> Citation:

@@ -37,7 +37,7 @@ TokenBudget = Annotated[int, Field(strict=True, ge=MIN_TOKEN_BUDGET, le=MAX_TOKE
 
 
 TAGS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "maxItems": MAX_TAGS})
-"""Shorter than that of HTTP: a language model makes no empty tags."""
+"""Shorter than HTTP's: a language model makes no empty tags."""
 
 
 class QueryArguments(BaseModel):

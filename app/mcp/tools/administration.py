@@ -32,7 +32,7 @@ async def _rebuild(arguments: RebuildArguments, call: Call) -> ToolAnswer:
 
 
 async def _act(service: ReembeddingService, tenant_id: UUID, actor: str, arguments: RebuildArguments) -> ModelChange:
-    """Do what the arguments ask for. Raises as the service does, and InvalidInput."""
+    """Carry out the request of the arguments. Raises as the service does, and InvalidInput."""
     if arguments.action != "start" and (extra := given_fields(arguments).keys() - {"action"}):
         raise InvalidInput.of(min(extra), "is allowed for the action start only")
     match arguments.action:

@@ -17,7 +17,7 @@ SETTINGS = (
     "mode", "fusion", "weights.semantic", "weights.keyword", "rrf_k", "similarity_threshold", "boost", "diversity",
     "ef_search", "rerank",
 )  # fmt: skip
-"""What each side has for itself."""
+"""Parameters that each side has for itself."""
 
 SHARED = tuple(name for name in NAMES if name not in (*SETTINGS, "cursor", "explain", "group_by", "facets"))
 

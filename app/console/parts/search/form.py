@@ -51,7 +51,7 @@ class Parameters(Protocol):
 # Without slots: `is_long` is cached.
 @dataclass(frozen=True)
 class SearchForm:
-    """A filled-in search form; `values` has the texts by name, without those that equal an omitted field."""
+    """A filled-in search form; `values` has the texts by name, without texts that equal an omitted field."""
 
     values: Mapping[str, Sequence[str]]
 

@@ -264,7 +264,7 @@ _ROWS = re.compile(r"\|\s+\||\|\s*:?-{2,}")
 _CELL = re.compile(r"\s*\|(?:\s*(?:\||:?-{2,}:?))*\s*")
 
 LEG_WORDS = {"semantic": "meaning", "keyword": "words"}
-"""What each leg compares, as shown to people."""
+"""The word for each leg, as shown to people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +308,7 @@ class ShownHit:
 
     @property
     def address(self) -> str:
-        """The page that a reader of the hit wants."""
+        """The page that opens the hit."""
         hit = self.hit
         if hit.asset_id is None:
             return f"/console/entries/{hit.id}"
@@ -363,7 +363,7 @@ class ShownResult:
 def show_answer(
     form: SearchForm, result: SearchResult, names: Mapping[str, str], *, rateable: bool = True
 ) -> ShownResult:
-    """Convert a search result to the form that the page shows; `names` are those of documents by id."""
+    """Convert a search result to the form that the page shows; `names` are the names of documents by id."""
     before = PageStart.from_cursor(form.text("cursor")).offset if form.text("cursor") else 0
     debug = None if form.text("cursor") else result.debug_info
     told = {hit.id: hit for hit in debug.hits} if debug else {}

@@ -48,7 +48,7 @@ _NUMBER = re.compile(r"(?:\d{1,3}\.|[A-Z\d]{1,3}(?:\.\d{1,3})+\.?)\s+(?=[^\W\d])
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """A new document or written entry; `status` is that of a document."""
+    """A new document or written entry; `status` applies to documents."""
 
     title: str
     address: str
@@ -59,7 +59,7 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What the first page shows; all of it is what the caller may list."""
+    """The contents of the first page; all of it is visible to the caller."""
 
     news: Sequence[News]
     saved: Sequence[SavedSearch]
@@ -72,7 +72,7 @@ class Start:
 
 
 async def gather_start(services: Services, caller: Caller) -> Start:
-    """Read what the first page shows. Raises DatabaseUnavailable."""
+    """Read the contents of the first page. Raises DatabaseUnavailable."""
     tenant_id = caller.tenant_id
     # One after another: a page has no need of several connections.
     assets = await services.assets.list_assets(tenant_id, limit=NEWS)

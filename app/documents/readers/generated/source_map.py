@@ -14,7 +14,7 @@ _MAX_SOURCES = 10_000
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read the name of the generated file and those of its sources. Raises UnreadableDocument for broken JSON."""
+    """Read the names of the generated file and of its sources. Raises UnreadableDocument for broken JSON."""
     try:
         value = json.loads(decode_text(data))
     except (ValueError, RecursionError):

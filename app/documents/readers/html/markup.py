@@ -38,11 +38,11 @@ def find_charset(data: bytes) -> str | None:
 
 
 _MAX_DEPTH = 500
-"""libxml2 leaves out what is nested deeper than 2,048."""
+"""libxml2 omits elements that are nested deeper than 2,048."""
 
 
 def is_cut(parser: Any) -> bool:
-    """Whether the parser left out a part of the page because it is nested too deeply."""
+    """Whether the parser omitted a part of the page because it is nested too deeply."""
     return any(entry.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for entry in parser.error_log)
 
 
@@ -56,7 +56,7 @@ class FlatTree:
         self._next: tuple[str, Mapping[str, str]] | None = None  # begins with its first text
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Begin an element; one that is nested too deeply ends the one around it, of which it keeps what hides it."""
+        """Begin an element. One that is nested too deeply ends its parent, and inherits whether it is hidden."""
         own = {name: value for name, value in attributes.items() if ":" not in name}
         if len(self._open) < _MAX_DEPTH:
             self._open.append(tag)

@@ -91,7 +91,7 @@ _FENCES = re.compile("`{3,}")
 
 
 class PageReader:
-    """Writes the text of a page; without `furniture`, also that of menus, banners and footers."""
+    """Writes the text of a page; without `furniture`, including menus, banners and footers."""
 
     def __init__(self, root: Any, limits: ParseLimits, furniture: Furniture | None) -> None:
         self._root = root
@@ -314,7 +314,7 @@ def _first_number(element: Any) -> int:
 
 
 def _describe(image: Any) -> str:
-    """The text that stands for a picture."""
+    """The text that represents a picture."""
     return "" if image.get("role") == "presentation" else f" {image.get('alt', '')} "
 
 

@@ -62,7 +62,7 @@ class Style:
 
 
 def read_styles(root: Any) -> dict[str, Style]:
-    """The styles by id, each with what it inherits through `basedOn`."""
+    """The styles by id, each with the properties inherited through `basedOn`."""
     own: dict[str, Style] = {}
     parents: dict[str, str] = {}
     for style in find_children(root, "style") if root is not None else ():

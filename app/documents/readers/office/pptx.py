@@ -226,7 +226,7 @@ def list_slides(package: OfficePackage) -> tuple[list[str], int | None]:
 
 
 class SlideWriter:
-    """Writes slides as pages; `width` is that of a slide, if it is known."""
+    """Writes slides as pages; `width` is the width of a slide, if it is known."""
 
     def __init__(self, package: OfficePackage, builder: TextBuilder, width: int | None) -> None:
         self._package = package

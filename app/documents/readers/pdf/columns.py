@@ -22,7 +22,7 @@ _ALIGNED = 0.5
 
 
 def order_items(items: Sequence[Item], depth: int = 0) -> Iterator[list[Item]]:
-    """Regions of one column each, in reading order; within a region the order is that of lines."""
+    """Regions of one column each, in reading order; within a region, lines are in order."""
     gutter = _find_gutter(items) if depth < _MAX_DEPTH and len(items) >= 2 * _LEAST_LINES else None
     if gutter is None:
         yield list(items)
@@ -91,7 +91,7 @@ def _find_gutter(items: Sequence[Item]) -> float | None:
 
 
 def _list_valleys(cover: Sequence[int], count: int) -> list[tuple[int, int]]:
-    """Bands that few pieces cross, those that the fewest cross first."""
+    """Bands that few pieces cross, those crossed by the fewest first."""
     valleys: list[tuple[int, int, int]] = []
     for level in sorted({min(cover[len(cover) // 8 : -len(cover) // 8] or [0]), 0, count // 12, count // 5}):
         start = None

@@ -157,7 +157,7 @@ class _Reader:
             self._fill(box, colour)
 
     def _is_rectangle(self, handle: int, count: int, box: Box, matrix: Matrix) -> bool:
-        """Whether all corners of a path are those of its box; a diagonal has a box, too."""
+        """Whether all corners of a path are corners of its box; a diagonal has a box, too."""
         pdfium.get_object_matrix(handle, self._matrix.at[0])
         whole = _multiply(tuple(self._matrix.values), matrix)
         corners = set()

@@ -28,7 +28,7 @@ class Clips:
         self._point = pdfium.floats(2)
 
     def find(self, handle: int, matrix: Matrix, around: Area) -> Area:
-        """The area within `around`, that of the form that draws the object."""
+        """The area within `around`, the area of the form that draws the object."""
         clip = pdfium.get_clip_path(handle)
         for place in range(pdfium.count_clip_paths(clip) if clip else 0):
             count = pdfium.count_clip_segments(clip, place)

@@ -31,7 +31,7 @@ _UNSPACED = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")
 
 @dataclass(slots=True)
 class Piece:
-    """Words from left to right; `size`, `bold` and `fixed` are those of most of the text."""
+    """Words from left to right; `size`, `bold` and `fixed` apply to most of the text."""
 
     words: list[Word]
     x0: float = field(init=False)

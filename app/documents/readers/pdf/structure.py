@@ -17,7 +17,7 @@ from app.documents.readers.text import collapse_spaces
 
 _MAX_LEVEL = 6
 _MOST_SHARE = 0.25
-"""Of the text of a document in one font; a font with more is not that of headings."""
+"""Of the text of a document in one font; a font with more is not used for headings."""
 
 _MOST_PAGES = 20
 """For each tagged heading; a document with fewer has others without a tag."""
@@ -241,7 +241,7 @@ class Tags:
 
 
 def find_tag(words: Sequence[Word]) -> Tag | None:
-    """The heading of which a line is a part."""
+    """The heading that contains a line."""
     lengths: dict[Tag, int] = {}
     for word in words:
         if word.tag is not None:

@@ -15,7 +15,7 @@ from app.documents.readers.text import clean_text, collapse_spaces
 
 _SAME_SIZE = 0.6
 _SENTENCE = 30
-"""Least length of a text that goes on; a shorter one is a label."""
+"""Least length of a text that continues; a shorter one is a label."""
 _LEAST_HIDDEN = 3
 """Letters and digits of a block; fewer are dots and symbols of drawings, which hide nothing."""
 _ASIDES = ("footnote", "turned")
@@ -23,7 +23,7 @@ _FIRST_WORD = re.compile(r"\S+")
 
 
 class PdfText:
-    """Receives the pages in order; a page is written when the next one is known, because a sentence can go on there."""
+    """Receives the pages in order; a page is written when the next is known, because a sentence can continue there."""
 
     def __init__(self, builder: TextBuilder) -> None:
         self._builder = builder
@@ -62,7 +62,7 @@ class PdfText:
         return self._written
 
     def finish(self, title: str | None, total_pages: int, pages_without_text: Sequence[int]) -> ParsedDocument:
-        """The document; without a title that the file states, with the one that its first page shows."""
+        """The document; if the file states no title, with the title that its first page shows."""
         return self._builder.finish(
             "pdf", title=title or self._title, total_pages=total_pages, pages_without_text=pages_without_text
         )
@@ -166,7 +166,7 @@ def _find_gap(before: Block, block: Block) -> str:
 
 
 def _move_asides(blocks: list[Block]) -> list[Block]:
-    """Footnotes and turned text follow the text of the page, but stand before a sentence that goes on on the next."""
+    """Footnotes and turned text follow the text of the page, but precede a sentence that continues on the next page."""
     notes = [block for block in blocks if block.kind in _ASIDES]
     if not notes:
         return blocks
@@ -177,7 +177,7 @@ def _move_asides(blocks: list[Block]) -> list[Block]:
 
 
 def _goes_on(before: Block, block: Block) -> bool:
-    """Whether a sentence that a column or page cuts goes on in the next one."""
+    """Whether a sentence that a column or page cuts continues in the next one."""
     if before.kind not in ("paragraph", "item") or block.kind != "paragraph" or ends_sentence(before.text):
         return False
     if len(before.text) < _SENTENCE or abs(before.style[0] - block.style[0]) > _SAME_SIZE:

@@ -83,7 +83,7 @@ class Font(NamedTuple):
 
 
 def describe_font(font: int) -> Font:
-    """What a font states; 0 stands for an unknown one."""
+    """The style that a font states; 0 is an unknown font."""
     if not font:
         return Font(bold=False, fixed=False, named=True)
     name = pdfium.read_name(font)
