@@ -87,7 +87,7 @@ def make_principal(claims: Mapping[str, object], groups_claim: str = GROUPS_CLAI
 
 
 def _subject(subject: object) -> str:
-    # isprintable is false for control characters, NUL, lone surrogates and all blanks but the plain space.
+    # isprintable is false for control characters, NUL, lone surrogates and all blanks except the plain space.
     if (
         not isinstance(subject, str)
         or not 1 <= len(subject) <= MAX_SUBJECT_CHARACTERS

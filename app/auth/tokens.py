@@ -29,7 +29,7 @@ SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a token said. Its times have to be checked at each use."""
+    """The claims of a token. Its times have to be checked at each use."""
 
     at: float
     claims: Mapping[str, object]
@@ -43,7 +43,7 @@ class VerifiedTokens:
         self._known: dict[bytes, Verified] = {}
 
     def find(self, token: str, now: float) -> Verified | None:
-        """What was remembered of this token in the last SECONDS."""
+        """The result for this token from the last SECONDS, if there is one."""
         digest = _digest(token)
         known = self._known.get(digest)
         if known is None or 0 <= now - known.at < SECONDS:
@@ -63,7 +63,7 @@ def _digest(token: str) -> bytes:
 
 
 MAX_TOKEN_CHARACTERS = 16_384
-"""Of a token: 200 groups with the ids of Entra, the most that it sends, take 10,400."""
+"""The longest token: 200 groups with the ids of Entra, the most that it sends, take 10,400."""
 
 MAX_KEY_ID_CHARACTERS = 256
 LEEWAY_SECONDS = 30.0

@@ -54,7 +54,7 @@ async def open_sign_in(settings: Settings) -> AsyncIterator[ProviderSignIn | Non
     if oidc.issuer is None or oidc.client_id is None or home is None:
         yield None
         return
-    # Only here, because a service without a provider needs none of it.
+    # Imported here: a service without a provider does not need it.
     import httpx
     import httpx2
 

@@ -22,7 +22,7 @@ LARGE = 1024 * 1024
 """Bytes from which a body, an answer or a file counts."""
 
 PAUSE_SECONDS = 1.0
-"""From the first of several to the release."""
+"""Seconds from the first of several large things to the release."""
 
 
 class MemoryRelease:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from app.concurrency.stopwatch import current_stopwatch
 
 SHARE = 0.05
-"""Of the event loop's time, for the charged requests of one tenant while others are active."""
+"""Share of the event loop's time for the charged requests of one tenant while others are active."""
 
 FREE = 0.5
 """Seconds that a tenant has in advance: some hundred refused requests, an honest caller's occasional mistakes."""
@@ -55,7 +55,7 @@ class AdmissionTicket:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a request cost.
+    """The cost of a request.
 
     Attributes:
         seconds: for which it kept the event loop.

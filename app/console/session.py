@@ -156,7 +156,7 @@ async def ask_to_sign_in(request: Request) -> Response:
         return await _keep_what_was_sent(request, is_part)
     wanted = _address_of(request)
     if _is_followed_from_elsewhere(request):
-        # The browser adds no `Strict` cookie to a link of another site; to what this page requests, it does.
+        # The browser sends no `Strict` cookie with a link from another site, but it does with requests of this page.
         return render(request, "pages/onward.html", heading="One moment", address=wanted)
     if is_part:
         wanted = _page_around(request) or HOME

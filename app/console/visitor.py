@@ -61,7 +61,7 @@ class Visitor:
 
     @property
     def principals(self) -> Sequence[str]:
-        """What lists of readers and writers can contain of the visitor."""
+        """The visitor's principals in lists of readers and writers."""
         return (name_user(self.subject), *map(name_group, self.groups))
 
     def may_change(self, writers: Sequence[str] | None) -> bool:

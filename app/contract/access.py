@@ -22,7 +22,7 @@ MOST_IDS = 1_000
 
 ItemKind = Literal["entry", "asset"]
 ListedKind = Literal["entry", "asset", "source"]
-"""What has readers and writers."""
+"""The kinds of items with readers and writers."""
 
 
 @request

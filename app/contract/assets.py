@@ -142,7 +142,7 @@ class AssetPatch(AssetFields):
 
 
 CHANGEABLE = ("title", "tags", "roles", "metadata", "readers", "writers")
-"""What a patch can change."""
+"""The fields that a patch can change."""
 
 
 @request

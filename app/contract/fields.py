@@ -78,7 +78,7 @@ MAX_GROUPS = 1_000
 """Groups of one token: more than fit into its 16,384 characters as identity providers name them."""
 
 MAX_GROUP_CHARACTERS = 258
-"""Of a group's name; a longer one is ignored, since no list of readers can name it."""
+"""The longest group name; a longer one is ignored, since no list of readers can name it."""
 
 
 WHITE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"

@@ -38,7 +38,7 @@ def drop_excess_marks(text: str) -> str:
 
 
 def _find_excess(text: str) -> Iterator[tuple[int, int]]:
-    """Where marks follow thirty others: the place of the first of them, and the place after the last."""
+    """Find marks that follow thirty others: the position of the first, and the position after the last."""
     if text.isascii():
         return
     for letter, mark in _HALFWIDTH.items():

@@ -221,7 +221,7 @@ def field_errors(found: Iterable[Mapping[str, Any]]) -> list[FieldError]:
     pairs = [pair for error in found for pair in _read(error)]
     better = {error.field for kind, error in pairs if kind != "list_type"}
     lists = {error.field.rpartition(".")[0] for kind, error in pairs if kind != PART}
-    # For a value or a list of values, the error of the single value is enough, and of a list that of its item.
+    # For a value or a list of values, the error of the single value suffices; for a list, the error of its item.
     return _shorten(
         [
             error

@@ -172,7 +172,7 @@ async def take_connection(engine: AsyncEngine, role: str | None = None) -> PoolP
             others.append(taken)
             try:
                 taken = await _take(engine)
-            except Exception:  # one that grew old, and could not be replaced
+            except Exception:  # it grew old and could not be replaced
                 taken = others.pop()
                 break
     finally:
@@ -185,5 +185,5 @@ async def take_connection(engine: AsyncEngine, role: str | None = None) -> PoolP
 async def _take(engine: AsyncEngine) -> PoolProxiedConnection:
     try:
         return await engine.raw_connection()
-    except engine.dialect.loaded_dbapi.Error as error:  # only those layers would make a DBAPIError of it
+    except engine.dialect.loaded_dbapi.Error as error:  # only SQLAlchemy's layers would turn it into a DBAPIError
         raise error.__cause__ or error from None

@@ -20,7 +20,7 @@ SERVICE = ("*", EVERYONE)
 
 
 class Rights(Enum):
-    """What a transaction may do: the database role that it runs as."""
+    """The rights of a transaction: the database role that it runs as."""
 
     READ = "kb_reader"
     """Reading, and writing what readers own: saved searches, subscriptions, feedback."""
@@ -64,7 +64,7 @@ def principals_of(subject: str, groups: Iterable[str]) -> tuple[str, ...]:
 
 
 def act_as(principals: tuple[str, ...], rights: Rights = Rights.ALL) -> None:
-    """From here on, the running task works for these principals; tasks that it starts do too."""
+    """Let the running task, and tasks that it starts, work for these principals from now on."""
     _current.set((principals, rights))
 
 

@@ -109,7 +109,7 @@ def current_replica() -> Replica | None:
 
 
 class ReplicaDatabase(Protocol):
-    """What a replica's pool of connections offers; `app.db.database.Database` does."""
+    """The interface of a replica's connections, which `app.db.database.Database` implements."""
 
     @property
     def dsn(self) -> str:

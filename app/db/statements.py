@@ -26,7 +26,7 @@ PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 HEADING = re.compile(r"^-- name: ([a-z_]+)$", re.MULTILINE)
 COMMENT = re.compile(r"--.*")
 WRITING = re.compile(r"\b(?:insert|update|delete|merge)\b|\b(?:tenancy|queue)\.", re.IGNORECASE)
-"""What only a statement that may write contains: the functions of these schemas write for a role that may not."""
+"""Matches only statements that may write: the functions of these schemas write for a role that may not."""
 
 
 NOW = {"{entries}": "entries", "{embeddings}": "embeddings", "{matches}": "entry_matches"}
@@ -84,7 +84,7 @@ def _in_order(statement: Statement, order: Order) -> Statement:
 
 
 def _write_literal(value: int | UUID) -> str:
-    # Only the text of an integer reaches the statement, or that of a UUID, whatever the object's own text would be.
+    # Only the text of an integer or a UUID reaches the statement, whatever the object's own text would be.
     return f"'{UUID(int=value.int)}'::uuid" if isinstance(value, UUID) else f"{int(value):d}"
 
 

@@ -119,7 +119,7 @@ def find_matched_parts(runs: Sequence[str], text: str, places: Sequence[tuple[in
             starts.clear()
         starts.append(first)
         end = last
-        # What is not in a run is not in one with more characters before it either.
+        # Characters outside a run stay outside when more characters precede them.
         while len(starts) > 1 and not any(has_part(run, compose(text[starts[0] : end])) for run in runs):
             starts.popleft()
         if before is not None and starts[0] != before[0]:

@@ -148,7 +148,7 @@ def _refuse_surrogates(body: bytes) -> None:
         if isinstance(value, str) and not value.isascii() and SURROGATES.search(value):
             raise InvalidInput.of(place.removeprefix(".") or "message", "must not contain lone surrogates")
         if isinstance(value, dict):
-            # A name with one is reported with the object that has it.
+            # A name with a surrogate is reported with its object.
             places += [(place, name) for name in value] + [(f"{place}.{n}", v) for n, v in value.items()]
         elif isinstance(value, list):
             places += [(f"{place}.{n}", v) for n, v in enumerate(value)]

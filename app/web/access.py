@@ -159,7 +159,7 @@ async def require_overview(tenant: TenantContext, tenants: TenantDirectory, *, s
     if sees_all:
         return
     if not tenant.restricted:
-        # What is known may be older than the first entry with readers.
+        # The cached tenant may be older than the first entry with readers.
         tenants.forget(tenant.tenant_id)
         tenant = await tenants.context(tenant.tenant_id)
     if tenant.restricted:

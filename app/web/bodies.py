@@ -140,7 +140,7 @@ class BoundedBody:
         raise TooLarge(f"the request body is larger than the limit of {self._limit} bytes")
 
     async def _next(self) -> Message:
-        if self._complete:  # what follows is the end of the connection, which may be far away
+        if self._complete:  # the next message is the end of the connection, which may come much later
             return await self._receive()
         started = time.monotonic()
         left = self._patience.grace + self._seen / self._patience.rate - self._waited
@@ -362,7 +362,7 @@ def check_shape(body: bytes, bounds: BodyBounds, *, between_steps: Callable[[], 
         if start:
             between_steps()
         part = body[start : start + STEP]
-        if (len(part) - len(part.rstrip(b"\\"))) % 2:  # the last one escapes what follows
+        if (len(part) - len(part.rstrip(b"\\"))) % 2:  # the last one escapes the next character
             part = body[start : start + len(part) + 1]
         start += len(part)
         part = part.replace(b"\\\\", b"").replace(b'\\"', b"")

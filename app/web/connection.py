@@ -165,7 +165,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        # Where a head or a body ended inside the data, how much of them came after it is not known, nor needed.
+        # If a head or body ended within the data, the number of bytes after it is unknown, and not needed.
         self._loose_bytes = 0 if self._moved else self._loose_bytes + len(data)
         if self._loose_bytes > MAX_HEAD_BYTES:
             self._refuse(_LONG_HEAD if self._in_head else _LONG_REST)

@@ -116,7 +116,7 @@ async def serve_as_get(serve: ASGIApp, scope: Scope, receive: Receive, send: Sen
     try:
         await serve(inner, receive, send_head)
     finally:
-        # The log and the metrics read what was found out about the request.
+        # The log and the metrics read these facts about the request.
         scope.update({**inner, "method": "HEAD"})
 
 

@@ -90,7 +90,7 @@ def describe(app: FastAPI) -> None:
 def _complete(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     for name, schema in schemas.items():
-        if name.startswith("Body_"):  # a form's, for which FastAPI has no setting
+        if name.startswith("Body_"):  # of a form; FastAPI has no setting for it
             schema["additionalProperties"] = False
     make = ExampleMaker(schemas)
     for path in document["paths"].values():

@@ -90,7 +90,7 @@ def problem_response(
     if limit is not None:
         body["limit"] = limit
     body |= more or {}
-    # A refused text may hold what JSON cannot: it is shown with the offending characters replaced.
+    # A refused text may have characters that JSON cannot contain: they are replaced.
     try:
         content = orjson.dumps(body)
     except orjson.JSONEncodeError:

@@ -40,7 +40,8 @@ VALID_SECONDS = 600
 """Time to sign in at the provider, with a second factor."""
 
 TOKEN_CHARACTERS = 48
-"""Of `state`, `nonce` and the code verifier: 285 bits each; RFC 7636, section 4.1, demands 43 to 128 for the last."""
+"""Characters of `state`, `nonce` and the code verifier: 285 bits each; RFC 7636, section 4.1, demands 43 to 128 for the
+last."""
 
 
 def derive_key(key: bytes, purpose: str, issuer: str, client_id: str) -> bytes:
@@ -159,7 +160,7 @@ class CodeFlow:
         self._turns = asyncio.Semaphore(MAX_EXCHANGES)
 
     async def authorize(self, endpoints: Endpoints, attempt: Attempt) -> str:
-        """Where the browser signs in."""
+        """The address at which the browser signs in."""
         async with self._open(endpoints) as client:
             address, _ = client.create_authorization_url(
                 endpoints.authorization,

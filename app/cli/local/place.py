@@ -92,7 +92,7 @@ def _is_running(pid: str) -> bool:
 
 
 def _identify_database(settings: Settings) -> list[Any]:
-    """What distinguishes the database from others, with a secret that only its users have."""
+    """The identity of the database, with a secret that only its users have."""
     if settings.database.url is not None:
         return [settings.database.url.get_secret_value(), os.environ.get("PGPASSWORD")]
     data_dir = settings.database.data_dir.resolve()

@@ -322,7 +322,7 @@ class RemoteAccessOverview:
         cursor: str | None = None,
         reader: str | None = None,
     ) -> SubjectAccess:
-        """What a person may read. Raises KnowledgeError."""
+        """The items that a person may read. Raises KnowledgeError."""
         params = {"subject": subject, "group": groups, "limit": limit, "cursor": cursor}
         return await self.exchange.read(SubjectAccess, "GET", "/admin/access/subject", params=params)
 

@@ -94,7 +94,7 @@ START_SECONDS = 120.0
 """A process that replaces another one must serve within this time."""
 
 END_SECONDS = 30.0
-"""After the drain, for the requests in progress and the last writes; then processes are killed."""
+"""Seconds after the drain, for the requests in progress and the last writes; then processes are killed."""
 
 STEADY_SECONDS = 30.0
 """A process that served for so long is replaced at once when it ends; others after a growing pause."""
@@ -124,9 +124,9 @@ class Service:
         demo: bool,
     ) -> None:
         self._settings = settings
-        """Those of new processes."""
+        """The settings of new processes."""
         self._proven = settings
-        """Those of processes that are not replaced by new settings yet; a process has served with them."""
+        """The settings of processes that new settings have not replaced yet; a process has served with them."""
         self._read_settings = read_settings
         self._listeners = listeners
         self._processes: Final = processes
@@ -151,7 +151,7 @@ class Service:
         self._end = 0.0
         self._signals: list[int] = []
         self._ended_seconds = 0.0
-        """Of the processor, of processes that have ended."""
+        """Processor time of processes that have ended."""
         self._replaced = 0
 
     def run(self) -> int:
@@ -232,7 +232,7 @@ class Service:
         self._settings = settings
         self._turn = list(range(self._processes))
         if self._replacing is not None and not self._replacing[0].leaving:
-            # It may wait for what the settings have just corrected.
+            # It may be waiting for something that the new settings corrected.
             self._replacing[1].send(signal.SIGKILL)
         log.info("replacing the processes", extra={"processes": self._processes})
 

@@ -46,7 +46,7 @@ LONGEST_TURN = 0.05
 
 
 class SharedAmounts:
-    """What tenants hold of one kind: places, or bytes. A process publishes its own amounts and reads the others'."""
+    """Tenants' amounts of one kind: places, or bytes. A process publishes its own and reads the others'."""
 
     def __init__(self, memory: SharedMemory, kind: int, place: int) -> None:
         self.processes: Final = memory.places

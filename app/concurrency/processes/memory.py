@@ -16,7 +16,7 @@ from uuid import UUID
 from app.concurrency.generations import CELLS
 
 KINDS: Final = ("searches", "connections", "queries", "bodies", "answers", "unread")
-"""What tenants hold, in the order of their cells."""
+"""The kinds of amounts that tenants hold, in the order of their cells."""
 
 SETS, WAYS = 2_048, 8
 """A tenant has one of the `WAYS` slots of its set; a new tenant replaces the one that was used the longest ago."""
@@ -29,7 +29,7 @@ CELL = 8
 """Bytes: every cell is a number of 64 bits."""
 
 LOCK_TRIES = 2_000
-"""Then the work is done without the lock: a process that was stopped must not stop the others."""
+"""Tries, after which the work is done without the lock: a process that was stopped must not stop the others."""
 
 _KEY, _USED, _BORN, _TOKENS, _AT, _GENERATIONS = 0, 2, 3, 4, 5, 6
 """Cells of a slot; the key has two, and after these each process has its own."""

@@ -103,7 +103,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a process needs in order to keep the service's limits together with the others.
+    """A process's share in the common limits of a service.
 
     Attributes:
         memory: what all of them share.
@@ -118,7 +118,7 @@ class Part:
     processes: int
 
     def amounts(self, kind: str) -> SharedAmounts:
-        """What tenants hold of this kind."""
+        """The amounts that tenants hold of this kind."""
         return SharedAmounts(self.memory, KINDS.index(kind), self.place)
 
     def buckets(self) -> SharedBuckets:
@@ -134,7 +134,7 @@ class Part:
         return AddressCounts(self.memory, self.place)
 
     def figures(self) -> Figures:
-        """What this process reports of itself."""
+        """The figures that this process reports."""
         return Figures(self.memory, self.place)
 
     def calls(self) -> Calls:

@@ -76,7 +76,7 @@ class ChangeForm:
         return AccessPatch(where=where, dry_run=dry_run, cursor=cursor, **self._change())
 
     def _change(self) -> dict[str, ListChange]:
-        """What to do with the list. Raises InvalidInput."""
+        """Read the change of a list. Raises InvalidInput."""
         name, action = self._choice("list", LISTS), self._choice("action", CHANGES)
         given = read_principals(self.texts["principals"], "principals")
         if action == "set":

@@ -33,7 +33,7 @@ RELATIONSHIPS: Mapping[Relationship | Literal["superseded_by", "supersedes"], st
     "tag_overlap": "Same tags",
     "supersedes": "Supersedes",
 }
-"""In the order in which pages show them."""
+"""Names of relationships, in the order in which pages show them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ MOST_FILES = 50
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a file: its document, `is_new` unless it was stored already, or the reason of its refusal."""
+    """The result of an upload: the document, `is_new` unless it was stored already, or the reason of the refusal."""
 
     name: str
     asset: Asset | None
@@ -80,10 +80,10 @@ async def _read_upload(file: UploadFile, form: FormData, lists: Mapping[str, Seq
     roles = read_roles(form)
     fields: dict[str, Any] = {
         "tags": read_tags(texts["tags"]) or UNSET,
-        # The form as shown has the default audience: it keeps the one of an existing document.
+        # The form shows the default audience: an existing document keeps its own.
         "roles": UNSET if roles in ([], list(DEFAULT_ROLES)) else roles,
         "metadata": read_metadata(texts["metadata"].strip()) or UNSET,
-        # Empty lists keep those of an existing document.
+        # Empty lists keep the lists of an existing document.
         **{name: given for name, given in lists.items() if given is not None},
     }
     return Upload(

@@ -64,7 +64,7 @@ _TABLES = """
     select c.relname as name from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid
      where p.partmethod = 'h' or p.partmethod = 'n' and p.repmodel = 't' order by 1"""
 
-# The copies of all groups, also of those that have left; the last created first, since some call others.
+# The copies of all groups, including groups that have left; the newest first, since some call older ones.
 _COPIES = r"""
     select p.oid::regprocedure::text as name,
            nullif(p.proowner::regrole::text, current_user) as owner
@@ -127,7 +127,7 @@ async def _drop_false_copies(connection: asyncpg.Connection[asyncpg.Record]) -> 
     """Drop the copies that differ from their functions; the node then makes those again that its groups lack."""
     for name, group in (await find_false_copies(connection, await read_metadata(connection))).items():
         owner = await connection.fetchval(SQL["owner_of"].sql, name.removeprefix("function "))
-        # Others of the group may call it.
+        # Other functions of the group may call it.
         if owner is not None:
             await _execute_as(connection, owner, f"drop {name} cascade")
         await connection.execute("delete from shards.adopted where shard = $1", group)
@@ -151,7 +151,7 @@ async def _execute_as(connection: asyncpg.Connection[asyncpg.Record], role: str,
 DEFAULT_SHARDS = 32
 """Shards of each table: a shard is the smallest part that a move takes to another node."""
 
-# Sequentially, since a connection that changed a reference table cannot be one of several.
+# Sequentially: after a change of a reference table, Citus cannot use several connections.
 SETTINGS = """
     set local citus.enable_ddl_propagation = on;
     set local citus.multi_shard_modify_mode = 'sequential';

@@ -62,7 +62,7 @@ class Place(Generic[N]):
 
     @property
     def entrance(self) -> str:
-        """What a transaction in this group begins with.
+        """The SQL that begins a transaction in this group.
 
         Citus hides shards and their indexes from queries of the catalog.
         """
@@ -174,7 +174,7 @@ class Nodes(Generic[N]):
                 if time.monotonic() > deadline:
                     raise
             except DatabaseUnavailable:
-                self._of_tenants.pop(tenant_id, None)  # another server may take the place of this one
+                self._of_tenants.pop(tenant_id, None)  # another server may replace this one
                 raise
             except asyncpg.PostgresError as error:
                 if error.sqlstate == MOVED:
@@ -196,7 +196,7 @@ class Nodes(Generic[N]):
                 raise
 
     async def place_of(self, tenant_id: UUID) -> Place[N]:
-        """Where a tenant is, as far as known: a move may be noticed later. Raises DatabaseUnavailable."""
+        """The known place of a tenant: a move may be noticed later. Raises DatabaseUnavailable."""
         place = self._of_tenants.get(tenant_id)
         if place is None:
             found = await self._find(tenant_id)

@@ -45,8 +45,7 @@ class LockedAsset:
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """What the chunks of an asset inherit from it; `given_title` replaces the title of the file. `source` is that of
-    the asset."""
+    """The fields that the chunks of an asset inherit, with its source; `given_title` replaces the title of the file."""
 
     tags: Sequence[str]
     roles: Sequence[str]
@@ -57,7 +56,7 @@ class Inherited:
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """What ingestion found in a file.
+    """The result of ingesting a file.
 
     Attributes:
         outline: `headings` (start, level, title), `pages` (start, end) and `tables` (start, end of the header, end);

@@ -99,7 +99,7 @@ def as_columns(vectors: Sequence[PassageVector]) -> dict[str, list[Any]]:
 
 
 async def count_pending(session: TenantSession) -> int:
-    """How many entries wait for vectors."""
+    """Count the entries that wait for vectors."""
     return int(await session.fetch_value(SQL["count_pending"]))
 
 
@@ -163,12 +163,12 @@ async def drop_index(session: TenantSession, model_id: int) -> None:
 
 
 async def start_index(session: TenantSession, model_id: int) -> None:
-    """From now on, new vectors go into the index at once."""
+    """Let new vectors go into the index from now on."""
     await session.execute(SQL["start"], model_id=model_id)
 
 
 async def give_up_index(session: TenantSession, model_id: int) -> None:
-    """From now on, searches are exact and new vectors stay outside."""
+    """Make searches exact from now on; new vectors stay outside the index."""
     await session.execute(SQL["give_up"], model_id=model_id)
 
 

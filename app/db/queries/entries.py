@@ -20,7 +20,7 @@ SQL = load_statements(__name__)
 
 
 class EntryKey(NamedTuple):
-    """What identifies an entry among those with the same readers, or with any if they are not `given`."""
+    """The identity of an entry among those with the same readers, or with any if they are not `given`."""
 
     external_id: str | None
     content_hash: bytes
@@ -260,7 +260,7 @@ class ChunkSpan:
 
 @dataclass(frozen=True, slots=True)
 class EntryName:
-    """What a list calls an entry: its title, or the beginning of its text, and the asset of a chunk."""
+    """The name of an entry in a list: its title or the beginning of its text, and the asset of a chunk."""
 
     id: UUID
     title: str

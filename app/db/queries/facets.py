@@ -16,7 +16,7 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class MatchQuery:
-    """What makes an entry a match of a search.
+    """The conditions under which an entry matches a search.
 
     Attributes:
         text: the query, if entries are compared by their words; None: they are not.

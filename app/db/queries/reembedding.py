@@ -136,7 +136,7 @@ async def declare_ready(session: TenantSession, model_id: int, comparison: Compa
 
 
 async def count_lagging(session: TenantSession, model_id: int) -> int:
-    """How many entries the model in use finds and this one does not, although its vectors can be computed."""
+    """Count entries that the model in use finds and this one does not, although their vectors can be computed."""
     return int(await session.fetch_value(SQL["lags"], model_id=model_id))
 
 

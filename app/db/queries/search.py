@@ -97,7 +97,7 @@ class VectorSpace:
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """What to search for in place of words of the query that no entry has.
+    """Replacements of words of the query that no entry has.
 
     Attributes:
         corrections: misspelt lexemes, each with a lexeme that resembles it.
@@ -245,7 +245,7 @@ async def find_repairs(
     corrects: bool,
     strict: bool,
 ) -> Repairs:
-    """What the query may mean by words that no entry has: the tenant's most similar words, or longer ones.
+    """Find replacements of words that no entry has: the tenant's most similar words, or longer ones.
 
     `unknown` restricts the lexemes to check; None checks all lexemes of the query. With `corrects`, the longest five of
     the misspelt ones are corrected; with `strict`, only by a word that differs by one letter.
@@ -302,7 +302,7 @@ class Readable(NamedTuple):
 
 
 async def count_readable(session: TenantSession) -> Readable:
-    """How many entries the caller may read, without looking at them."""
+    """Count the entries that the caller may read, without reading them."""
     found = await session.fetch_one_as(Readable, SQL["count_readable"])
     assert found is not None
     return found

@@ -184,7 +184,7 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True)
 class WantedItem:
-    """What an upload for an item depends on; its asset gets the readers, and the writers of the source."""
+    """The inputs of an upload for an item; its asset gets the readers, and the writers of the source."""
 
     digest: str
     name: str

@@ -152,7 +152,7 @@ async def indexed(
 
 
 async def count_pending(session: TenantSession, space: VectorSpace, entry_filter: EntryFilter) -> int:
-    """How many entries pass the filter and have no vector yet."""
+    """Count the entries that pass the filter and have no vector yet."""
     return int(
         await session.fetch_value(
             SQL["pending" if entry_filter.as_of is None else "pending_then"].literal(model_id=space.model_id),

@@ -31,7 +31,7 @@ async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fa
         return await _find_faults(connection)
     for _ in range(LOOKS):
         await adopt_groups(connection)
-        # Postgres cannot write the definition of what has just been dropped.
+        # Postgres cannot write the definition of an object that was just dropped.
         with contextlib.suppress(asyncpg.InternalServerError):
             if not await _find_faults(connection):
                 return []

@@ -80,7 +80,7 @@ async def list_objects(connection: asyncpg.Connection[asyncpg.Record]) -> Object
 
 
 def read_record(revision: str, *, citus: bool = False) -> Objects:
-    """What a database has at the revision."""
+    """The objects of a database at the revision."""
     files = [f"{revision}.txt", f"{revision}_citus.txt"] if citus else [f"{revision}.txt"]
     lines = [
         line.split(" ")

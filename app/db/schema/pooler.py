@@ -58,7 +58,7 @@ async def _compare(
             after = await prepared.fetchval()
         except (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError):
             return Pooler(keeps_prepared=False)
-        if other == before or after not in (before, other):  # it was prepared at these two
+        if other == before or after not in (before, other):  # the statement was prepared on these two
             return Pooler(keeps_prepared=True)
     return None
 

@@ -48,7 +48,7 @@ async def rewrite_files(admin_dsn: str, tenant_id: UUID, setting: str, tell: Cal
                 continue
             before = await connection.fetchval(SQL["file"].sql, place)
             await connection.execute(f"vacuum ({'full' if place == STATISTICS else 'full, analyze'}) {place}")
-            # Without the right, Postgres only warns.
+            # Without the right, Postgres only issues a warning.
             changed = before != await connection.fetchval(SQL["file"].sql, place)
             (rewritten if changed else refused).append(place)
     return RewrittenFiles(rewritten, refused)

@@ -14,7 +14,7 @@ SCRIPTS = next(folder for folder in (_PACKAGE / "alembic", _PACKAGE.parent / "al
 """The folder of the migrations: in the installed package, or next to it in a checkout."""
 
 REMEDY = "use that version, or export with it and import into an empty database (embedded: another KB_DATA_DIR)"
-"""For a database that another version created."""
+"""The remedy for a database that another version created."""
 
 _SPAN = re.compile(r"/\* one server \*/(.*?)/\* Citus:(.*?)\*/", re.DOTALL)
 """A text for one server, and in a comment the one for Citus."""

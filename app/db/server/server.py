@@ -261,7 +261,7 @@ class Server:
             yield
             return
         async with contextlib.AsyncExitStack() as stack:
-            # Plans belong to a role: those of another would be made again.
+            # Plans belong to a role: another role would have to plan again.
             begin = f"{set_tenant(NO_TENANT)}{setup}"
             await stack.enter_async_context(self._rehearsal.held(rehearse, begin, Rights.READ))
             await stack.enter_async_context(self._warmth.keep())

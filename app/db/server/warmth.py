@@ -93,7 +93,7 @@ class Warmth:
         renewals = []
         for place in await self._take_cold():
             renewals.append(asyncio.create_task(self._renew(place)))
-            # Also of one that is cancelled before it begins.
+            # Also if it is cancelled before it begins.
             renewals[-1].add_done_callback(partial(self._give_back, place))
         outcomes = await asyncio.gather(*renewals, return_exceptions=True)
         for error in outcomes:

@@ -98,7 +98,9 @@ class Cutter:
         return self.estimate(self.text[span.start : span.end]) < self.max_tokens * _SMALL
 
     def find_body(self, span: Span) -> int:
-        """Where the first line starts that is neither a heading nor a code block's first line; the end if none is."""
+        """The start of the first line that is neither a heading nor a code block's first line; the end if there is
+        none.
+        """
         for line in _LINE.finditer(self.text, span.start, span.end):
             if not self._is_heading(line.start()) and not _OPENING.fullmatch(line.group()):
                 return line.start()
@@ -220,7 +222,7 @@ def _halve(text: str, span: Span, fits: Callable[[str], bool]) -> Iterator[Span]
 
 
 def _find_gap(text: str) -> int:
-    """Where the widest gap in the middle half of a text ends."""
+    """The end of the widest gap in the middle half of a text."""
     quarter = len(text) // 4
     gaps = (text.rfind(gap, quarter, len(text) - quarter) + len(gap) for gap in _WINDOW_CUTS)
     return next((gap for gap in gaps if gap > quarter), len(text) // 2)

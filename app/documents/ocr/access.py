@@ -1,4 +1,4 @@
-"""What this process has of text recognition. The reader of a file asks for the recogniser of its process.
+"""Text recognition in this process; the reader of a file asks here for the recogniser.
 
 Each process that reads a file loads this module, so it loads no other part of text recognition.
 """
@@ -18,7 +18,7 @@ Image = Any
 """Pixels as an array of height, width, and blue, green and red, a byte each."""
 Draw = Callable[[], Image]
 Availability = Literal["absent", "elsewhere", "here", "failed"]
-"""Of the recogniser: not installed, only in another process, in this process, or it failed on this file before."""
+"""State of the recogniser: not installed, only in another process, in this process, or failed on this file before."""
 
 
 class RecognitionNeeded(Exception):

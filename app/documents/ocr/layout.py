@@ -35,12 +35,12 @@ class Line:
 
     @property
     def height(self) -> float:
-        """Of its box, which is a little larger than the letters."""
+        """The height of its box, which is a little larger than the letters."""
         return self.bottom - self.top
 
     @property
     def width(self) -> float:
-        """Of its box."""
+        """The width of its box."""
         return self.right - self.left
 
     @property

@@ -16,7 +16,7 @@ LEAST_SCORE = 0.5
 """Lines below are dropped. On bad scans, a higher bound costs more text than the errors that it avoids."""
 _SHORT = 2
 _LEAST_SHORT_SCORE = 0.8
-"""Of a line of one or two characters: drawings contain shapes that look like letters."""
+"""Least score of a line of one or two characters: drawings contain shapes that look like letters."""
 
 
 class Engine(Protocol):

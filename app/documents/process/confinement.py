@@ -65,7 +65,7 @@ def deny_all(version: int) -> None:
 
 
 def describe_gap(version: int) -> str | None:
-    """What this version of Landlock lacks, None if nothing that matters here."""
+    """Describe what this version of Landlock lacks; None if nothing relevant is missing."""
     if version == 0:
         return "Landlock (Linux 5.13)"
     if version < _NETWORK_VERSION:

@@ -22,7 +22,7 @@ _FORM_DEPTH = 3
 _UNREADABLE = 0.3
 """Share of characters without a meaning: the fonts of such a page lack a table of characters."""
 _DOTS = 200 / 72
-"""For each point of a page: 200 dpi."""
+"""Dots for each point of a page: 200 dpi."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def _load_once() -> MiniLM:
     model = read_verified(locate_file(*_MODEL_FILE), _MODEL_SHA256)
     tokenizer = read_verified(locate_file(*_TOKENIZER_FILE), _TOKENIZER_SHA256)
     minilm = MiniLM(model, tokenizer, resolve_model(LOCAL, MINILM).max_tokens)
-    # The file and what it was converted from: 60 MB in each process.
+    # The file and its source: 60 MB in each process.
     release_free_memory()
     return minilm
 

@@ -178,7 +178,7 @@ class InspectionService:
                 begin = _find_cut(part.text, first, number * DOCUMENT_PART)
                 if begin <= start or number == 0:
                     break
-                number -= 1  # the line of `start` begins in the part before
+                number -= 1  # the line of `start` begins in the previous part
             if not include_quarantined:
                 await require_released(session, asset_id)
         end = _find_cut(part.text, first, (number + 1) * DOCUMENT_PART)

@@ -88,7 +88,7 @@ class ErasureWork:
                     if not await removal.look_at_receipts(session, held):
                         pause = await _conclude(session, held)
                         if pause == SECOND_LOOK and await rows.has_word_statistics(session):
-                            # Of items that were deleted or changed before, the words are not known: all are counted.
+                            # The words of items that were deleted or changed earlier are unknown: all are counted.
                             await self._jobs.enqueue(session, "refresh_statistics", "lexemes")
                 case "trail":
                     pass
@@ -131,7 +131,7 @@ async def _conclude(session: TenantSession, held: HeldErasure) -> float | None:
     held.step, held.place = "remove", db.FIRST
     await db.look_for_all(session, held.id)
     if any(held.found.values()):
-        # The words of the erased entries are not known any more; they are counted as new ones are removed.
+        # The words of the erased entries are no longer known; they are counted as new ones are removed.
         return AGAIN
     if held.state == "running":
         held.state = "erased"

@@ -262,7 +262,7 @@ class Ingestion:
                 return
             source = await db.fail_asset(session, asset_id, generation or asset.generation, reason)
             if source is not None:
-                # The origin no longer has the text of the version before.
+                # The origin no longer has the text of the previous version.
                 await delete_chunks(session, asset_id)
                 await sources.settle_item(session, asset_id)
         if source is not None:

@@ -143,7 +143,7 @@ class TenantDirectory:
 
     async def context(self, tenant_id: UUID) -> TenantContext:
         """Return the tenant's context, from the cache if possible. Raises TenantNotFound."""
-        # Read before the tenant: a change that comes in between makes what was read outdated.
+        # Read before the tenant: a change in between then makes the result outdated.
         generation = self._generations.current(tenant_id)
         known = self._known.get(tenant_id)
         if known is not None and known[0] > self._clock() and known[1] == generation:

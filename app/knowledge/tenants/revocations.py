@@ -86,7 +86,7 @@ class PlatformRevocations:
 
     async def contains(self, token_id: str) -> bool:
         """Whether a platform administrator's token with this `jti` is refused."""
-        # Read before the list: a change that comes in between makes what was read outdated.
+        # Read before the list: a change in between then makes the result outdated.
         generation = self._generations.current(_PLATFORM)
         known = self._known
         if known is None or known[0] <= self._clock() or known[1] != generation:

@@ -114,7 +114,7 @@ async def store_settings(
         former = row.settings.get("keep_versions_days", 0)
         await versions.keep(session, former, settings.keep_versions_days)
     if row.settings.get("keep_query_text"):
-        async with session.acting_as(SERVICE):  # those of all callers
+        async with session.acting_as(SERVICE):  # the feedback of all callers
             await feedback.erase_queries(session)
     return settings, changed
 

@@ -253,7 +253,7 @@ class TenantRestoration:
 
     async def _write_entries(self, batch: list[tuple[int, ExportedEntry]]) -> None:
         """Write a batch; if a line in it is refused, write the lines one by one."""
-        # Of lines with the same id only the last counts, as if they were written one by one.
+        # The last of several lines with the same id counts, as if they were written one by one.
         latest = {entry.id: (number, entry) for number, entry in batch}
         if not latest:
             return

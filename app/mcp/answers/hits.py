@@ -196,7 +196,7 @@ def _fit_hit(number: int, hit: Hit, marker: Marker, left: int, least: int) -> Sh
         room = left - _cost_block(number, Shown(hit, Passage("", cut=True), brief), marker)
         if _cost(hit.content) <= room:
             return Shown(hit, Passage(hit.content, cut=False), brief)
-        # What a cut hit says of itself must not cost more than its content.
+        # The facts about a cut hit must not cost more than its content.
         if room >= LEAST_CONTENT or (brief and (room >= least or number == 1)):
             focus = (hit.snippet_start, hit.snippet_end)
             return Shown(hit, cut_to_tokens(hit.content, focus, max(room, 1) + NO_TEXT), brief)

@@ -303,7 +303,7 @@ class ShownHit:
 
     @property
     def found_by(self) -> str:
-        """What found it, as text."""
+        """The legs that found the hit, as text."""
         return " and ".join(LEG_WORDS[leg] for leg in self.hit.sources)
 
     @property

@@ -108,7 +108,7 @@ class Furniture:
         return not found.heads and (found.is_menu() if kind == "menu" else found.text <= _NOTICE_LENGTH)
 
     def _measure(self, element: Any) -> _Measured | None:
-        """What an element contains; None when the budget of the page is spent."""
+        """Measure an element; None when the budget of the page is spent."""
         text = links = within_links = 0
         heads = False
         for event, part in etree.iterwalk(element, events=("start", "end")):

@@ -46,7 +46,7 @@ _DEPTH = 20
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a style means for a paragraph or run; None: not stated.
+    """The effect of a style on a paragraph or run; None: not stated.
 
     Attributes:
         level: of a heading, from 1; 0 for the document's title.

@@ -33,7 +33,7 @@ class Bullets:
         self._numbers: dict[int, int] = {}
 
     def mark(self, paragraph: Any) -> str:
-        """What stands before the text of the next paragraph, with the spaces of its level."""
+        """The mark before the text of the next paragraph, with the spaces of its level."""
         properties = next(find_children(paragraph, "pPr"), None)
         if properties is None:
             self._numbers.clear()
@@ -112,7 +112,7 @@ def read_shapes(root: Any, width: int | None) -> list[Shape]:
 
 
 def _sort_rows(placed: list[tuple[_Place, list[Shape]]], height: int) -> list[tuple[_Place, list[Shape]]]:
-    """From top to bottom, and from left to right where the tops differ by less than `height`."""
+    """Sort from top to bottom, and from left to right where the tops differ by less than `height`."""
     rows: list[list[tuple[_Place, list[Shape]]]] = []
     for item in sorted(placed, key=lambda item: item[0].top):
         if rows and item[0].top - rows[-1][0][0].top < height:
@@ -186,7 +186,7 @@ def _mark_off_page(shape: Shape) -> Shape:
 
 
 def _find_place(element: Any) -> _Place | None:
-    """Where a shape is that states its own place; others inherit one from the layout."""
+    """The place of a shape that states its own; others inherit one from the layout."""
     for path in (("spPr", "xfrm"), ("grpSpPr", "xfrm"), ("xfrm",)):
         for transform in find_children(element, *path):
             offset = next(find_children(transform, "off"), None)

@@ -63,7 +63,7 @@ def _order_band(left: Sequence[Item], right: Sequence[Item], depth: int) -> Iter
 
 
 def _find_gutter(items: Sequence[Item]) -> float | None:
-    """Where a vertical band of white parts two columns of text; None if the text has one column."""
+    """Find a vertical band of white between two columns of text; None if the text has one column."""
     first, last = min(item.x0 for item in items), max(item.x1 for item in items)
     width = int(last - first) + 2
     if not 80 < width < 20_000:

@@ -12,14 +12,14 @@ from app.documents.readers.pdf.pdfium import Matrix
 from app.documents.readers.pdf.words import Box, rotate_box
 
 _MOST_OBJECTS = 20_000
-"""Of a page that are looked at."""
+"""Objects of a page that are read."""
 _MOST_SEGMENTS = 4_000
 _MOST_FILLS = 2_000
 _MAX_DEPTH = 6
 _THIN = 2.5
 _MIN_RULE = 6.0
 _OPAQUE = 250
-"""Of 255; a fill with less alpha lets text be seen."""
+"""Alpha of 255; a fill with less lets text be seen."""
 _SAME_PLACE = 0.5
 _IDENTITY: Matrix = (1, 0, 0, 1, 0, 0)
 

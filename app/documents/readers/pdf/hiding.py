@@ -13,7 +13,7 @@ from app.documents.readers.pdf.pdfium import Matrix
 from app.documents.readers.pdf.words import Box
 
 _MOST_SEGMENTS = 40_000
-"""Of the clip paths of a page; further ones are taken to show all."""
+"""Segments of a page's clip paths; further paths are assumed to show everything."""
 _MOST_OF_PATH = 100
 
 Area = Box | None
@@ -59,7 +59,7 @@ def intersect(one: Area, other: Box) -> Box:
 
 
 def find_share(box: Box, area: Box) -> float:
-    """Which share of a box is in an area."""
+    """The share of a box that is in an area."""
     width = min(box.x1, area.x1) - max(box.x0, area.x0)
     height = min(box.y1, area.y1) - max(box.y0, area.y0)
     whole = (box.x1 - box.x0) * (box.y1 - box.y0)
@@ -67,18 +67,18 @@ def find_share(box: Box, area: Box) -> float:
 
 
 _MOST_IMAGES = 8
-"""Of a page whose opacity is looked at."""
+"""Images of a page whose opacity is checked."""
 _MOST_PIXELS = 4_000_000
 _SAMPLES = 24
-"""In each direction."""
+"""Samples of an image in each direction."""
 _OPAQUE = 250
-"""Of 255; the alpha of a pixel that shows nothing below."""
+"""Alpha, of 255, of a pixel that shows nothing below."""
 _WITH_ALPHA = 4
 """FPDFBitmap_BGRA; other formats have no alpha."""
 _SCAN = 0.6
 """An image of this share of a page is a scan, under which its recognised text stands."""
 _WHOLE = 0.9
-"""Of a word; the rest of its box is empty."""
+"""Share of a word's box; the rest is empty."""
 _BAND = 32
 _MOST_BANDS = 200
 

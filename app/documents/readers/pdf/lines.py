@@ -12,7 +12,7 @@ from app.documents.readers.text import clean_text
 
 _SAME_LINE = 0.3
 _WIDE_GAP = 0.95
-"""Of the font size; a space is a quarter of it, in justified text seldom more than a half."""
+"""Share of the font size; a space is a quarter of it, in justified text seldom more than a half."""
 _MARKS: dict[str | None, str] = {
     "same_colour": "\x10",
     "tiny": "\x11",

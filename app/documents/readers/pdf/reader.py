@@ -117,7 +117,7 @@ _BATCH = 50
 _SAMPLE = 500
 """Words of a page that show whether it is a scan."""
 _MOST_WORDS = 20_000
-"""Of a page that is put into order; a page with more is a drawing."""
+"""Words of a page that is put into order; a page with more is a drawing."""
 
 
 @dataclass(slots=True)

@@ -17,13 +17,13 @@ from app.documents.readers.text import collapse_spaces
 
 _MAX_LEVEL = 6
 _MOST_SHARE = 0.25
-"""Of the text of a document in one font; a font with more is not used for headings."""
+"""Share of a document's text in one font; a font with more is not used for headings."""
 
 _MOST_PAGES = 20
-"""For each tagged heading; a document with fewer has others without a tag."""
+"""Pages for each tagged heading; a document with fewer headings has others without a tag."""
 
 _TITLE_SIZE = 1.2
-"""Of the body's size; a first line that is hardly larger begins a letter or a section."""
+"""Relative to the body's size; a first line that is hardly larger begins a letter or a section."""
 
 _BEFORE_TITLE = 200
 """Characters; the name of a series, a date or an address may be above a title."""
@@ -201,7 +201,7 @@ def _list_keys(title: str) -> Iterator[str]:
 
 _MAX_TAG_DEPTH = 40
 _MAX_CHILDREN = 100_000
-"""Of the elements of a page together; further ones are not read."""
+"""Children of a page's elements together; further ones are not read."""
 _HEADING = re.compile(r"H([1-9]\d?)?")
 _SECTIONS = frozenset({"Sect", "Art", "Part"})
 _WITHOUT_HEADINGS = frozenset({"Artifact", "TOC", "Table", "Figure", "Formula", "Code", "Form"})

@@ -74,7 +74,7 @@ _LINE_GAP = 3.0
 _TIGHT = 1.35
 _MOST_WORDS = 9
 _FILLED = 0.5
-"""Of the cells of a table without rules."""
+"""Share of filled cells in a table without rules."""
 
 
 def take_ruled_tables(words: Sequence[Word], drawings: Drawings) -> tuple[list[Table], list[Word]]:

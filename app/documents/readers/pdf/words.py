@@ -24,7 +24,7 @@ _NEW = {**_NEW_LIGATURES, **dict(enumerate("‚‹›“”„«»–—", start
 _NOTHING = "\u00ad"
 """A character that is removed from words, which stay whole."""
 _SYMBOLS = {0x0F: "•", 0x88: "•"}
-"""Of TeX's fonts of symbols, which begin the items of lists with these."""
+"""Characters of TeX's symbol fonts, which begin the items of lists."""
 
 
 def read_controls(text: str, handles: Sequence[int | None]) -> str:
@@ -68,10 +68,10 @@ _BOLD = re.compile(r"bold|black|heavy|demi|semib|-bd|^(?:[A-Z]{6}\+)?(?:cmbx|sfb
 _FIXED = re.compile(r"mono|courier|consol|menlo|typewriter|^(?:[A-Z]{6}\+)?(?:cmtt|sftt|cmsltt|ectt)", re.I)
 _FIXED_FLAG = 1
 _LEAST_LETTERS = 20
-"""In words that show whether the characters of a font have the same width."""
+"""Letters of words that show whether the characters of a font have the same width."""
 _LEAST_WORDS = 5
 _SAME_WIDTH = 0.008
-"""Of the font size."""
+"""Share of the font size."""
 
 
 class Font(NamedTuple):
@@ -109,13 +109,13 @@ _LIGATURES = str.maketrans(
 )
 _RAISED = 0.85
 _SPACE = 0.15
-"""Of the font size: a wider gap within a word is a space, of which 0.25 is usual."""
+"""Share of the font size: a wider gap within a word is a space, of which 0.25 is usual."""
 _MARKER = re.compile(r"\d{1,3}|[*†‡§¶]{1,3}")
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How text is set.
+    """The style of text.
 
     Attributes:
         size: of the font in points, as it appears.

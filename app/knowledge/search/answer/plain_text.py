@@ -335,7 +335,7 @@ class _Renderer:
         kind = next(iter(event))
         value = event[kind]
         if kind == "Text":
-            # A character reference has another length than its text; all other text is as in the source.
+            # A character reference differs in length from its text; all other text is as in the source.
             # Below a header that is not in the source, a delimiter is text.
             if not (value.endswith("|") and DELIMITER.fullmatch(value)):
                 self.writer.write(self._source[start:end] if len(value) == end - start else value, start)

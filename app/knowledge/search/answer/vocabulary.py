@@ -62,7 +62,7 @@ class Vocabulary:
         for word in words:
             if not is_run(word) and (key := self._stem(word)) in lexemes:
                 self.terms.setdefault(key, word)
-        # Without its accent, the first letter of a word is that of its stem, unless the language has prefixes.
+        # Without its accent, a word begins with the same letter as its stem, unless the language has prefixes.
         self._first = frozenset(fold(text[0], "simple")[:1] for text in (*self.terms, *self.terms.values()))
         self._any_first = language in PREFIXED
         self._others: set[str] = set()
@@ -81,7 +81,7 @@ class Vocabulary:
             positions = self._find_pairs(regular)
             words = RUN.sub(lambda run: " " * len(run[0]), regular)
         spaced = _space(words, wide)
-        # Most words are not the query's: each different one is looked at once, and only those that are get located.
+        # Most words are not in the query: each different word is checked once, and only words of the query are located.
         wanted = {
             word: key
             for word in set(spaced.split()) - self._others
