@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from app.errors import UnreadableDocument
 
 _LAYOUT_SHARE = 0.6
-"""Share of the time for a file; the rest of a longer one is read without its layout, which takes a tenth of the time.
-"""
+"""Share of the time for a file; the rest of a longer one is read without layout, in a tenth of the time."""
 _RESERVE = 1.5
 """Times the time for opening the pages that remain: they are also read and written."""
 _SURE = 20

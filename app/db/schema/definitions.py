@@ -22,8 +22,7 @@ RECORD = "definitions.txt"
 """A line for each object of a new database: the digest of its definition, its kind and its name. The first line has the
 digest of the files that created it."""
 CITUS_RECORD = "definitions_citus.txt"
-"""The objects that differ in a Citus cluster, in the same form; `-` instead of a digest: the cluster does not have it.
-"""
+"""The objects that differ in a Citus cluster, in the same form; `-` instead of a digest: the cluster lacks it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,7 @@ class Cutter:
         return self.estimate(self.text[span.start : span.end]) < self.max_tokens * _SMALL
 
     def find_body(self, span: Span) -> int:
-        """The start of the first line that is neither a heading nor a code block's first line; the end if there is
-        none.
-        """
+        """The start of the first line that is neither a heading nor opens a code block; the end if there is none."""
         for line in _LINE.finditer(self.text, span.start, span.end):
             if not self._is_heading(line.start()) and not _OPENING.fullmatch(line.group()):
                 return line.start()

@@ -19,7 +19,7 @@ _MAX_DEPTH = 6
 _THIN = 2.5
 _MIN_RULE = 6.0
 _OPAQUE = 250
-"""Alpha of 255; a fill with less lets text be seen."""
+"""Alpha, of 255: a fill with less lets text be seen."""
 _SAME_PLACE = 0.5
 _IDENTITY: Matrix = (1, 0, 0, 1, 0, 0)
 
