@@ -21,7 +21,8 @@ from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields
 
 PLAIN = re.compile(
-    r"(is required|unknown field|((semantic and keyword|and writers) )?must (be,?|have|map|sum|not be|not both be|not contain) [^'\[\]]+)"
+    r"(is required|unknown field|((semantic and keyword|and writers) )?must"
+    r" (be,?|have|map|sum|not be|not both be|not contain) [^'\[\]]+)"
 )
 WRONG: tuple[Any, ...] = (
     *(None, True, -1, 0, 5, 10**30, 1.5, -0.5, 1e300, float("nan"), float("inf"), b"\xff", object()),
