@@ -127,7 +127,7 @@ def _is_secret(value: object) -> bool:
 
 
 def _find_program() -> str:
-    """The path of this command: as it was called, else the one next to this Python."""
+    """The path of this command: as it was called, or else next to this Python."""
     called = shutil.which(sys.argv[0])
     if called is not None and Path(called).stem == "knowledge":
         return os.path.abspath(called)

@@ -14,7 +14,7 @@ _LAYOUT_SHARE = 0.6
 _RESERVE = 1.5
 """Times the time for opening the pages that remain: they are also read and written."""
 _SURE = 20
-"""Pages that tell how long the others take; fewer if they took a share of the time."""
+"""Pages from which the time of the others is estimated; fewer if they took a share of the time."""
 _FEWEST = 5
 _SURE_SHARE = 0.25
 _HOPELESS = 2.0
@@ -24,7 +24,7 @@ _allowed = False
 
 
 def allow_ending() -> None:
-    """Let `limited_to` end this process, whose parent tells the reason by the signal."""
+    """Let `limited_to` end this process; its parent reads the reason from the signal."""
     global _allowed
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     _allowed = True

@@ -55,7 +55,7 @@ def doctor(
 
 
 def print_findings(findings: Sequence[Finding], *, verbose: bool) -> None:
-    """Print a line per finding, with its remedy on a second line; those that are ok only if `verbose`."""
+    """Print a line per finding, with its remedy on a second line; findings that are ok only if `verbose`."""
     from rich.table import Table
 
     console = make_console()

@@ -40,7 +40,7 @@ async def check_models(settings: Settings, database: Database) -> AsyncIterator[
 
 
 async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
-    """Check that the word index is complete and all indexes are valid; show how often those of both legs were read."""
+    """Check that the word index is complete and all indexes are valid; show how often each leg read its indexes."""
     from app.db.queries import diagnosis
 
     broken = await diagnosis.list_broken_indexes(connection)

@@ -104,9 +104,7 @@ class _CommandServer:
             await asyncio.wait((work, ended))
 
     async def close(self) -> None:
-        """End the requests in progress: commands that read open the database themselves, and others say that their
-        outcome is not known.
-        """
+        """End the requests in progress: commands that read open the database, others report an unknown outcome."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -89,7 +89,7 @@ class SharedMemory:
         return slot + _TOKENS
 
     def born(self, slot: int) -> int:
-        """The cell before those of the generations: when the slot was given to the tenant."""
+        """The cell before the cells of the generations: when the slot was given to the tenant."""
         return slot + _BORN
 
     def generations(self, slot: int) -> int:

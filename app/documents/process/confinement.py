@@ -89,7 +89,7 @@ _ITIMER_PROF = 2
 
 @dataclass(frozen=True, slots=True)
 class _Architecture:
-    """Numbers of system calls. `allowed` need no look at their arguments, `opening` are those that open files."""
+    """Numbers of system calls: `allowed` ones need no check of their arguments, `opening` ones open files."""
 
     audit: int
     seccomp: int

@@ -27,7 +27,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pattern that is looked for only in text that has one of its triggers.
+    """A pattern that is searched for only in text with one of its triggers.
 
     Attributes:
         name: identifies the rule.
@@ -122,7 +122,7 @@ _BEFORE = 512
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a text may have.
+    """Rules that may match a text.
 
     Attributes:
         data: the text in UTF-8.

@@ -40,7 +40,7 @@ def entropy(value: str) -> float:
 
 
 def is_random(value: str, least: float = 3.0) -> bool:
-    """Whether a value has so much entropy for each character, and is not a placeholder."""
+    """Whether a value has at least this entropy for each character, and is not a placeholder."""
     return entropy(value) >= least and not is_placeholder(value)
 
 

@@ -45,7 +45,7 @@ def read_rows(table: Any, read_cell: Callable[[Any], str]) -> tuple[list[list[st
 def _place(
     elements: Sequence[Any], below: dict[int, tuple[int, str]], read_cell: Callable[[Any], str]
 ) -> tuple[list[str], dict[int, tuple[int, str]]]:
-    """The cells of a row between those that continue from above, and those that continue below."""
+    """The cells of a row, among those that continue from above, and the cells that continue below."""
     cells: list[str] = []
     following: dict[int, tuple[int, str]] = {}
 
