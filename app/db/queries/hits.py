@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from app.contract.results import FoundEntry, Validity
-from app.db.queries.search import EntryFilter, VectorSpace
+from app.db.queries.search import FILTERS, EntryFilter, VectorSpace
 from app.db.session import TenantSession
 from app.db.statements import at_time, load_statements
 
@@ -44,11 +44,6 @@ class HydratedEntry(NamedTuple):
 
 
 STORED = len(fields(FoundEntry))
-
-FILTERS = (
-    "role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata", "filter",
-    "created_after", "created_before", "updated_after", "updated_before",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

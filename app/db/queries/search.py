@@ -10,6 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
+from app.contract.search import TIMES
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -85,6 +86,24 @@ class EntryFilter:
 
 def _make_range(start: datetime | None, end: datetime | None) -> asyncpg.Range[datetime] | None:
     return None if start is None and end is None else asyncpg.Range(start, end)
+
+
+FILTERS: Mapping[str, tuple[str, ...]] = {
+    "role": ("roles",),
+    "tags": ("tags", "all_tags"),
+    "entry_type": ("entry_types",),
+    "min_confidence": ("min_confidence",),
+    "scope": ("scope",),
+    "source": ("source",),
+    "asset_id": ("asset_ids",),
+    "metadata": ("metadata_json",),
+    "filter": ("condition",),
+    **{name: (name,) for name in TIMES},
+}
+"""The filters of a search, each with the fields of EntryFilter that it sets.
+
+Receipts, relaxations and the reasons why an entry is not found name them in this order.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,15 @@ from uuid import UUID
 import orjson
 
 from app.contract.receipts import RankedEntry
-from app.contract.search import MOMENTS, SearchQuery
+from app.contract.search import SearchQuery
+from app.db.queries import search
 from app.db.queries.receipts import KeptReceipt, Marks
 from app.errors import InvalidInput
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import entry_types_of
 from app.knowledge.search.ranking import Candidate, Ranking, shown
 
-NARROWING = (
-    *("role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata", "filter"),
-    *MOMENTS,
-    "include_superseded",
-)
+NARROWING = (*search.FILTERS, "as_of", "include_superseded")
 FILTERS = {f.name: f.default for f in fields(SearchQuery) if f.name in (*NARROWING, "tags_match")}
 """The filters of a search, each with the default, which filters nothing."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import product
 from typing import Any
@@ -15,6 +16,7 @@ from app.contract.assets import Upload
 from app.contract.entries import Entry, EntryDraft
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Audience, WritableType
+from app.db.queries.search import FILTERS, EntryFilter
 from app.knowledge.search.plan import SearchDefaults
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
@@ -177,3 +179,10 @@ async def test_hidden_entries_do_not_displace_others_in_the_legs(
         wanted: dict[str, Any] = {"query": "harbour", "mode": mode, "fusion": fusion, "limit": 1}
         result = await services.search.search(tenant.id, SearchQuery(**wanted))
         assert ([hit.id for hit in result], result.metadata.total) == ([shown.id], 1), (mode, fusion)
+
+
+def test_every_filter_is_in_the_table_of_filters() -> None:
+    listed = [field for fields_of_filter in FILTERS.values() for field in fields_of_filter]
+    assert len(listed) == len(set(listed))
+    assert {*listed, "include_superseded", "as_of"} == {field.name for field in fields(EntryFilter)}
+    assert set(FILTERS) < {field.name for field in fields(SearchQuery)}

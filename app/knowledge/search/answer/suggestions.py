@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from app.contract.results import Relaxation, SearchMetadata
-from app.contract.search import TIMES
 from app.db.queries import facets as db
 from app.db.queries.receipts import KeptReceipt
-from app.db.queries.search import KeywordQuery, match_words
+from app.db.queries.search import FILTERS, EntryFilter, KeywordQuery, match_words
 from app.db.queries.vectors import MOST_PENDING
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
@@ -75,16 +74,7 @@ async def _finds_any(session: TenantSession, plan: Plan, text: str) -> bool:
 
 
 WITHOUT: Mapping[str, Mapping[str, Any]] = {
-    "role": {"roles": None},
-    "tags": {"tags": None, "all_tags": False},
-    "entry_type": {"entry_types": None},
-    "min_confidence": {"min_confidence": None},
-    "scope": {"scope": None},
-    "source": {"source": None},
-    "asset_id": {"asset_ids": None},
-    "metadata": {"metadata_json": None},
-    "filter": {"condition": None},
-    **{name: {name: None} for name in TIMES},
+    name: {field: getattr(EntryFilter(), field) for field in fields} for name, fields in FILTERS.items()
 }
 """The filters of a search, each with the fields of EntryFilter that switch it off."""
 
