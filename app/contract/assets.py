@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import Field
 
 from app.contract.entries import ExternalId, Metadata, Principals, Roles, Tags, Title
-from app.contract.validation import UNSET, Unset, given_fields, request
+from app.contract.validation import UNSET, Unset, request, stored_fields
 from app.contract.vocabulary import Audience
 
 MAX_NAME = 512
@@ -116,11 +116,7 @@ class AssetFields:
 
     def given(self) -> dict[str, Any]:
         """The fields that are set, with lists as rows have them."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in given_fields(self).items()
-            if name in CHANGEABLE
-        }
+        return stored_fields(self, CHANGEABLE)
 
     @property
     def restricts(self) -> bool:

@@ -23,7 +23,7 @@ from app.contract.text import (
     is_storable,
     is_storable_json,
 )
-from app.contract.validation import UNSET, Items, Unset, given_fields, request
+from app.contract.validation import UNSET, Items, Unset, request, stored_fields
 from app.contract.vocabulary import (
     FLAGS,
     LANGUAGES,
@@ -399,11 +399,7 @@ class EntryDraft:
 
     def given(self) -> dict[str, Any]:
         """The fields that are set, with lists as rows have them."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in given_fields(self).items()
-            if name in FIELDS
-        }
+        return stored_fields(self, FIELDS)
 
     @property
     def restricts(self) -> bool:

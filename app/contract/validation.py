@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache, partial, reduce
 from operator import or_
@@ -101,6 +101,8 @@ def _make(cls: type[T], schema: dict[str, Any] | None) -> type[T]:
     make = made.__init__
 
     def checked(self: Any, *args: Any, **values: Any) -> None:
+        if len(args) > len(names):
+            raise TypeError(f"{cls.__name__} takes at most {len(names)} positional arguments, not {len(args)}")
         given = dict(zip(names, args, strict=False)) | values
         try:
             make(self, **{name: value for name, value in given.items() if value is not UNSET})
@@ -134,6 +136,15 @@ def given_fields(values: object) -> dict[str, Any]:
     """The fields of a request that the caller sent."""
     found = ((f.name, getattr(values, f.name)) for f in dataclasses.fields(cast("Any", values)))
     return {name: value for name, value in found if value is not UNSET}
+
+
+def stored_fields(values: object, names: Container[str]) -> dict[str, Any]:
+    """The fields among `names` that the caller sent, with lists as rows have them."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in given_fields(values).items()
+        if name in names
+    }
 
 
 def amend(request: T, **values: Any) -> T:

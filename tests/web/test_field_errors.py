@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 import app.contract
 from app.contract import search
+from app.contract.search import Weights
 from app.contract.validation import MESSAGES, MOST, validate
 from app.errors import InvalidInput
 from app.mcp.tools import TOOLS
@@ -132,3 +133,8 @@ async def test_an_answer_names_only_so_many_fields(reader: Caller) -> None:
     body = {"query": "harbour"} | {f"x{number}": 1 for number in range(2_000)}
     answer = await reader.post("/knowledge/search", body)
     expect_fields(answer, *(f"x{number}" for number in range(MOST)))
+
+
+def test_a_request_has_no_place_for_more_arguments_than_fields() -> None:
+    with pytest.raises(TypeError, match="at most 2 positional arguments, not 3"):
+        Weights(0.5, 0.5, 0.0)  # type: ignore[call-arg]
