@@ -15,7 +15,7 @@ from app import errors
 from app.auth.tokens import TokenVerifier
 from app.contract.problems import TYPES
 from app.embedded import EmbeddedAddress
-from app.errors import EmbeddingQuotaUsed
+from app.errors import LONGEST_QUOTA_WAIT, EmbeddingQuotaUsed
 from app.mcp.tools import TOOLS
 from app.web.problems import problem_response, respond_to, title_of, unexpected_error
 from tests.golden.files import expect_golden, expect_only, write_json
@@ -82,6 +82,13 @@ def test_each_tool_has_a_golden_result() -> None:
     assert set(TOOLS) <= called
 
 
+def quota_used_at_noon() -> EmbeddingQuotaUsed:
+    """The error of a quota that is used up long before midnight: the wait is shorter in the last minutes of a day."""
+    error = EmbeddingQuotaUsed("mock")
+    error.retry_after = LONGEST_QUOTA_WAIT
+    return error
+
+
 OF_NO_REQUEST: Mapping[str, Response] = {
     "concurrent-writes": respond_to(errors.ConcurrentWrites("another request is writing this entry")),
     "maximum-reached": respond_to(errors.MaximumReached("the tenant has 100 sources, the maximum")),
@@ -94,7 +101,7 @@ OF_NO_REQUEST: Mapping[str, Response] = {
     "unknown-transfer-coding": problem_response(501, "the body has an unknown transfer coding"),
     "database-unavailable": respond_to(errors.DatabaseUnavailable(retry_after=2)),
     "embedding-unavailable": respond_to(errors.EmbeddingUnavailable("mock", "the answer was a timeout")),
-    "embedding-quota-used": respond_to(EmbeddingQuotaUsed("mock")),
+    "embedding-quota-used": respond_to(quota_used_at_noon()),
     "shutting-down": problem_response(503, "this instance is shutting down", kind=TYPES["shutting-down"]),
 }
 """Types of problems that no request of the table provokes: the answers for the errors themselves."""
