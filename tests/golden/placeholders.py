@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?(?:Z|\+00:00| UTC)?)?")
+DATE = re.compile(r"(?<![\w-])\d{4}-\d\d-\d\d(?![\w-])")
 NEAR = timedelta(days=5000)
 """Times this near are those of the run; requests send times that are further away."""
 OTHERS = (
@@ -41,12 +42,19 @@ class Placeholders:
             given = self._named.get(found[0])
             return given or numbered.setdefault(found[0], f"<uuid-{len(numbered) + 1}>")
 
-        text = TIME.sub(_replace_time, UUID.sub(replace_id, text))
+        text = DATE.sub(_replace_date, TIME.sub(_replace_time, UUID.sub(replace_id, text)))
         for pattern, placeholder in OTHERS:
             text = pattern.sub(placeholder, text)
         return text
 
 
 def _replace_time(found: re.Match[str]) -> str:
-    time = datetime.fromisoformat(found[0].removesuffix(" UTC"))
-    return "<time>" if abs(time.replace(tzinfo=UTC) - datetime.now(UTC)) < NEAR else found[0]
+    return "<time>" if _is_near(found[0].removesuffix(" UTC")) else found[0]
+
+
+def _replace_date(found: re.Match[str]) -> str:
+    return "<date>" if _is_near(found[0]) else found[0]
+
+
+def _is_near(time: str) -> bool:
+    return abs(datetime.fromisoformat(time).replace(tzinfo=UTC) - datetime.now(UTC)) < NEAR
