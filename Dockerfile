@@ -12,22 +12,23 @@ WORKDIR /opt/knowledge
 
 # Dependencies change rarely and are the largest part, so they have a separate layer.
 COPY requirements.lock ./
+COPY requirements ./requirements
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/venv/bin/pip install --require-hashes --only-binary :all: -r requirements.lock
+    awk -f requirements/locked.awk requirements/service.txt requirements.lock > /tmp/service.lock \
+    && /opt/venv/bin/pip install --require-hashes --only-binary :all: -r /tmp/service.lock
 
 # With `--build-arg OCR=1`, text of scanned pages and images is recognised; 250 MB more.
 ARG OCR=
-RUN --mount=type=bind,source=requirements-ocr.lock,target=/tmp/ocr.lock \
-    --mount=type=cache,target=/root/.cache/pip \
-    if [ -n "$OCR" ]; then /opt/venv/bin/pip install --require-hashes --only-binary :all: -r /tmp/ocr.lock; fi
+RUN --mount=type=cache,target=/root/.cache/pip \
+    awk -f requirements/locked.awk requirements/ocr.txt requirements.lock > /tmp/ocr.lock \
+    && if [ -n "$OCR" ]; then /opt/venv/bin/pip install --require-hashes --only-binary :all: -r /tmp/ocr.lock; fi
 
 # The wheel contains the migrations; the build tools stay in this stage.
 COPY pyproject.toml README.md LICENSE ./
 COPY alembic ./alembic
 COPY app ./app
-RUN --mount=type=bind,source=requirements-dev.lock,target=/tmp/dev.lock \
-    --mount=type=cache,target=/root/.cache/pip \
-    sed -nE '/^(hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers)==/,/[^\\]$/p' /tmp/dev.lock > /tmp/build.lock \
+RUN --mount=type=cache,target=/root/.cache/pip \
+    sed -nE '/^(hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers)==/,/[^\\]$/p' requirements.lock > /tmp/build.lock \
     && python -m venv /opt/build \
     && /opt/build/bin/pip install --require-hashes -r /tmp/build.lock \
     && /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/dist . \

@@ -9,15 +9,19 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test golden coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock docs test-browser test-ocr test-helm test-llamaindex typescript test-typescript audit sbom
 
-$(STAMP): requirements-dev.lock pyproject.toml
+# One file has the versions and hashes of all packages; a list for each environment names those that it has.
+LOCKED = awk -f requirements/locked.awk requirements/$(1).txt requirements.lock
+
+$(STAMP): requirements.lock requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing pinned dependencies into $(VENV) ..."
 	@# uv installs them in a tenth of pip's time. Where it cannot, e.g. behind an index that only pip is told of, pip does.
-	@sed -n '/^uv==/,/[^\\]$$/p' requirements-dev.lock > $(VENV)/uv.lock
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
+	@$(call LOCKED,dev) > $(VENV)/dev.lock
 	@$(PIP) --no-compile --no-deps --require-hashes -r $(VENV)/uv.lock
-	@$(BIN)/uv pip install -qq --python $(BIN)/python --no-deps --require-hashes -r requirements-dev.lock \
-		|| $(PIP) --no-compile --no-deps --require-hashes -r requirements-dev.lock
+	@$(BIN)/uv pip install -qq --python $(BIN)/python --no-deps --require-hashes -r $(VENV)/dev.lock \
+		|| $(PIP) --no-compile --no-deps --require-hashes -r $(VENV)/dev.lock
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@# The processes that parse documents cannot write files, so each would compile its modules again.
 	@$(BIN)/python -c 'from app.documents import formats; from app.documents.process import child; [child.import_module(f.module) for f in formats.FORMATS]'
@@ -70,11 +74,12 @@ test-browser: setup
 # Text recognition needs 250 MB of libraries, and tests elsewhere expect a service without it: so it has an environment
 # of its own, which borrows all other packages.
 OCR := build/ocr
-$(OCR)/.installed: requirements-ocr.lock $(STAMP)
+$(OCR)/.installed: requirements.lock requirements/ocr.txt $(STAMP)
 	@test -x $(OCR)/bin/python || $(BIN)/python -m venv $(OCR)
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> $$($(OCR)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/borrowed.pth
-	@$(OCR)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-ocr.lock
+	@$(call LOCKED,ocr) > $(OCR)/locked.txt
+	@$(OCR)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $(OCR)/locked.txt
 	@touch $@
 
 test-ocr: $(OCR)/.installed
@@ -95,11 +100,12 @@ test-typescript: setup
 # The chart, rendered by Helm itself and compared with the schemas of Kubernetes. Helm is a library of 75 MB, so it has
 # an environment of its own, too. Needs no cluster.
 HELM := build/helm
-$(HELM)/.installed: requirements-helm.lock $(STAMP)
+$(HELM)/.installed: requirements.lock requirements/helm.txt $(STAMP)
 	@test -x $(HELM)/bin/python || $(BIN)/python -m venv $(HELM)
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> $$($(HELM)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/borrowed.pth
-	@$(HELM)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-helm.lock
+	@$(call LOCKED,helm) > $(HELM)/locked.txt
+	@$(HELM)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $(HELM)/locked.txt
 	@touch $@
 
 test-helm: $(HELM)/.installed
@@ -107,11 +113,12 @@ test-helm: $(HELM)/.installed
 
 # LlamaIndex brings 20 packages of 90 MB and takes 2 s to load, for two classes of the client.
 LLAMAINDEX := build/llamaindex
-$(LLAMAINDEX)/.installed: requirements-llamaindex.lock $(STAMP)
+$(LLAMAINDEX)/.installed: requirements.lock requirements/llamaindex.txt $(STAMP)
 	@test -x $(LLAMAINDEX)/bin/python || $(BIN)/python -m venv $(LLAMAINDEX)
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> $$($(LLAMAINDEX)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/borrowed.pth
-	@$(LLAMAINDEX)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-llamaindex.lock
+	@$(call LOCKED,llamaindex) > $(LLAMAINDEX)/locked.txt
+	@$(LLAMAINDEX)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $(LLAMAINDEX)/locked.txt
 	@touch $@
 
 test-llamaindex: $(LLAMAINDEX)/.installed
@@ -161,9 +168,10 @@ docs: setup
 
 # The tools that audit have an environment of their own: they read the lock files, not what is installed.
 AUDIT := build/audit
-$(AUDIT)/.installed: requirements-audit.lock
+$(AUDIT)/.installed: requirements.lock requirements/audit.txt
 	@test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT)
-	@$(AUDIT)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r requirements-audit.lock
+	@$(call LOCKED,audit) > $(AUDIT)/locked.txt
+	@$(AUDIT)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r $(AUDIT)/locked.txt
 	@touch $@
 
 # Needs an advisory database on the network, so it is not part of `check`.
@@ -172,20 +180,22 @@ audit: $(AUDIT)/.installed
 
 # A CycloneDX list of the Python packages in the image, with their hashes: those of the lock that its Linux and Python need.
 sbom: setup $(AUDIT)/.installed
+	@$(call LOCKED,service) > build/service.lock
 	@$(BIN)/uv pip compile --quiet --no-deps --generate-hashes --no-annotate --no-header --no-emit-index-url \
 		--python-platform linux --python-version $$(sed -nE 's/^ARG PYTHON_IMAGE=python:([0-9.]+).*/\1/p' Dockerfile) \
-		requirements.lock -o build/image.lock
+		build/service.lock -o build/image.lock
 	@PYTHONWARNINGS=ignore $(AUDIT)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 		-o build/sbom.json build/image.lock
 	@echo build/sbom.json
 
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
-	--no-header --no-emit-index-url
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url
+SERVICE := pyproject.toml --extra gemini --extra multilingual --extra otel
+DEV := $(SERVICE) --extra docs --extra eval --extra dev
+GROUPS := audit helm llamaindex
 
 lock: setup
-	@$(COMPILE) pyproject.toml --extra gemini --extra multilingual --extra otel -o requirements.lock
-	@$(COMPILE) pyproject.toml --extra gemini --extra multilingual --extra otel --extra docs --extra eval --extra dev -c requirements.lock -o requirements-dev.lock
-	@$(COMPILE) pyproject.toml --extra ocr -c requirements-dev.lock -o requirements-ocr.lock
-	@$(COMPILE) --group audit -o requirements-audit.lock
-	@$(COMPILE) --group helm -c requirements-dev.lock -o requirements-helm.lock
-	@$(COMPILE) --group llamaindex -c requirements-dev.lock -o requirements-llamaindex.lock
+	@$(COMPILE) --generate-hashes $(DEV) --extra ocr $(GROUPS:%=--group %) -o requirements.lock
+	@$(COMPILE) -c requirements.lock $(SERVICE) -o requirements/service.txt
+	@$(COMPILE) -c requirements.lock $(DEV) -o requirements/dev.txt
+	@$(COMPILE) -c requirements.lock pyproject.toml --extra ocr -o requirements/ocr.txt
+	@for group in $(GROUPS); do $(COMPILE) -c requirements.lock --group $$group -o requirements/$$group.txt || exit; done

@@ -1,4 +1,4 @@
-"""`.ci/audit` compares the locks with a database, and never takes a missing answer for a good one."""
+"""`.ci/audit` compares the lock with a database, and never takes a missing answer for a good one."""
 
 from __future__ import annotations
 
@@ -79,11 +79,8 @@ def audit(address: str) -> subprocess.CompletedProcess[str]:
 def test_audit_passes_when_every_package_was_compared(advisories: Advisories) -> None:
     ended = audit(f"http://127.0.0.1:{advisories.server_port}/v1/query")
     assert ended.returncode == 0, ended.stderr
-    assert [line.split(":")[0] for line in ended.stdout.splitlines()] == [
-        "requirements.lock", "requirements-dev.lock", "requirements-ocr.lock", "requirements-helm.lock",
-        "requirements-llamaindex.lock", "requirements-audit.lock",
-    ]  # fmt: skip
-    assert advisories.asked > 300
+    assert ended.stdout == "requirements.lock: no known vulnerabilities (osv)\n"
+    assert advisories.asked > 200
 
 
 def test_audit_names_a_vulnerable_package(advisories: Advisories) -> None:
@@ -92,7 +89,7 @@ def test_audit_names_a_vulnerable_package(advisories: Advisories) -> None:
     assert ended.returncode == 1, ended.stderr
     assert "alembic" in ended.stdout
     assert "PYSEC-2099-1" in ended.stdout
-    assert "requirements-audit.lock: no known vulnerabilities" in ended.stdout
+    assert "no known vulnerabilities" not in ended.stdout
 
 
 def test_audit_fails_when_the_database_does_not_answer() -> None:

@@ -41,7 +41,7 @@ def test_dockerfile_takes_build_requirements_from_the_lock(dockerfile: list[str]
     assert pattern is not None
     names, last = pattern.groups()
     assert set(names.split("|")) == {"hatchling", *_requirements("hatchling")}
-    lines = (ROOT / "requirements-dev.lock").read_text("utf-8").splitlines()
+    lines = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
     for name in names.split("|"):
         start = next(index for index, line in enumerate(lines) if line.startswith(f"{name}=="))
         end = next(index for index in range(start, len(lines)) if re.search(last, lines[index]))

@@ -1,8 +1,9 @@
-"""The lock files: every package has hashes, no file names an index, and the versions fit each other."""
+"""The lock file: every package has hashes, no file names an index, and the versions fit each other."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -11,22 +12,22 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCKS = {
-    "requirements.lock": 30,
-    "requirements-dev.lock": 30,
-    "requirements-ocr.lock": 30,
-    "requirements-helm.lock": 10,
-    "requirements-llamaindex.lock": 40,
-    "requirements-audit.lock": 30,
-}
-"""Of each lock file: a number of packages that it surely exceeds."""
+LISTS = sorted((ROOT / "requirements").glob("*.txt"))
 
 
-@pytest.mark.parametrize(("name", "fewest"), LOCKS.items())
-def test_lock_has_only_pinned_packages_with_hashes(name: str, fewest: int) -> None:
-    text = (ROOT / name).read_text("utf-8")
-    packages = text.replace("\\\n", "").splitlines()
-    assert len(packages) > fewest
+def read_locked(listed: Path | None = None) -> list[str]:
+    """The lines of the lock file, or of its packages that a list names: `name==version ; marker --hash=…`."""
+    lock = ROOT / "requirements.lock"
+    text = lock.read_text("utf-8")
+    if listed is not None:
+        named = ["awk", "-f", ROOT / "requirements/locked.awk", listed, lock]
+        text = subprocess.run(named, check=True, capture_output=True, text=True).stdout
+    return text.replace("\\\n", "").splitlines()
+
+
+def test_lock_has_only_pinned_packages_with_hashes() -> None:
+    packages = read_locked()
+    assert len(packages) > 200
     for package in packages:
         requirement, *hashes = re.split(r"\s+--hash=", package)
         assert re.fullmatch(r"[a-z0-9.-]+==[^\s;]+( ; .+)?\s*", requirement), requirement
@@ -34,15 +35,20 @@ def test_lock_has_only_pinned_packages_with_hashes(name: str, fewest: int) -> No
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}\s*", item) for item in hashes), requirement
 
 
+@pytest.mark.parametrize("listed", LISTS, ids=lambda path: path.stem)
+def test_all_packages_of_a_list_are_locked(listed: Path) -> None:
+    locked = [package.split()[0] for package in read_locked(listed)]
+    assert sorted(locked) == sorted(line.split()[0] for line in listed.read_text("utf-8").splitlines())
+
+
 def test_requirements_of_the_locked_packages_are_fulfilled_except_the_overridden_ones() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     overridden = {Requirement(item).name for item in settings["tool"]["uv"]["override-dependencies"]}
     locked = {}
-    for line in (ROOT / "requirements-dev.lock").read_text("utf-8").splitlines():
-        if line[0].isalpha():
-            given = Requirement(line.rstrip("\\ "))
-            if given.marker is None or given.marker.evaluate():
-                locked[given.name] = str(given.specifier).removeprefix("==")
+    for package in read_locked(ROOT / "requirements/dev.txt"):
+        given = Requirement(package.partition("--hash")[0].strip())
+        if given.marker is None or given.marker.evaluate():
+            locked[given.name] = str(given.specifier).removeprefix("==")
     unfulfilled = set()
     for name in locked:
         for line in metadata.requires(name) or ():
