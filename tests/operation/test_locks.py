@@ -20,7 +20,7 @@ def read_locked(listed: Path | None = None) -> list[str]:
     lock = ROOT / "requirements.lock"
     text = lock.read_text("utf-8")
     if listed is not None:
-        named = ["awk", "-f", ROOT / "requirements/locked.awk", listed, lock]
+        named: list[str | Path] = ["awk", "-f", ROOT / "requirements/locked.awk", listed, lock]
         text = subprocess.run(named, check=True, capture_output=True, text=True).stdout
     return text.replace("\\\n", "").splitlines()
 
