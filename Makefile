@@ -24,7 +24,7 @@ $(STAMP): requirements.lock requirements/dev.txt pyproject.toml
 		|| $(PIP) --no-compile --no-deps --require-hashes -r $(VENV)/dev.lock
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@# The processes that parse documents cannot write files, so each would compile its modules again.
-	@$(BIN)/python -c 'from app.documents import formats; from app.documents.process import child; [child.import_module(f.module) for f in formats.FORMATS]'
+	@$(BIN)/python -c 'from app.documents import formats; from app.documents.process import child; [f.load() for f in formats.FORMATS]'
 	@touch $@
 
 setup: $(STAMP)

@@ -1,23 +1,78 @@
 """The supported kinds of file, and detection of a file's kind.
 
-To add a kind, write a module with `parse(data, limits) -> ParsedDocument`, a function in `recognition` and a row
-in `FORMATS`.
+To add a kind, write a function `(data, limits) -> ParsedDocument` in `readers`, a function that recognises the kind by
+its first bytes, and a row in `FORMATS`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import PurePath
 
-from app.documents import recognition
 from app.documents.archive import is_archive, list_names
 from app.documents.ocr.access import INSTALL, is_installed
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.readers.tables import find_delimiter
 from app.documents.readers.text import decode_text, marked_encoding
-from app.documents.recognition import Sample
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
 
+_HTML_START = re.compile(
+    r"(?>\s+|<!--(?>(?:(?!-->).)*)-->|<\?xml[^>]{0,500}>)*+<(?:!doctype\s+html|html)\b", re.I | re.S
+)
+_SVG_START = re.compile(
+    r"(?>\s+|<!--(?>(?:(?!-->).)*)-->|<\?xml[^>]{0,500}>|<!doctype\s+svg[^\[>]{0,500}(?>\[[^\]]{0,4000}\]\s*)?+>)*+"
+    r"<(?:svg:)?svg\b",
+    re.I | re.S,
+)
+_HTML_TAG = re.compile(r"<(?:!--|!doctype|[a-z][a-z0-9]{0,30}[\s/>])", re.I)
+_MARKDOWN_HEADING = re.compile(r"^#{1,6} \S", re.M)
+_MARKDOWN_OTHER = re.compile(r"^(?:```|~~~|[-*] \S|> \S)|\]\([^)\s]{1,500}\)|\*\*\S", re.M)
+_CODE_START = re.compile(r"\s*(?:#!\s*/|<\?xml\s|<\?php\b)")
+_JSON_START = re.compile(r"\s*[\[{]")
+_NEXT_LINE = re.compile(r"[ \t\r]*\n\s*[\[{]")
+# The end of the sample can cut a value: an escape, a word, or a number.
+_CUT_VALUE = 8
+_DECODER = json.JSONDecoder()
+
+_IMAGE_STARTS = (
+    ("png", re.compile(rb"\x89PNG\r\n\x1a\n")),
+    ("jpeg", re.compile(rb"\xff\xd8\xff")),
+    ("tiff", re.compile(rb"II[*+]\0|MM\0[*+]")),
+    ("webp", re.compile(rb"RIFF....WEBP", re.S)),
+    ("gif", re.compile(rb"GIF8[79]a")),
+    # The size of the file and four zeros, then the size of the header.
+    ("bmp", re.compile(rb"BM....\0\0\0\0....[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0", re.S)),
+)
+_SVG_HINTS = frozenset({".svg", "image/svg+xml"})
+_HTML_HINTS = frozenset({".html", ".htm", ".xhtml", "text/html", "application/xhtml+xml"})
+_MARKDOWN_HINTS = frozenset({".md", ".markdown", ".mdown", ".mkd", "text/markdown", "text/x-markdown"})
+_TABLE_HINTS = frozenset({".csv", ".tsv", ".tab", "text/csv", "text/tab-separated-values"})
+_LINES_HINTS = frozenset({".jsonl", ".ndjson", "application/x-ndjson", "application/jsonl"})
+_STYLESHEET_HINTS = frozenset({".css", ".scss", ".sass", ".less", ".styl", "text/css"})
+_JAVASCRIPT_HINTS = frozenset({".js", ".mjs", ".cjs", "text/javascript", "application/javascript"})
+_SOURCE_MAP_HINTS = frozenset({".map", "application/source-map+json"})
+_SOURCE_MAP_KEY = re.compile(r'"(?:mappings|sources|sections)"\s*:')
+_LOCK_HINTS = frozenset({".lock", "text/x-lockfile"})
+_LOCK_NAMES = frozenset({"package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml"})
+_CODE_EXTENSIONS = (
+    ".adb .ads .asm .astro .awk .bash .bat .c .cc .cfg .clj .cljs .cmake .cmd .cob .coffee .conf .cpp .cr "
+    ".cs .cu .cue .cxx .d .dart .diff .dockerfile .edn .el .elm .env .erl .ex .exs .f .f90 .fish .fs .fsx "
+    ".gd .go .gradle .graphql .groovy .h .hcl .hh .hpp .hrl .hs .hx .ini .ino .java .jl .json .json5 .jsonc "
+    ".jsx .kt .kts .lisp .lua .m .mk .ml .mli .mm .nim .nix .pas .patch .php .pl .plist .pm .pro "
+    ".properties .proto .ps1 .psm1 .py .pyi .r .rb .rkt .rs .s .sbt .scala .scm .sh .sol .sql "
+    ".sv .svelte .swift .tcl .tex .tf .thrift .toml .ts .tsx .v .vb .vhd .vim .vue .wsdl .xml .xsd .xsl "
+    ".xslt .yaml .yml .zig .zsh"
+)
+_CODE_TYPES = (
+    "application/sql application/toml application/x-httpd-php application/x-sh "
+    "application/xml application/yaml text/xml"
+)
+_CODE_HINTS = frozenset(_CODE_EXTENSIONS.split()) | frozenset(_CODE_TYPES.split())
+_CODE_NAMES = frozenset({"dockerfile", "makefile", "gnumakefile", "jenkinsfile", "rakefile", "gemfile", "vagrantfile"})
 _HEAD = 8_192
 _TEXT_CONTROLS = frozenset(b"\t\n\r\x0b\x0c\x1b\x08")
 _OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -25,8 +80,141 @@ _VALUE_AND_NEXT_LINE = re.compile(rb"[\]}][ \t\r]*\n\s*[\[{]")
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """The part of a file that recognition uses. Name and declared type decide only between kinds of text.
+
+    Attributes:
+        head: the first 8 KiB.
+        is_text: whether the bytes are text.
+        text: the decoded head, "" when the bytes are not text.
+        whole: whether the head is the whole file.
+        second_line: whether a line longer than the head ends, and the next one begins, like a JSON value.
+        members: names of the members of a ZIP file; empty for other files.
+        name: the file name in lowercase, "" if it has none.
+        hints: the file extension and the declared media type, in lowercase; the bytes take precedence.
+    """
+
+    head: bytes
+    is_text: bool
+    text: str
+    whole: bool
+    second_line: bool
+    members: frozenset[str]
+    name: str
+    hints: frozenset[str]
+
+    def is_hinted(self, hints: frozenset[str]) -> bool:
+        """Whether it is text, and its extension or declared type is one of these."""
+        return self.is_text and not self.hints.isdisjoint(hints)
+
+    def is_undeclared(self) -> bool:
+        """Whether neither the name nor the declared type identifies a kind of text."""
+        return not any(hint.startswith((".", "text/")) for hint in self.hints)
+
+
+def name_image(head: bytes) -> str | None:
+    """The name of the format of an image, None for other files."""
+    return next((name for name, start in _IMAGE_STARTS if start.match(head)), None)
+
+
+def _is_pdf(sample: Sample) -> bool:
+    """PDF readers accept the signature anywhere in the first kilobyte."""
+    return b"%PDF-" in sample.head[:1024]
+
+
+def _is_docx(sample: Sample) -> bool:
+    """A ZIP file with Word's main part (some programs number it)."""
+    return any(re.fullmatch(r"word/document\d*\.xml", name) for name in sample.members)
+
+
+def _is_svg(sample: Sample) -> bool:
+    """Begins like an SVG picture, or is declared as one and begins like XML."""
+    if _SVG_START.match(sample.text):
+        return True
+    return sample.is_hinted(_SVG_HINTS) and sample.text.lstrip().startswith("<")
+
+
+def _is_html(sample: Sample) -> bool:
+    """Begins like HTML, or is declared as HTML and has tags."""
+    if _HTML_START.match(sample.text):
+        return True
+    return sample.is_hinted(_HTML_HINTS) and _HTML_TAG.search(sample.text) is not None
+
+
+def _is_source_map(sample: Sample) -> bool:
+    """Declared as a source map, and has the keys of one at its beginning."""
+    if not sample.is_hinted(_SOURCE_MAP_HINTS):
+        return False
+    return sample.text.lstrip().startswith("{") and _SOURCE_MAP_KEY.search(sample.text) is not None
+
+
+def _is_lock_file(sample: Sample) -> bool:
+    """Has the name of a file in which a package manager keeps versions."""
+    return sample.is_hinted(_LOCK_HINTS) or (sample.is_text and sample.name in _LOCK_NAMES)
+
+
+def _is_json_lines(sample: Sample) -> bool:
+    """Begins with several JSON values on separate lines, or with one and is declared as JSON Lines."""
+    if not _JSON_START.match(sample.text):
+        return False
+    if sample.second_line or sample.is_hinted(_LINES_HINTS):
+        return True
+    end = _find_json_end(sample)
+    return end is not None and _NEXT_LINE.match(sample.text, end) is not None
+
+
+def _is_json(sample: Sample) -> bool:
+    """An object or array from beginning to end, as far as the sample shows."""
+    end = _find_json_end(sample) if _JSON_START.match(sample.text) else None
+    return end is not None and not sample.text[end:].strip()
+
+
+def _is_table(sample: Sample) -> bool:
+    """Declared as CSV or TSV, or undeclared with the same number of columns, at least three, in every line."""
+    if sample.is_hinted(_TABLE_HINTS):
+        return True
+    if not sample.is_undeclared() or sample.text.count("\n") < 3:
+        return False
+    delimiter, width, share = find_delimiter(sample.text)
+    return share == 1 and width >= (2 if delimiter == "\t" else 3)
+
+
+def _is_code(sample: Sample) -> bool:
+    """Has the name or the declared type of source code, or begins like a script or XML."""
+    if not sample.is_text:
+        return False
+    if sample.is_hinted(_CODE_HINTS) or sample.name in _CODE_NAMES:
+        return True
+    if any(hint.startswith("text/x-") for hint in sample.hints - _MARKDOWN_HINTS - {"text/x-log"}):
+        return True
+    return sample.is_undeclared() and _CODE_START.match(sample.text) is not None
+
+
+def _is_markdown(sample: Sample) -> bool:
+    """Declared as Markdown, or undeclared with headings and other Markdown syntax."""
+    if sample.is_hinted(_MARKDOWN_HINTS):
+        return True
+    return sample.is_undeclared() and all(syntax.search(sample.text) for syntax in (_MARKDOWN_HEADING, _MARKDOWN_OTHER))
+
+
+def _find_json_end(sample: Sample) -> int | None:
+    """The end of the first JSON value in the text, the text's length if the value continues; None for other text."""
+    text = sample.text
+    start = len(text) - len(text.lstrip())
+    try:
+        return _DECODER.raw_decode(text, start)[1]
+    except RecursionError:
+        return len(text)
+    except json.JSONDecodeError as error:
+        cut = error.pos >= len(text) - _CUT_VALUE or error.msg.startswith("Unterminated string")
+        return len(text) if cut and not sample.whole else None
+    except ValueError:  # a number of more digits than Python converts
+        return len(text)
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentFormat:
-    """A kind of file: `module` has the `parse` function, `recognise` tests whether a file is of this kind.
+    """A kind of file: `reader` names the function that reads it, `recognise` tests whether a file is of this kind.
 
     `suffixes` are those of most files of a kind whose reader takes long to load; empty for the other kinds. An
     `image` is read only with the extra `ocr`.
@@ -35,54 +223,76 @@ class DocumentFormat:
     name: str
     label: str
     media_type: str
-    module: str
+    reader: str
     recognise: Callable[[Sample], bool]
     suffixes: frozenset[str] = frozenset()
     image: bool = False
 
+    def load(self) -> Callable[[bytes, ParseLimits], ParsedDocument]:
+        """Its reader; raises ImportError or OSError where its libraries cannot be loaded."""
+        module, function = self.reader.split(":")
+        read: Callable[[bytes, ParseLimits], ParsedDocument] = getattr(import_module(module), function)
+        return read
+
 
 def _image(name: str, label: str, *suffixes: str) -> DocumentFormat:
-    recognise = recognition.is_image(name)
-    module = "app.documents.readers.image"
-    return DocumentFormat(name, label, f"image/{name}", module, recognise, frozenset(suffixes), image=True)
+    def recognise(sample: Sample) -> bool:
+        return not sample.is_text and name_image(sample.head) == name
+
+    reader = "app.documents.readers.scans:parse_image"
+    return DocumentFormat(name, label, f"image/{name}", reader, recognise, frozenset(suffixes), image=True)
 
 
 def _row(
-    name: str, label: str, media_type: str, module: str, recognise: Callable[[Sample], bool], *suffixes: str
+    name: str, label: str, media_type: str, reader: str, recognise: Callable[[Sample], bool], *suffixes: str
 ) -> DocumentFormat:
-    return DocumentFormat(name, label, media_type, f"app.documents.readers.{module}", recognise, frozenset(suffixes))
+    return DocumentFormat(name, label, media_type, f"app.documents.readers.{reader}", recognise, frozenset(suffixes))
 
 
 FORMATS: tuple[DocumentFormat, ...] = (
-    _row("pdf", "PDF", "application/pdf", "pdf", recognition.is_pdf, ".pdf"),
-    _row("docx", "DOCX", f"{_OFFICE}.wordprocessingml.document", "office.docx", recognition.is_docx, ".docx"),
-    _row("pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "office.pptx", recognition.is_pptx, ".pptx"),
-    _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "office.xlsx", recognition.is_xlsx, ".xlsx"),
-    _row("zip", "ZIP", "application/zip", "bundle", recognition.is_zip),
+    _row("pdf", "PDF", "application/pdf", "pdf.reader:parse", _is_pdf, ".pdf"),
+    _row("docx", "DOCX", f"{_OFFICE}.wordprocessingml.document", "office.docx:parse", _is_docx, ".docx"),
+    _row(
+        "pptx",
+        "PPTX",
+        f"{_OFFICE}.presentationml.presentation",
+        "office.pptx:parse",
+        lambda sample: "ppt/presentation.xml" in sample.members,
+        ".pptx",
+    ),
+    _row(
+        "xlsx",
+        "XLSX",
+        f"{_OFFICE}.spreadsheetml.sheet",
+        "office.xlsx:parse",
+        lambda sample: "xl/workbook.xml" in sample.members,
+        ".xlsx",
+    ),
+    _row("zip", "ZIP", "application/zip", "bundle:parse", lambda sample: bool(sample.members)),
     _image("png", "PNG", ".png"),
     _image("jpeg", "JPEG", ".jpg", ".jpeg"),
     _image("tiff", "TIFF", ".tif", ".tiff"),
     _image("webp", "WebP", ".webp"),
     _image("gif", "GIF", ".gif"),
     _image("bmp", "BMP", ".bmp"),
-    _row("svg", "SVG", "image/svg+xml", "svg", recognition.is_svg, ".svg"),
-    _row("html", "HTML", "text/html", "html", recognition.is_html, ".html", ".htm", ".xhtml"),
+    _row("svg", "SVG", "image/svg+xml", "svg:parse", _is_svg, ".svg"),
+    _row("html", "HTML", "text/html", "html.page:parse", _is_html, ".html", ".htm", ".xhtml"),
+    _row("sourcemap", "source maps", "application/source-map+json", "generated:parse_source_map", _is_source_map),
+    _row("lockfile", "lock files", "text/x-lockfile", "generated:parse_lock_file", _is_lock_file),
+    _row("jsonl", "JSON Lines", "application/x-ndjson", "records:parse", _is_json_lines),
+    _row("json", "JSON", "application/json", "records:parse", _is_json),
+    _row("csv", "CSV", "text/csv", "tables:parse", _is_table),
+    _row("css", "CSS", "text/css", "generated:parse_stylesheet", lambda sample: sample.is_hinted(_STYLESHEET_HINTS)),
     _row(
-        "sourcemap",
-        "source maps",
-        "application/source-map+json",
-        "generated.source_map",
-        recognition.is_source_map,
+        "javascript",
+        "JavaScript",
+        "text/javascript",
+        "source_code:parse_javascript",
+        lambda sample: sample.is_hinted(_JAVASCRIPT_HINTS),
     ),
-    _row("lockfile", "lock files", "text/x-lockfile", "generated.lock_file", recognition.is_lock_file),
-    _row("jsonl", "JSON Lines", "application/x-ndjson", "tables.records", recognition.is_json_lines),
-    _row("json", "JSON", "application/json", "tables.records", recognition.is_json),
-    _row("csv", "CSV", "text/csv", "tables.delimited", recognition.is_table),
-    _row("css", "CSS", "text/css", "stylesheet", recognition.is_stylesheet),
-    _row("javascript", "JavaScript", "text/javascript", "javascript", recognition.is_javascript),
-    _row("code", "source code", "text/x-source", "source_code", recognition.is_code),
-    _row("markdown", "Markdown", "text/markdown", "markdown", recognition.is_markdown),
-    _row("text", "plain text", "text/plain", "plain", recognition.is_text),
+    _row("code", "source code", "text/x-source", "source_code:parse", _is_code),
+    _row("markdown", "Markdown", "text/markdown", "markdown:parse", _is_markdown),
+    _row("text", "plain text", "text/plain", "builder:parse_plain", lambda sample: sample.is_text),
 )
 """In order of precedence: the first format that recognises the file reads it."""
 
@@ -160,14 +370,14 @@ def _take_sample(data: bytes, filename: str | None, declared_type: str | None) -
     hints = {path.suffix, (declared_type or "").split(";")[0].strip().lower()}
     # The type that clients send by default.
     hints -= {"", "application/octet-stream"}
-    marked = marked_encoding(head)
-    plain = marked is not None or not any(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
+    plain = marked_encoding(head) is not None or not any(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
     return Sample(
         head=head,
-        text=decode_text(head) if plain else None,
+        is_text=plain,
+        text=decode_text(head) if plain else "",
         whole=len(data) <= _HEAD,
         second_line=_begins_second_value(data),
-        members=list_names(data) if is_archive(data) else None,
+        members=list_names(data) if is_archive(data) else frozenset(),
         name=path.name,
         hints=frozenset(hints),
     )

@@ -9,8 +9,9 @@ from itertools import islice
 from random import Random
 
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers import html, pdf
+from app.documents.readers.html import page
 from app.documents.readers.office import docx
+from app.documents.readers.pdf import reader
 from benchmarks.screening.samples import CARRIERS, Sample
 
 COUNT = 6
@@ -142,25 +143,25 @@ def make_files() -> Iterator[Sample]:
     for numbers in islice(zip(range(COUNT), HIDDEN * COUNT, strict=False), COUNT):
         random, text = Random(numbers[0]), numbers[1]
         for kind, hide in HTML_HIDDEN.items():
-            yield _hidden(f"HTML, {kind}", write_html(hide(text), random), html.parse)
+            yield _hidden(f"HTML, {kind}", write_html(hide(text), random), page.parse)
         for kind, hide in HTML_MISSED.items():
-            yield _hidden(f"HTML, {kind}", write_html(hide(text), random), html.parse, known=False)
+            yield _hidden(f"HTML, {kind}", write_html(hide(text), random), page.parse, known=False)
         if numbers[0] == 0:
             for hide in HTML_FRESH.values():
-                yield _hidden("HTML, fresh", write_html(hide(text), random), html.parse, known=False)
+                yield _hidden("HTML, fresh", write_html(hide(text), random), page.parse, known=False)
         for kind, hide in HTML_SEEN.items():
-            yield _seen(f"HTML, {kind}", write_html(hide(text), random), html.parse)
+            yield _seen(f"HTML, {kind}", write_html(hide(text), random), page.parse)
         for kind, properties in DOCX_HIDDEN.items():
             yield _hidden(f"DOCX, {kind}", write_docx(text, properties, random), docx.parse)
         for kind, properties in DOCX_SEEN.items():
             yield _seen(f"DOCX, {kind}", write_docx(text, properties, random), docx.parse)
         for kind, drawn in PDF_HIDDEN.items():
-            yield _hidden(f"PDF, {kind}", write_pdf(text, drawn), pdf.parse)
+            yield _hidden(f"PDF, {kind}", write_pdf(text, drawn), reader.parse)
         for kind, drawn in PDF_MISSED.items():
             after = "0 0 1 rg 50 390 400 30 re f" if kind == "under an area" else ""
-            yield _hidden(f"PDF, {kind}", write_pdf(text, drawn, after), pdf.parse, known=False)
+            yield _hidden(f"PDF, {kind}", write_pdf(text, drawn, after), reader.parse, known=False)
         for kind, drawn in PDF_SEEN.items():
-            yield _seen(f"PDF, {kind}", write_pdf(text, drawn), pdf.parse)
+            yield _seen(f"PDF, {kind}", write_pdf(text, drawn), reader.parse)
 
 
 Parse = Callable[[bytes, ParseLimits], ParsedDocument]

@@ -104,9 +104,7 @@ def test_every_format_has_a_writer() -> None:
 
 
 def read(name: str, data: bytes) -> ParsedDocument:
-    module = __import__(find_format(name).module, fromlist=["parse"])
-    document: ParsedDocument = module.parse(data, ParseLimits())
-    return document
+    return find_format(name).load()(data, ParseLimits())
 
 
 @pytest.mark.sampled(3)

@@ -14,9 +14,8 @@ from rapidocr.ch_ppocr_rec import TextRecInput
 from rapidocr.utils.process_img import apply_vertical_padding, get_rotate_crop_image
 
 from app.documents.ocr.access import Image
-from app.documents.ocr.frames import open_image
 from app.documents.ocr.layout import Found
-from app.documents.ocr.recogniser import Recogniser
+from app.documents.ocr.recogniser import Recogniser, open_image
 from app.documents.parsed import ParseLimits
 
 _MODELS = Path(rapidocr.__file__).parent / "models"

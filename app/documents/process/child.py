@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from app.documents.formats import DocumentFormat, find_format
 from app.documents.ocr.access import provide
-from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.parsed import ParseLimits
 from app.documents.patience import allow_ending
 from app.documents.process.answer import Answer, write_answer
 from app.documents.process.confinement import confine
@@ -36,7 +36,7 @@ def main() -> None:
     request = json.loads(sys.stdin.buffer.readline())
     kind, limits = find_format(request["format"]), ParseLimits(**request["limits"])
     for name in request["readers"]:
-        import_module(find_format(name).module)
+        find_format(name).load()
     provide(request["ocr"], _load_recogniser(limits) if request["ocr"] == "here" else None)
     answer_pipe = os.fdopen(os.dup(1), "wb")
     silence = os.open(os.devnull, os.O_RDWR)
@@ -61,7 +61,7 @@ def answer_request(
 ) -> None:
     """Parse the file in `source` and write the document, or the reason for the failure, to `target`."""
     try:
-        document: ParsedDocument = import_module(kind.module).parse(source.read(), limits)
+        document = kind.load()(source.read(), limits)
         if not document.text:
             raise UnreadableDocument(f"the {kind.label} file contains no text")
         pieces = write_answer(Answer(document, missing=tuple(missing)))

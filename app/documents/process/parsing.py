@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import app
@@ -53,11 +53,19 @@ class ParserExhausted(UnreadableDocument):
     """Reading the file needs more time or memory than there is."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A file and its kind, the readers that its process loads, and whether that process can recognise text."""
+
+    data: bytes
+    kind: DocumentFormat
+    limits: ParseLimits
+    readers: Sequence[DocumentFormat]
+    ocr: Availability
+
+
 async def parse_document(
-    data: bytes,
-    filename: str | None = None,
-    limits: ParseLimits | None = None,
-    declared_type: str | None = None,
+    data: bytes, filename: str | None = None, limits: ParseLimits | None = None, declared_type: str | None = None
 ) -> ParsedDocument:
     """Read a file as text within limits; a cancelled call leaves no process behind.
 
@@ -68,7 +76,7 @@ async def parse_document(
     limits = limits or ParseLimits()
     kind = detect_format(data, filename, declared_type)
     started = time.perf_counter()
-    document = await _parse(data, kind, limits)
+    document = await _parse(_Request(data, kind, limits, expect_formats(kind, data), "absent"))
     logger.debug(
         "document parsed",
         extra={
@@ -81,60 +89,48 @@ async def parse_document(
     return document
 
 
-async def _parse(data: bytes, kind: DocumentFormat, limits: ParseLimits) -> ParsedDocument:
+async def _parse(request: _Request) -> ParsedDocument:
     """Loading the models takes a second, so the process that has them runs only for a file that needs it."""
-    readers = expect_formats(kind, data)
     if not is_installed():
-        return await _parse_once(data, kind, limits, readers, "absent")
-    if not any(reader.image for reader in readers):
+        return await _parse_once(request)
+    if not any(reader.image for reader in request.readers):
         with contextlib.suppress(RecognitionNeeded):
-            return await _parse_once(data, kind, limits, readers, "elsewhere")
+            return await _parse_once(replace(request, ocr="elsewhere"))
+    limits = request.limits
     more = replace(
         limits,
         seconds=limits.seconds + limits.ocr_seconds,
         memory_bytes=limits.memory_bytes + limits.ocr_memory_bytes,
     )
     try:
-        return await _parse_once(data, kind, more, readers, "here")
+        return await _parse_once(replace(request, limits=more, ocr="here"))
     except (ParserDied, ParserCrashed, ParserExhausted) as error:
-        if kind.image:
+        if request.kind.image:
             raise
-        logger.warning("text recognition failed", extra={"format": kind.name, "reason": str(error)})
-    return await _parse_once(data, kind, limits, readers, "failed")
+        logger.warning("text recognition failed", extra={"format": request.kind.name, "reason": str(error)})
+    return await _parse_once(replace(request, ocr="failed"))
 
 
-async def _parse_once(
-    data: bytes,
-    kind: DocumentFormat,
-    limits: ParseLimits,
-    readers: Sequence[DocumentFormat],
-    ocr: Availability,
-) -> ParsedDocument:
+async def _parse_once(request: _Request) -> ParsedDocument:
     try:
-        async with asyncio.timeout(limits.seconds):
-            answer, status = await _run_adapted(data, kind, limits, readers, ocr)
+        async with asyncio.timeout(request.limits.seconds):
+            answer, status = await _run_adapted(request)
     except TimeoutError:
-        raise ParserDied(str(_too_slow(limits))) from None
-    if ocr == "elsewhere" and _find_failure(answer, limits) == RecognitionNeeded.__name__:
+        raise ParserDied(str(_too_slow(request.limits))) from None
+    if request.ocr == "elsewhere" and _find_failure(answer, request.limits) == RecognitionNeeded.__name__:
         raise RecognitionNeeded
-    return await asyncio.to_thread(_read_document, answer, status, kind, limits)
+    return await asyncio.to_thread(_read_document, answer, status, request.kind, request.limits)
 
 
-async def _run_adapted(
-    data: bytes,
-    kind: DocumentFormat,
-    limits: ParseLimits,
-    readers: Sequence[DocumentFormat],
-    ocr: Availability,
-) -> tuple[bytearray, int]:
+async def _run_adapted(request: _Request) -> tuple[bytearray, int]:
     """Run the process, and run it again with what the first run turned out to need."""
-    answer, status = await _run_child(data, kind, limits, readers, ocr)
-    if _find_failure(answer, limits) == ReaderMissing.__name__ and readers is not FORMATS:
+    answer, status = await _run_child(request)
+    limits = request.limits
+    if _find_failure(answer, limits) == ReaderMissing.__name__ and request.readers is not FORMATS:
         # A member of an archive has another format than its name indicates.
-        return await _run_adapted(data, kind, limits, FORMATS, ocr)
+        return await _run_adapted(replace(request, readers=FORMATS))
     if status == -signal.SIGPROF and limits.structure_seconds:
-        without = replace(limits, structure_seconds=0.0)
-        return await _run_adapted(data, kind, without, readers, ocr)
+        return await _run_adapted(replace(request, limits=replace(limits, structure_seconds=0.0)))
     return answer, status
 
 
@@ -144,7 +140,7 @@ async def find_missing_protections() -> tuple[str, ...]:
     try:
         async with asyncio.timeout(limits.seconds):
             text = find_format("text")
-            answer, status = await _run_child(b"text", text, limits, [text], "absent")
+            answer, status = await _run_child(_Request(b"text", text, limits, [text], "absent"))
         if status == 0:
             return read_answer(answer, limits).missing
     except (Malformed, TimeoutError, OSError):
@@ -166,13 +162,7 @@ def _find_failure(answer: bytearray, limits: ParseLimits) -> str | None:
     return None
 
 
-async def _run_child(
-    data: bytes,
-    kind: DocumentFormat,
-    limits: ParseLimits,
-    readers: Sequence[DocumentFormat],
-    ocr: Availability,
-) -> tuple[bytearray, int]:
+async def _run_child(request: _Request) -> tuple[bytearray, int]:
     environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-c", _START, _PACKAGE_ROOT, str(os.getpid())),
@@ -184,12 +174,11 @@ async def _run_child(
     )
     assert child.stdin is not None
     assert child.stdout is not None
-    names = [reader.name for reader in readers]
-    line = {"format": kind.name, "readers": names, "limits": asdict(limits), "ocr": ocr}
-    request = json.dumps(line).encode() + b"\n"
-    feeding = asyncio.create_task(_feed(child.stdin, request, data))
+    names = [reader.name for reader in request.readers]
+    line = {"format": request.kind.name, "readers": names, "limits": asdict(request.limits), "ocr": request.ocr}
+    feeding = asyncio.create_task(_feed(child.stdin, json.dumps(line).encode() + b"\n", request.data))
     try:
-        answer = await _read_bounded(child.stdout, limits)
+        answer = await _read_bounded(child.stdout, request.limits)
         return answer, await child.wait()
     finally:
         feeding.cancel()

@@ -16,7 +16,7 @@ from app.documents.parsed import (
     RecognisedSpan,
     TableSpan,
 )
-from app.documents.readers.text import clean_text, collapse_spaces
+from app.documents.readers.text import clean_text, collapse_spaces, decode_text
 from app.errors import UnreadableDocument
 
 MAX_TITLE = 300
@@ -161,6 +161,13 @@ class TextBuilder:
         if self._length > self._max:
             raise UnreadableDocument(f"the file has more than {self._max:,} characters of text")
         self._parts.append(text)
+
+
+def parse_plain(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """Read plain text in any usual encoding."""
+    builder = TextBuilder(limits)
+    builder.add(decode_text(data))
+    return builder.finish("text")
 
 
 CLOSE = "\ufdd0"

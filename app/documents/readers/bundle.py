@@ -6,7 +6,6 @@ import io
 import stat
 import zipfile
 from collections.abc import Iterator
-from importlib import import_module
 
 from app.documents.archive import open_archive, read_member
 from app.documents.formats import detect_format, find_refusal
@@ -78,11 +77,11 @@ def _read_member(path: str, content: bytes, limits: ParseLimits) -> ParsedDocume
     if kind.name == "zip":
         raise UnreadableDocument(f"{label} is a ZIP file itself; unpack it first")
     try:
-        reader = import_module(kind.module)
+        read = kind.load()
     except (ImportError, OSError) as error:
         raise ReaderMissing(kind.name) from error
     try:
-        document: ParsedDocument = reader.parse(content, limits)
+        return read(content, limits)
     except UnreadableDocument as error:
         if kind.image:
             return None
@@ -91,4 +90,3 @@ def _read_member(path: str, content: bytes, limits: ParseLimits) -> ParsedDocume
         raise
     except Exception as error:
         raise UnreadableDocument(f"{label} is damaged: it cannot be read") from error
-    return document

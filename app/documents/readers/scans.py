@@ -1,4 +1,4 @@
-"""Find pages of a PDF that show something but have no text, and draw them for text recognition."""
+"""Scans: images, and pages of a PDF without a text layer, whose text is recognised."""
 
 from __future__ import annotations
 
@@ -8,8 +8,47 @@ from typing import Any
 
 from pypdfium2 import PdfiumError, raw
 
-from app.documents.ocr.access import Image, find_recogniser
-from app.documents.parsed import ParseLimits
+from app.documents.formats import name_image
+from app.documents.ocr.access import Image, explain_missing_text, find_recogniser
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.readers.builder import TextBuilder
+from app.documents.readers.pdf.lines import join_hyphenation
+from app.documents.readers.text import clean_text
+from app.errors import UnreadableDocument
+
+
+def parse_image(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """Recognise each page of an image; pages for which no time is left are listed.
+
+    Raises UnreadableDocument when the image is damaged or too large, or no text is found, and RecognitionNeeded.
+    """
+    recogniser = find_recogniser()
+    if recogniser is None:
+        raise UnreadableDocument(f"the image has no text that can be read: {explain_missing_text()}")
+    builder = TextBuilder(limits)
+    pages = 0
+    without_text = []
+    refusal: UnreadableDocument | None = None
+    for draw in recogniser.open_image(data, limits):
+        pages += 1
+        page = None
+        try:
+            page = recogniser.recognise(draw)
+        except UnreadableDocument as error:
+            refusal = error
+        span = builder.add_page(pages, join_hyphenation(clean_text(page.text)) if page else "")
+        builder.mark_recognised(span.start, span.end)
+        if page is None or not page.complete:
+            without_text.append(pages)
+    document = builder.finish(name_image(data) or "", total_pages=pages, pages_without_text=without_text)
+    if document.text:
+        return document
+    if refusal is not None:
+        raise refusal
+    if document.pages_without_text:
+        raise UnreadableDocument("the text of the image was not recognised within the limits of time and memory")
+    raise UnreadableDocument("no text was recognised on the image")
+
 
 _LITTLE_TEXT = 100
 """Letters of a page with an image: as many as a scanner's stamp or a page number has."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.documents.chunking.cutting import unwrap
+from app.documents.cutting import unwrap
 
 LONG = "A line that has exactly forty characters"
 DEFINITION = re.compile(r"^(?![#|>])(\S.{38,}[^\s.!?:|])\n(?=[^\W\d_]|[(\"'„“»])", re.M)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.documents.ocr.frames import open_image
+from app.documents.ocr.recogniser import open_image
 from app.documents.parsed import ParseLimits
 from app.errors import UnreadableDocument
 from tests.documents.ocr.pages import save, write_image

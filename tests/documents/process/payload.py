@@ -20,7 +20,7 @@ from typing import Any
 
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process import confinement
-from app.documents.readers import plain
+from app.documents.readers import builder
 
 REACHED = "reached"
 SECRET = b"the secret of the service"
@@ -55,7 +55,7 @@ def install(given: str) -> None:
         attempts = Attempts(json.loads(data.removeprefix(b"Places: "))).all()
         return ParsedDocument("text", json.dumps({name: _try(attempt) for name, attempt in attempts.items()}))
 
-    plain.parse = parse
+    builder.parse_plain = parse
 
 
 def _try(attempt: Callable[[], Any]) -> str:

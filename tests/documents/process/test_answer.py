@@ -58,13 +58,13 @@ def test_unexpected_failure_tells_only_its_type(monkeypatch: pytest.MonkeyPatch)
     def fail(data: bytes, limits: ParseLimits) -> ParsedDocument:
         raise RecursionError(f"content: {data!r}")
 
-    monkeypatch.setattr("app.documents.readers.plain.parse", fail)
+    monkeypatch.setattr("app.documents.readers.builder.parse_plain", fail)
     assert parse(b"private", "text") == Answer(failure="RecursionError")
 
     def exhaust(data: bytes, limits: ParseLimits) -> ParsedDocument:
         raise MemoryError
 
-    monkeypatch.setattr("app.documents.readers.plain.parse", exhaust)
+    monkeypatch.setattr("app.documents.readers.builder.parse_plain", exhaust)
     assert parse(b"private", "text") == Answer(exhausted="memory")
     assert parse(b" ", "markdown") == Answer(refusal="the Markdown file contains no text")
 

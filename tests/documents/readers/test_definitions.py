@@ -8,8 +8,7 @@ import pytest
 
 from app.documents.chunking import split
 from app.documents.parsed import ParseLimits
-from app.documents.readers.definitions import MAX_DEFINITIONS, find_definitions
-from app.documents.readers.source_code import parse
+from app.documents.readers.source_code import MAX_DEFINITIONS, find_definitions, parse
 
 PYTHON = '''"""A module with a def in its text:
 

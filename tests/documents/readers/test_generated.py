@@ -8,8 +8,8 @@ import pytest
 
 from app.documents.formats import detect_format
 from app.documents.parsed import ParseLimits
-from app.documents.readers import javascript, stylesheet
-from app.documents.readers.generated import lock_file, source_map
+from app.documents.readers.generated import parse_lock_file, parse_source_map, parse_stylesheet
+from app.documents.readers.source_code import parse_javascript
 from app.errors import UnreadableDocument
 
 LIMITS = ParseLimits()
@@ -41,19 +41,19 @@ def test_source_map_is_recognised_by_its_name_and_its_keys() -> None:
 
 
 def test_minified_code_becomes_a_note_with_the_name_of_the_library() -> None:
-    document = javascript.parse(MINIFIED.encode(), LIMITS)
+    document = parse_javascript(MINIFIED.encode(), LIMITS)
     assert document.text == (
         "harbour v1.2 | (c) Ada\nMIT licence\n\nMinified JavaScript of 6,245 characters. "
         "Its code is not searched; the source of it can be."
     )
-    style = stylesheet.parse(b".a{color:red}" * 300, LIMITS)
+    style = parse_stylesheet(b".a{color:red}" * 300, LIMITS)
     assert style.text.startswith("Minified CSS of 3,900 characters.")
 
 
 @pytest.mark.parametrize("text", [SOURCE, MINIFIED[:1_000], "var text = '" + "many words in one line " * 200 + "'"])
 def test_code_that_people_wrote_is_read(text: str) -> None:
-    assert javascript.parse(text.encode(), LIMITS).text == text.strip("\n")
-    assert stylesheet.parse(text.encode(), LIMITS).text == text.strip("\n")
+    assert parse_javascript(text.encode(), LIMITS).text == text.strip("\n")
+    assert parse_stylesheet(text.encode(), LIMITS).text == text.strip("\n")
 
 
 @pytest.mark.parametrize(
@@ -69,15 +69,15 @@ def test_code_that_people_wrote_is_read(text: str) -> None:
     ],
 )
 def test_lock_file_becomes_names_and_versions(text: str) -> None:
-    document = lock_file.parse(text.encode(), LIMITS)
+    document = parse_lock_file(text.encode(), LIMITS)
     assert "@a/b 1.2" in document.text.split("\n")
     assert not any(noise in document.text for noise in ("sha", "https", "registry"))
     assert document.title == "Locked packages"
 
 
 def test_lock_file_in_an_unknown_form_is_kept() -> None:
-    assert lock_file.parse(b"harbour: closed\n", LIMITS).text == "harbour: closed"
-    assert lock_file.parse(b'{"a": [', LIMITS).text == '{"a": ['
+    assert parse_lock_file(b"harbour: closed\n", LIMITS).text == "harbour: closed"
+    assert parse_lock_file(b'{"a": [', LIMITS).text == '{"a": ['
 
 
 def test_source_map_has_the_names_of_its_sources() -> None:
@@ -88,11 +88,11 @@ def test_source_map_has_the_names_of_its_sources() -> None:
         "sourcesContent": ["secret"],
         "mappings": "AAAA",
     }
-    assert source_map.parse(json.dumps(value).encode(), LIMITS).text == "Source map of a.js\n\nsrc/a.ts"
+    assert parse_source_map(json.dumps(value).encode(), LIMITS).text == "Source map of a.js\n\nsrc/a.ts"
     sections = {"sections": [{"map": {"sources": ["b.ts"]}}, 1]}
-    assert source_map.parse(json.dumps(sections).encode(), LIMITS).text == "Source map\n\nb.ts"
+    assert parse_source_map(json.dumps(sections).encode(), LIMITS).text == "Source map\n\nb.ts"
     with pytest.raises(UnreadableDocument, match="damaged"):
-        source_map.parse(b'{"sources": [', LIMITS)
+        parse_source_map(b'{"sources": [', LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -107,5 +107,5 @@ def test_source_map_has_the_names_of_its_sources() -> None:
     ],
 )
 def test_odd_generated_files_are_read(data: bytes) -> None:
-    for read in (javascript.parse, stylesheet.parse, lock_file.parse):
+    for read in (parse_javascript, parse_stylesheet, parse_lock_file):
         assert read(data, LIMITS).text

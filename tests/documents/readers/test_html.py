@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.html import parse
+from app.documents.readers.html.page import parse
 from app.errors import UnreadableDocument
 
 LIMITS = ParseLimits()

@@ -9,11 +9,11 @@ import pytest
 from PIL import Image
 
 from app.documents.ocr.access import RecognitionNeeded, provide
-from app.documents.ocr.frames import open_image
 from app.documents.ocr.layout import Found
-from app.documents.ocr.recogniser import Recogniser
+from app.documents.ocr.recogniser import Recogniser, open_image
 from app.documents.parsed import ParsedDocument, ParseLimits, RecognisedSpan
-from app.documents.readers import bundle, image
+from app.documents.readers import bundle
+from app.documents.readers.scans import parse_image
 from app.errors import UnreadableDocument
 from tests.documents.ocr.pages import ListedEngine, found, save, write_image
 from tests.documents.office import write_zip
@@ -30,7 +30,7 @@ def restored() -> Iterator[None]:
 def read(data: bytes, lines: Sequence[Found] = LINES, **changes: Any) -> ParsedDocument:
     limits = ParseLimits(**changes)
     provide("here", Recogniser(ListedEngine(lines), open_image, limits))
-    return image.parse(data, limits)
+    return parse_image(data, limits)
 
 
 def write_tiff(pages: int) -> bytes:
@@ -71,10 +71,10 @@ def test_a_damaged_page_does_not_lose_the_others() -> None:
 def test_without_the_extra_the_reason_names_it() -> None:
     provide("absent")
     with pytest.raises(UnreadableDocument, match=r"knowledge-search\[ocr\]"):
-        image.parse(write_image(), ParseLimits())
+        parse_image(write_image(), ParseLimits())
     provide("elsewhere")
     with pytest.raises(RecognitionNeeded):
-        image.parse(write_image(), ParseLimits())
+        parse_image(write_image(), ParseLimits())
 
 
 def test_images_in_an_archive_are_recognised_and_others_skipped() -> None:

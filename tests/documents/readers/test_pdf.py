@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.pdf import join_hyphenation, parse
+from app.documents.readers.pdf.lines import join_hyphenation
+from app.documents.readers.pdf.reader import parse
 from app.errors import UnreadableDocument
 from tests.documents.drawn_pdf import PROSE, write_drawn_pdf, write_lines, write_text
 from tests.fixtures.documents import write_pdf, write_pdf_with

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.pdf import parse
+from app.documents.readers.pdf.reader import parse
 from tests.documents.drawn_pdf import PROSE, write_drawn_pdf, write_lines, write_text
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import app.samples
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.pdf import parse
+from app.documents.readers.pdf.reader import parse
 from tests.documents.drawn_pdf import PROSE, write_drawn_pdf, write_lines, write_rule, write_text
 
 HANDBOOK = Path(app.samples.__file__).parent / "documents" / "incident-handbook.pdf"

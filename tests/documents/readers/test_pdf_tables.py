@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from app.documents.chunking import split
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.pdf import parse
+from app.documents.readers.pdf.reader import parse
 from tests.documents.chunks import count_framed
 from tests.documents.drawn_pdf import PROSE, write_drawn_pdf, write_lines, write_rule, write_text
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from app.documents.parsed import ParseLimits
-from app.documents.readers.tables.records import MAX_DEPTH, parse
+from app.documents.readers.records import MAX_DEPTH, parse
 from app.errors import UnreadableDocument
 
 LIMITS = ParseLimits()

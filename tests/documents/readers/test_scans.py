@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from app.documents.ocr.access import RecognitionNeeded, provide
-from app.documents.ocr.frames import open_image
 from app.documents.ocr.layout import Found
-from app.documents.ocr.recogniser import Recogniser
+from app.documents.ocr.recogniser import Recogniser, open_image
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers import bundle, pdf
+from app.documents.readers import bundle
+from app.documents.readers.pdf import reader
 from app.errors import UnreadableDocument
 from tests.documents.ocr.drawn import ENGLISH, join_pdfs, stamp, write_scan
 from tests.documents.ocr.pages import ListedEngine, found
@@ -31,7 +31,7 @@ def restored() -> Iterator[None]:
 def read(data: bytes, lines: Sequence[Found] = LINES, **changes: Any) -> ParsedDocument:
     limits = ParseLimits(**changes)
     provide("here", Recogniser(ListedEngine(lines), open_image, limits))
-    return pdf.parse(data, limits)
+    return reader.parse(data, limits)
 
 
 SCAN = write_scan([ENGLISH])
@@ -41,7 +41,7 @@ MIXED = join_pdfs(TEXT, SCAN, write_pdf([[]]), TEXT, SCAN)
 
 def test_scanned_pages_are_listed_without_the_extra() -> None:
     provide("absent")
-    document = pdf.parse(MIXED, ParseLimits())
+    document = reader.parse(MIXED, ParseLimits())
     assert (document.total_pages, document.pages_without_text) == (5, (2, 5))
     assert document.text.count("A page of letters.") == 2
     assert document.recognised == ()
@@ -50,22 +50,22 @@ def test_scanned_pages_are_listed_without_the_extra() -> None:
 def test_a_document_without_text_is_refused_with_the_name_of_the_extra() -> None:
     provide("absent")
     with pytest.raises(UnreadableDocument, match=r"no text layer: .*scanned.*knowledge-search\[ocr\]"):
-        pdf.parse(SCAN, ParseLimits())
+        reader.parse(SCAN, ParseLimits())
     with pytest.raises(UnreadableDocument, match=r"a\.pdf in the ZIP file: .*knowledge-search\[ocr\]"):
         bundle.parse(write_zip({"a.pdf": SCAN}), ParseLimits())
     with pytest.raises(UnreadableDocument, match="no text layer: and its pages show nothing"):
-        pdf.parse(write_pdf([[]]), ParseLimits())
+        reader.parse(write_pdf([[]]), ParseLimits())
     provide("failed")
     with pytest.raises(UnreadableDocument, match="not recognised within the limits"):
-        pdf.parse(SCAN, ParseLimits())
+        reader.parse(SCAN, ParseLimits())
 
 
 def test_another_process_is_asked_for_a_scanned_page_only() -> None:
     provide("elsewhere")
-    assert pdf.parse(join_pdfs(TEXT, write_pdf([[]])), ParseLimits()).pages_without_text == ()
+    assert reader.parse(join_pdfs(TEXT, write_pdf([[]])), ParseLimits()).pages_without_text == ()
     for data in (MIXED, SCAN):
         with pytest.raises(RecognitionNeeded):
-            pdf.parse(data, ParseLimits())
+            reader.parse(data, ParseLimits())
     with pytest.raises(RecognitionNeeded):
         bundle.parse(write_zip({"a.pdf": SCAN}), ParseLimits())
 
@@ -92,7 +92,7 @@ def test_a_page_with_a_stamp_of_the_scanner_is_recognised() -> None:
     stamped = stamp(SCAN, "Scanned by CamScan")
     assert ENGLISH[0] in read(stamped).text
     provide("absent")
-    document = pdf.parse(stamped, ParseLimits())
+    document = reader.parse(stamped, ParseLimits())
     assert (document.text, document.pages_without_text) == ("Scanned by CamScan", (1,))
 
 

@@ -8,9 +8,7 @@ import pytest
 
 from app.documents.parsed import ParseLimits
 from app.documents.readers.office import xlsx
-from app.documents.readers.tables import delimited
-from app.documents.readers.tables.delimited import find_delimiter
-from app.documents.readers.tables.table import are_headers
+from app.documents.readers.tables import are_headers, find_delimiter, parse
 from app.errors import UnreadableDocument
 from tests.documents.office import text_cell, write_raw_xlsx, write_xlsx, write_zip
 
@@ -36,24 +34,24 @@ LIMITS = ParseLimits()
     ],
 )
 def test_csv_rows_carry_their_headers(source: str, text: str) -> None:
-    assert delimited.parse(source.encode(), LIMITS).text == text
+    assert parse(source.encode(), LIMITS).text == text
 
 
 def test_csv_in_other_encodings_is_read() -> None:
     for encoding in ("utf-8-sig", "utf-16", "cp1252"):
-        text = delimited.parse("Größe;Stück\nä;1\nö;2".encode(encoding), LIMITS).text
+        text = parse("Größe;Stück\nä;1\nö;2".encode(encoding), LIMITS).text
         assert text == "Größe: ä | Stück: 1\nGröße: ö | Stück: 2"
 
 
 def test_csv_long_row_has_a_line_for_each_value() -> None:
     source = f"name,story\nAda,{'long ' * 200}\nGrace,short"
-    text = delimited.parse(source.encode(), LIMITS).text
+    text = parse(source.encode(), LIMITS).text
     assert text == f"name: Ada\nstory: {('long ' * 200).strip()}\n\nname: Grace | story: short"
 
 
 def test_csv_of_many_rows_loses_none() -> None:
     rows = "".join(f"{number},x{number}\n" for number in range(1_001))
-    lines = delimited.parse(f"id,name\n{rows}".encode(), LIMITS).text.split("\n")
+    lines = parse(f"id,name\n{rows}".encode(), LIMITS).text.split("\n")
     assert lines == [f"id: {number} | name: x{number}" for number in range(1_001)]
 
 
@@ -127,5 +125,5 @@ def test_unreadable_xlsx_is_reported_with_its_reason(data: bytes, reason: str) -
 
 def test_a_parsed_table_leaves_the_process_wide_limit_as_it_was() -> None:
     before = csv.field_size_limit()
-    delimited.parse(b"a,b\n1,2\n", LIMITS)
+    parse(b"a,b\n1,2\n", LIMITS)
     assert csv.field_size_limit() == before

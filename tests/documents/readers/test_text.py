@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.documents.parsed import ParseLimits
-from app.documents.readers import markdown, plain
+from app.documents.readers import markdown
+from app.documents.readers.builder import parse_plain
 from app.documents.readers.text import clean_text, decode_text
 from app.errors import UnreadableDocument
 
@@ -50,13 +51,13 @@ def test_any_bytes_give_clean_text(data: bytes) -> None:
 
 
 def test_plain_text_is_kept() -> None:
-    document = plain.parse(b"\xef\xbb\xbfone\r\n\r\ntwo", LIMITS)
+    document = parse_plain(b"\xef\xbb\xbfone\r\n\r\ntwo", LIMITS)
     assert (document.format, document.text, document.pages) == ("text", "one\n\ntwo", ())
 
 
 def test_text_past_the_limit_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="more than 10 characters"):
-        plain.parse(b"x" * 11, ParseLimits(max_characters=10))
+        parse_plain(b"x" * 11, ParseLimits(max_characters=10))
 
 
 MARKDOWN = """---

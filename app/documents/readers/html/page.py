@@ -1,19 +1,106 @@
-"""Reads the elements of a page in order and writes their text, and its tables as grids."""
+"""HTML: the text that a reader would read, without navigation and other page elements."""
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lxml import etree
 
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
+from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks, remove_references
 from app.documents.readers.html.furniture import UNSEEN, Furniture, is_content, points_to_heading
 from app.documents.readers.html.visibility import StyleSheets, find_reason
-from app.documents.readers.tables.table import write_markdown_table
-from app.documents.readers.text import clean_text, collapse_spaces
+from app.documents.readers.tables import write_markdown_table
+from app.documents.readers.text import build_tree, clean_text, collapse_spaces, decode_text
+
+_CHARSET = re.compile(
+    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{0,100}encoding=[\"']([\w.:-]+)", re.I
+)
+# Those of the Encoding Standard, as Python names them, and some that old pages declare. The process that reads
+# files can load nothing while it reads, so each is loaded here.
+_CHARSETS = (
+    "cp437 cp850 cp852 cp855 cp857 cp866 cp874 cp932 cp949 cp950 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 "
+    "cp1257 cp1258 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9 iso8859-10 "
+    "iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16 koi8-r koi8-u mac-roman mac-cyrillic tis-620 gb2312 gbk "
+    "gb18030 hz big5 big5hkscs euc-jp iso2022-jp shift-jis euc-kr johab utf-7 utf-8-sig utf-32"
+)
+for _charset in _CHARSETS.split():
+    codecs.lookup(_charset)
+
+
+def find_charset(data: bytes) -> str | None:
+    """The declared encoding, None if there is none or it cannot be right."""
+    match = _CHARSET.search(data[:4096])
+    if match is None:
+        return None
+    name = (match.group(1) or match.group(2)).decode("ascii", errors="ignore").lower()
+    if name.startswith("utf-16"):  # the bytes so far are readable as ASCII, so the name is wrong
+        return None
+    return "cp1252" if name in {"iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii"} else name
+
+
+_MAX_DEPTH = 500
+"""libxml2 omits elements that are nested deeper than 2,048."""
+
+
+def is_cut(parser: Any) -> bool:
+    """Whether the parser omitted a part of the page because it is nested too deeply."""
+    return any(entry.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for entry in parser.error_log)
+
+
+class FlatTree:
+    """A target of `etree.HTMLParser`, which calls its methods: elements beyond a depth become siblings."""
+
+    def __init__(self) -> None:
+        self._tree = etree.TreeBuilder()
+        self._open: list[str] = []
+        self._deep: list[bool] = []  # for each element that is nested too deeply, whether it is hidden
+        self._next: tuple[str, Mapping[str, str]] | None = None  # begins with its first text
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Begin an element. One that is nested too deeply ends its parent, and inherits whether it is hidden."""
+        own = {name: value for name, value in attributes.items() if ":" not in name}
+        if len(self._open) < _MAX_DEPTH:
+            self._open.append(tag)
+            self._tree.start(tag, own)
+            return
+        hidden = bool(self._deep and self._deep[-1])
+        self._deep.append(hidden or find_reason(etree.Element("div", own), styled=True) is not None)
+        self._next = (tag, {"hidden": ""} if hidden else own)
+        if tag == "img":
+            self._begin_next()
+
+    def end(self, tag: str) -> None:
+        """End an element."""
+        if self._deep:
+            self._deep.pop()
+            self._next = ("div", {"hidden": ""} if self._deep and self._deep[-1] else {})
+        elif self._open:
+            self._next = None
+            self._tree.end(self._open.pop())
+
+    def data(self, text: str) -> None:
+        """Add text to the open element."""
+        self._begin_next()
+        self._tree.data(text)
+
+    def close(self) -> Any:
+        """The root element."""
+        while self._open:
+            self._tree.end(self._open.pop())
+        return self._tree.close()
+
+    def _begin_next(self) -> None:
+        if self._next is not None:
+            tag, attributes = self._next
+            self._next = None
+            self._tree.end(self._open.pop())
+            self._open.append(tag)
+            self._tree.start(tag, dict(attributes))
+
 
 # Cells that continue in the rows below; a page of hostile spans would multiply its text.
 _MAX_OPEN = 50
@@ -323,3 +410,31 @@ def _fence(text: str) -> str:
     longest = max((len(run) for run in _FENCES.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"
+
+
+_REFUSAL = "the HTML has no content that can be read"
+# A page with less text without its menus and banners is read with them, if that gives several times as much.
+_SHORT = 200
+_TIMES = 5
+
+
+def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """Read the text of an HTML page: its main content, or all of it where the content is not marked.
+
+    Nothing is fetched and no custom entity is expanded.
+    """
+    source = remove_references(clean_text(decode_text(data, find_charset(data))))
+    encoded = source.encode("utf-8", errors="replace")
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
+    root = build_tree(encoded, parser, _REFUSAL)
+    if is_cut(parser):
+        root = build_tree(encoded, etree.HTMLParser(encoding="utf-8", target=FlatTree(), huge_tree=True), _REFUSAL)
+    furniture = Furniture()
+    main = furniture.find_main(root)
+    document = PageReader(root, limits, furniture).read(main if main is not None else root)
+    if main is None and len(document.text) < _SHORT:
+        # Some pages wrap all of their content in elements that are navigation elsewhere.
+        whole = PageReader(root, limits, None).read(root)
+        if len(whole.text) > _TIMES * len(document.text):
+            return whole
+    return document

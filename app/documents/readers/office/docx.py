@@ -15,7 +15,7 @@ from app.documents.archive import open_archive
 from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
 from app.documents.readers.office.ooxml import OfficePackage, find_children, local_name, write_number
-from app.documents.readers.tables.table import write_markdown_table
+from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces
 from app.errors import UnreadableDocument
 
@@ -24,22 +24,8 @@ _HEADING = re.compile(
     r"(?:heading|überschrift|titre|título|titulo|encabezado|titolo|intestazione|kop|rubrik|overskrift|otsikko|nagłówek|"
     r"nadpis|naslov|címsor|titlu|başlık|заголовок|επικεφαλίδα|标题|標題|見出し|제목)[ \u00a0]?([1-9])$"
 )
-_TITLE = frozenset(
-    {
-        "title",
-        "titel",
-        "titre",
-        "título",
-        "titulo",
-        "titolo",
-        "tytuł",
-        "название",
-        "标题",
-        "標題",
-        "表題",
-        "제목",
-    }
-)
+_TITLES = "title titel titre título titulo titolo tytuł название 标题 標題 表題 제목"
+_TITLE = frozenset(_TITLES.split())
 _CONTENTS = re.compile(r"(?:toc|verzeichnis|tm|tdc|sommario|inhopg|spis treści|содержание) ?\d$|contents \d$")
 _DEPTH = 20
 
@@ -66,15 +52,20 @@ def read_styles(root: Any) -> dict[str, Style]:
     own: dict[str, Style] = {}
     parents: dict[str, str] = {}
     for style in find_children(root, "style") if root is not None else ():
-        key = next((str(value) for name, value in style.attrib.items() if name.endswith("}styleId")), "")
+        key = read_value(style, "styleId")
         own[key] = _read_style(style)
-        parents[key] = next((read_value(item) for item in find_children(style, "basedOn")), "")
+        parents[key] = read_child(style, "basedOn")
     return {key: _inherit(key, own, parents) for key in own}
 
 
-def read_value(element: Any) -> str:
-    """The attribute `val` of an element."""
-    return next((str(value) for key, value in element.attrib.items() if key.endswith("}val")), "")
+def read_value(element: Any, name: str = "val") -> str:
+    """An attribute of an element, "" if it has none."""
+    return next((str(value) for key, value in element.attrib.items() if key.endswith(f"}}{name}")), "")
+
+
+def read_child(element: Any, name: str) -> str:
+    """The attribute `val` of the first child with this name, "" if there is none."""
+    return next(map(read_value, find_children(element, name)), "")
 
 
 def is_on(element: Any) -> bool:
@@ -91,14 +82,14 @@ def read_level(element: Any) -> int | None:
 def read_number(properties: Any) -> tuple[str, int | None] | None:
     """The numbering in `numPr`: its id, and the level in it if that is stated."""
     number = next((read_value(item) for item in find_children(properties, "numId")), None)
-    level = next((read_value(item) for item in find_children(properties, "ilvl")), "")
+    level = read_child(properties, "ilvl")
     if number is None:
         return None
     return number, int(level) if level.isdecimal() and len(level) < 3 else None
 
 
 def _read_style(style: Any) -> Style:
-    name = next((read_value(item).lower() for item in find_children(style, "name")), "")
+    name = read_child(style, "name").lower()
     heading = _HEADING.match(name)
     level = next((read_level(item) for item in find_children(style, "pPr", "outlineLvl")), None)
     if name in _TITLE:
@@ -141,13 +132,6 @@ class _Level:
     style: str
 
 
-@dataclass(slots=True)
-class _Counted:
-    """A series of numbers: how far each level is."""
-
-    numbers: dict[int, int] = field(default_factory=dict)
-
-
 class Numbering:
     """Counts the numbered paragraphs of one document, in order."""
 
@@ -155,12 +139,12 @@ class Numbering:
         self._levels: dict[str, dict[int, _Level]] = {}
         self._abstract: dict[str, str] = {}
         self._restarted: dict[str, dict[int, int]] = {}
-        self._counted: dict[str, _Counted] = {}
+        self._counted: dict[str, dict[int, int]] = {}  # by series: how far each level is
         for item in find_children(root, "abstractNum") if root is not None else ():
-            self._levels[_attribute(item, "abstractNumId")] = dict(_read_levels(item))
+            self._levels[read_value(item, "abstractNumId")] = dict(_read_levels(item))
         for item in find_children(root, "num") if root is not None else ():
-            key = _attribute(item, "numId")
-            self._abstract[key] = next((read_value(part) for part in find_children(item, "abstractNumId")), "")
+            key = read_value(item, "numId")
+            self._abstract[key] = read_child(item, "abstractNumId")
             if starts := dict(_read_starts(item)):
                 self._restarted[key] = starts
 
@@ -177,7 +161,7 @@ class Numbering:
         if found.kind == "none":
             return "", level
         series = number if number in self._restarted else f"abstract {self._abstract[number]}"
-        numbers = self._counted.setdefault(series, _Counted()).numbers
+        numbers = self._counted.setdefault(series, {})
         first = self._restarted.get(number, {}).get(level, found.start)
         numbers[level] = numbers.get(level, first - 1) + 1
         for deeper in [place for place in numbers if place > level]:
@@ -196,34 +180,30 @@ class Numbering:
         return f"{mark} " if mark else "", level
 
 
-def _attribute(element: Any, name: str) -> str:
-    return next((str(value) for key, value in element.attrib.items() if key.endswith(f"}}{name}")), "")
-
-
 def _read_levels(item: Any) -> Iterator[tuple[int, _Level]]:
     for level in find_children(item, "lvl"):
-        place = _attribute(level, "ilvl")
+        place = read_value(level, "ilvl")
         if place.isdecimal() and len(place) == 1:
             yield (
                 int(place),
                 _Level(
-                    next((read_value(part) for part in find_children(level, "numFmt")), "decimal"),
-                    next((read_value(part) for part in find_children(level, "lvlText")), "")[:_MAX_PATTERN],
+                    read_child(level, "numFmt") or "decimal",
+                    read_child(level, "lvlText")[:_MAX_PATTERN],
                     _read_start(level, "start"),
-                    next((read_value(part) for part in find_children(level, "pStyle")), ""),
+                    read_child(level, "pStyle"),
                 ),
             )
 
 
 def _read_starts(item: Any) -> Iterator[tuple[int, int]]:
     for level in find_children(item, "lvlOverride"):
-        place = _attribute(level, "ilvl")
+        place = read_value(level, "ilvl")
         if place.isdecimal() and len(place) == 1 and next(find_children(level, "startOverride"), None) is not None:
             yield int(place), _read_start(level, "startOverride")
 
 
 def _read_start(level: Any, name: str) -> int:
-    start = next((read_value(part) for part in find_children(level, name)), "1")
+    start = read_child(level, name) or "1"
     return int(start) if start.isdecimal() and len(start) < 7 else 1
 
 
@@ -337,8 +317,7 @@ class BodyReader:
         elif name == "docPr" and (description := element.get("descr")):
             paragraph.text.append(f" {description} ")
         elif name in _NOTES:
-            key = next((str(value) for key, value in element.attrib.items() if key.endswith("}id")), "")
-            note = self._notes.pop((_NOTES[name], key), None)
+            note = self._notes.pop((_NOTES[name], read_value(element, "id")), None)
             if note:
                 self._calls += 1
                 paragraph.text.append(f"[{self._calls}]")
@@ -470,7 +449,7 @@ class BodyReader:
 def read_notes(root: Any, kind: str) -> Iterator[tuple[str, str]]:
     """The texts of the notes by id."""
     for number, note in enumerate(find_children(root, kind) if root is not None else ()):
-        key = next((str(value) for name, value in note.attrib.items() if name.endswith("}id")), f"unnamed {number}")
+        key = read_value(note, "id") or f"unnamed {number}"
         paragraphs = ("".join(item.text or "" for item in part.iter("{*}t")) for part in note.iter("{*}p"))
         text = collapse_spaces(remove_marks(" ".join(paragraphs)))
         if text:

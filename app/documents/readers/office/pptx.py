@@ -12,7 +12,7 @@ from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
 from app.documents.readers.office.ooxml import OfficePackage, find_children, local_name, write_number
-from app.documents.readers.tables.table import write_markdown_table
+from app.documents.readers.tables import write_markdown_table
 from app.documents.readers.text import collapse_spaces
 from app.errors import UnreadableDocument
 

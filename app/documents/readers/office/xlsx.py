@@ -12,7 +12,7 @@ from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.office.ooxml import OfficePackage
-from app.documents.readers.tables.table import write_table
+from app.documents.readers.tables import write_table
 from app.errors import UnreadableDocument
 
 _Value = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta

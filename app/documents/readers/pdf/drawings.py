@@ -1,4 +1,4 @@
-"""Find what a page shows except text: rules of tables, filled areas and images."""
+"""Find what a page shows except text: rules of tables, filled areas, images, and the areas that clip its text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import repeat
 
 from app.documents.readers.pdf import pdfium
-from app.documents.readers.pdf.hiding import Area, Clips, Cover, intersect
 from app.documents.readers.pdf.pdfium import Matrix
 from app.documents.readers.pdf.words import Box, rotate_box
 
@@ -22,6 +21,21 @@ _OPAQUE = 250
 """Alpha, of 255: a fill with less lets text be seen."""
 _SAME_PLACE = 0.5
 _IDENTITY: Matrix = (1, 0, 0, 1, 0, 0)
+_MOST_OF_CLIPS = 40_000
+"""Segments of a page's clip paths; further paths are assumed to show everything."""
+_MOST_OF_PATH = 100
+
+Area = Box | None
+"""None: everything is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """An area drawn at `order`; `image` is the object if it is an image, else 0."""
+
+    box: Box
+    order: int
+    image: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,44 @@ class Drawings:
     covers: list[Cover] = field(default_factory=list)
     orders: dict[int, int] = field(default_factory=dict)
     clips: dict[int, Box] = field(default_factory=dict)
+
+
+class Clips:
+    """Reads the clip paths of the objects of a page. The area of a path is the box around it."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_OF_CLIPS
+        self._point = pdfium.floats(2)
+
+    def find(self, handle: int, matrix: Matrix, around: Area) -> Area:
+        """The area within `around`, the area of the form that draws the object."""
+        clip = pdfium.get_clip_path(handle)
+        for place in range(pdfium.count_clip_paths(clip) if clip else 0):
+            count = pdfium.count_clip_segments(clip, place)
+            if not 0 <= count <= min(_MOST_OF_PATH, self._left):
+                continue
+            self._left -= count
+            around = intersect(around, self._read_box(clip, place, count, matrix))
+        return around
+
+    def _read_box(self, clip: int, path: int, count: int, matrix: Matrix) -> Box:
+        a, b, c, d, e, f = matrix
+        xs, ys = [], []
+        get_point, at, values = pdfium.get_point, self._point.at, self._point.values
+        for segment in map(pdfium.get_clip_segment, repeat(clip, count), repeat(path, count), range(count)):
+            get_point(segment, *at)
+            x, y = values
+            xs.append(a * x + c * y + e)
+            ys.append(b * x + d * y + f)
+        return Box(min(xs), min(ys), max(xs), max(ys)) if xs else Box(0, 0, 0, 0)
+
+
+def intersect(one: Area, other: Box) -> Box:
+    """The part of a box in an area; a box without extent if there is none."""
+    if one is None:
+        return other
+    x0, y0 = max(one.x0, other.x0), max(one.y0, other.y0)
+    return Box(x0, y0, max(x0, min(one.x1, other.x1)), max(y0, min(one.y1, other.y1)))
 
 
 def read_drawings(page: int) -> Drawings:

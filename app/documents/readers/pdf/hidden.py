@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from app.documents.parsed import HiddenReason
-from app.documents.readers.pdf.drawings import Drawings
-from app.documents.readers.pdf.hiding import Covers, find_share
+from app.documents.readers.pdf import pdfium
+from app.documents.readers.pdf.drawings import Cover, Drawings
 from app.documents.readers.pdf.words import Box, Style, Word, rotate_box
 
 # Differences that the eye does not see, of 255.
@@ -16,6 +18,21 @@ _TINY = 2.0
 _CLIPPED = 0.1
 """Share of a word; with less of it in the clip path it cannot be read."""
 _INVISIBLE_MODES = frozenset({3, 7})
+_MOST_IMAGES = 8
+"""Images of a page whose opacity is checked."""
+_MOST_PIXELS = 4_000_000
+_SAMPLES = 24
+"""Samples of an image in each direction."""
+_OPAQUE = 250
+"""Alpha, of 255, of a pixel that shows nothing below."""
+_WITH_ALPHA = 4
+"""FPDFBitmap_BGRA; other formats have no alpha."""
+_SCAN = 0.6
+"""An image of this share of a page is a scan, under which its recognised text stands."""
+_WHOLE = 0.9
+"""Share of a word's box; the rest is empty."""
+_BAND = 32
+_MOST_BANDS = 200
 
 
 def mark_hidden(words: Sequence[Word], drawings: Drawings, box: Box, page: int = 0, document: int = 0) -> None:
@@ -77,3 +94,78 @@ def _contains(box: Box, x: float, y: float) -> bool:
 
 def _are_same(one: Sequence[int], other: Sequence[int]) -> bool:
     return all(abs(a - b) <= _SAME for a, b in zip(one, other, strict=False))
+
+
+class Covers:
+    """Finds whether something is drawn over a word."""
+
+    def __init__(self, covers: Iterable[Cover], page: int, document: int, box: Box) -> None:
+        self._page, self._document = page, document
+        self._bands: defaultdict[int, list[Cover]] = defaultdict(list)
+        self._opaque: dict[int, bool] = {}
+        area = (box.x1 - box.x0) * (box.y1 - box.y0)
+        for cover in covers:
+            x0, y0, x1, y1 = cover.box
+            if cover.image and (x1 - x0) * (y1 - y0) >= _SCAN * area:
+                continue
+            first = max(int(y0 // _BAND), int(box.y0 // _BAND))
+            last = min(int(y1 // _BAND), int(box.y1 // _BAND), first + _MOST_BANDS)
+            for band in range(first, last + 1):
+                self._bands[band].append(cover)
+
+    def __bool__(self) -> bool:
+        return bool(self._bands)
+
+    def hide(self, word: Box, order: int) -> bool:
+        """Whether a word drawn at `order` is not seen."""
+        y = (word.y0 + word.y1) / 2
+        return any(
+            cover.order > order
+            and find_share(word, cover.box) >= _WHOLE
+            and (not cover.image or self._is_opaque(cover))
+            for cover in self._bands.get(int(y // _BAND), ())
+        )
+
+    def _is_opaque(self, cover: Cover) -> bool:
+        if cover.image not in self._opaque:
+            looked = len(self._opaque) < _MOST_IMAGES
+            self._opaque[cover.image] = looked and self._look(cover)
+        return self._opaque[cover.image]
+
+    def _look(self, cover: Cover) -> bool:
+        x0, y0, x1, y1 = cover.box
+        size = pdfium.integers(2)
+        if (x1 - x0) * (y1 - y0) > _MOST_PIXELS or not pdfium.get_pixel_size(cover.image, *size.at):
+            return False
+        width, height = size.values
+        if width * height > _MOST_PIXELS:
+            return False
+        bitmap = pdfium.draw_image(self._document, self._page, cover.image)
+        if not bitmap:
+            return False
+        try:
+            return _are_pixels_opaque(bitmap)
+        finally:
+            pdfium.destroy_bitmap(bitmap)
+
+
+def _are_pixels_opaque(bitmap: int) -> bool:
+    if pdfium.get_bitmap_format(bitmap) != _WITH_ALPHA:
+        return True
+    width, height = pdfium.get_bitmap_width(bitmap), pdfium.get_bitmap_height(bitmap)
+    stride, buffer = pdfium.get_bitmap_stride(bitmap), pdfium.get_bitmap_buffer(bitmap)
+    if not buffer or width < 1 or height < 1:
+        return False
+    pixels = (ctypes.c_ubyte * (stride * height)).from_address(buffer)
+    # The edge of an image is smoothed.
+    rows = range(height // 20, max(height // 20 + 1, height - height // 20), max(1, height // _SAMPLES))
+    columns = range(width // 20, max(width // 20 + 1, width - width // 20), max(1, width // _SAMPLES))
+    return all(pixels[row * stride + 4 * column + 3] >= _OPAQUE for row in rows for column in columns)
+
+
+def find_share(box: Box, area: Box) -> float:
+    """The share of a box that is in an area."""
+    width = min(box.x1, area.x1) - max(box.x0, area.x0)
+    height = min(box.y1, area.y1) - max(box.y0, area.y0)
+    whole = (box.x1 - box.x0) * (box.y1 - box.y0)
+    return max(0.0, width) * max(0.0, height) / whole if whole > 0 else 1.0

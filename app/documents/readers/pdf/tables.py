@@ -6,10 +6,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 from app.documents.readers.pdf.drawings import Drawings
 from app.documents.readers.pdf.lines import HIDDEN_MARKS, Piece, find_pieces, find_rows, join_lines, join_row
 from app.documents.readers.pdf.words import Box, Word
+from app.documents.readers.tables import render_cells
 
 _NEAR = 3.0
 
@@ -58,11 +61,7 @@ class Table:
 
     def _write_rows(self) -> list[str]:
         width = max(map(len, self.rows))
-        lines = []
-        for row in self.rows:
-            cells = [cell.replace("|", "\\|") for cell in row] + [""] * (width - len(row))
-            lines.append(f"| {' | '.join(cells)} |")
-        return lines
+        return [render_cells(row, width) for row in self.rows]
 
 
 _MOST_RULES = 600
@@ -81,21 +80,20 @@ def take_ruled_tables(words: Sequence[Word], drawings: Drawings) -> tuple[list[T
     """The tables with rules, and the words outside them."""
     tables: list[Table] = []
     rest = list(words)
-    for box, xs, ys in _find_grids(drawings):
+    grids = ((box, partial(_fill_grid, box=box, xs=xs, ys=ys)) for box, xs, ys in _find_grids(drawings))
+    bands = ((box, partial(_fill_band, second_rule=rule)) for box, rule in _find_bands(drawings.horizontal))
+    for box, fill in chain(grids, bands):
         inside = [word for word in rest if _is_inside(word, box)]
-        table = _fill_grid(inside, box, xs, ys) if inside else None
-        if table:
-            tables.append(table)
-            taken = set(map(id, inside))
-            rest = [word for word in rest if id(word) not in taken]
-    for box, first in _find_bands(drawings.horizontal):
-        inside = [word for word in rest if _is_inside(word, box)]
-        table = _align(find_rows(find_pieces(inside)), 2, first) if inside else None
+        table = fill(inside) if inside else None
         if table:
             tables.append(table)
             taken = set(map(id, inside))
             rest = [word for word in rest if id(word) not in taken]
     return tables, rest
+
+
+def _fill_band(words: Sequence[Word], second_rule: float) -> Table | None:
+    return _align(find_rows(find_pieces(words)), 2, second_rule)
 
 
 def find_aligned_tables(rows: Sequence[list[Piece]]) -> Iterable[tuple[int, int, Table]]:

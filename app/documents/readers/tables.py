@@ -1,12 +1,17 @@
-"""Tables of records, written as Markdown."""
+"""Tables of records, written as Markdown or row by row, and the readers of CSV and TSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder, add_marked
+from app.documents.readers.text import decode_text
+from app.errors import UnreadableDocument
 
 # Numbers, with their signs and units in tables, and dates.
 _NUMBER = re.compile(r"[-+(]?[$€£¥]?\s?\d[\d.,'\u00a0\u202f ]*(?:e[-+]?\d+)?\s?[%$€£¥)]?", re.I)
@@ -26,7 +31,6 @@ def write_table(builder: TextBuilder, rows: Iterable[Sequence[str]]) -> None:
     above it are the table's title and notes.
     """
     remaining = iter(rows)
-    lines: list[str] = []
     headers: Sequence[str] = ()
     above: list[Sequence[str]] = []
     for row in remaining:
@@ -78,10 +82,6 @@ def _flatten(cell: str) -> str:
     return " ".join(cell.split())
 
 
-# Rows are added in blocks: adding a block costs more than writing a row.
-_BLOCK_ROWS = 200
-
-
 def write_markdown_table(
     builder: TextBuilder, rows: Sequence[Sequence[str]], headers: int | None = None, gap: str = "\n\n"
 ) -> int | None:
@@ -90,7 +90,7 @@ def write_markdown_table(
     Several header rows become one. With None, the first row is the header if it looks like one. A table with one
     column becomes lines, and one without text is not written.
     """
-    filled = [row for row in rows if any(cell and not cell.isspace() for cell in row)]
+    filled = [row for row in rows if any(map(_is_filled, row))]
     width = max((len(row) for row in filled), default=0)
     if width < 2:
         return add_marked(builder, "\n".join(cell for row in filled for cell in row), gap)
@@ -99,10 +99,10 @@ def write_markdown_table(
     start = None
     if headers > 0:
         header = _join_headers(filled[:headers], width)
-        start = add_marked(builder, f"{_render_cells(header, width)}\n{'| --- ' * width}|", gap)
+        start = add_marked(builder, f"{render_cells(header, width)}\n{'| --- ' * width}|", gap)
     body = builder.length + 1 if start is not None else None
-    for first in range(headers, len(filled), _BLOCK_ROWS):
-        lines = "\n".join(_render_cells(row, width) for row in filled[first : first + _BLOCK_ROWS])
+    for first in range(headers, len(filled), _BLOCK):
+        lines = "\n".join(render_cells(row, width) for row in filled[first : first + _BLOCK])
         place = add_marked(builder, lines, gap if start is None else "\n")
         if start is None:
             start = body = place
@@ -117,6 +117,57 @@ def _join_headers(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     return [" ".join(dict.fromkeys(name for name in names if name)) for names in columns]
 
 
-def _render_cells(row: Sequence[str], width: int) -> str:
+def render_cells(row: Sequence[str], width: int) -> str:
+    """A row of a Markdown table with `width` columns."""
     cells = [cell.replace("|", "\\|") for cell in row] + [""] * (width - len(row))
     return f"| {' | '.join(cells)} |"
+
+
+_DELIMITERS = ",;\t|"
+# The line in which Excel names the delimiter.
+_NAMED = re.compile(r"sep=([,;\t|])[ \t]*\r?\n", re.I)
+_SAMPLE = 64 << 10
+
+
+def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """Read a table of values separated by commas, semicolons, tabs or bars."""
+    text = decode_text(data).replace("\0", "")
+    named = _NAMED.match(text)
+    delimiter = named.group(1) if named else find_delimiter(text[:_SAMPLE])[0]
+    limit = csv.field_size_limit(limits.max_characters)
+    builder = TextBuilder(limits)
+    lines = io.StringIO(text[named.end() :] if named else text, newline="")
+    try:
+        write_table(builder, csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
+    except csv.Error as error:
+        raise UnreadableDocument("the CSV file is damaged: it cannot be read as a table") from error
+    finally:
+        csv.field_size_limit(limit)
+    return builder.finish("csv")
+
+
+def find_delimiter(sample: str) -> tuple[str, int, float]:
+    """The most likely delimiter, the number of columns it gives, and the share of rows with that number."""
+    best = (",", 1, 0.0)
+    for delimiter in _DELIMITERS:
+        widths = _measure_rows(sample, delimiter)
+        if not widths:
+            continue
+        width = max(set(widths), key=widths.count)
+        share = widths.count(width) / len(widths)
+        if width > 1 and (share, width) > (best[2], best[1]):
+            best = (delimiter, width, share)
+    return best
+
+
+def _measure_rows(sample: str, delimiter: str) -> list[int]:
+    rows = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, skipinitialspace=True)
+    widths = []
+    try:
+        for row in rows:
+            if row:
+                widths.append(len(row))
+    except csv.Error:
+        return []
+    # The last row may be truncated.
+    return widths[:-1] if len(widths) > 2 else widths
