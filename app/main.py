@@ -14,7 +14,7 @@ from app.api import access, administration, assets, entries, operations, saved_s
 from app.auth.tokens import TokenVerifier
 from app.composition.identity import open_resource_verifier, open_sign_in, open_verifier
 from app.composition.services import Services, open_services
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Part
 from app.console.installation import install_console
 from app.db.schema.catalog import outdated_revisions
 from app.documents.process.parsing import log_missing_protections
@@ -23,7 +23,7 @@ from app.knowledge.search.service import Rehearsal
 from app.mcp.endpoint import PATH as MCP
 from app.mcp.endpoint import install_endpoint, open_endpoint
 from app.settings import Settings
-from app.telemetry.export import open_tracing
+from app.telemetry.tracing import open_tracing
 from app.web.access import Parts
 from app.web.layer import HttpLayer, allow_origins
 from app.web.login import RemoteLogin

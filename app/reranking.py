@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
-from app.embeddings.tokens import approximate_tokens
+from app.embeddings.provider import approximate_tokens
 from app.errors import ConfigurationError, RerankerUnavailable
 from app.resilience import CHECK_TEXT, CallBudget, CallPolicy, Calls, Circuit, read_status
 

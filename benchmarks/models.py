@@ -12,8 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.embeddings.models import E5, LOCAL, MINILM
-from app.embeddings.provider import EmbeddingProvider
+from app.embeddings.provider import E5, LOCAL, MINILM, EmbeddingProvider
 from app.errors import ConfigurationError
 from benchmarks.collections.named import read_named
 from benchmarks.place import COLLECTIONS

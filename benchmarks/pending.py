@@ -18,9 +18,8 @@ from app.db.queries import embeddings
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection
 from app.evaluation.evaluation import fill_tenant, open_tenant, search_all
-from app.evaluation.metrics import score_rankings
+from app.evaluation.metrics import Variant, score_rankings
 from app.evaluation.report import with_cache
-from app.evaluation.runs import Variant
 from benchmarks.collections.named import read_collections
 from benchmarks.place import COLLECTIONS, KEPT, VECTORS, bench_settings
 

@@ -13,7 +13,7 @@ from app.cli.eval import print_report
 from app.cli.execution import run_async
 from app.cli.output.progress import show_progress
 from app.composition.services import open_services
-from app.embeddings.models import E5, MINILM
+from app.embeddings.provider import E5, MINILM
 from app.errors import KnowledgeError
 from app.evaluation.report import Report, evaluate_collections
 from app.settings import EmbeddingSettings

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
 import json
 import secrets
 import time
@@ -14,8 +13,7 @@ from uuid import UUID, uuid4
 
 from jose.utils import is_pem_format, is_ssh_key
 
-from app.auth.claims import GROUPS_CLAIM, check_groups, make_principal, parse_object
-from app.auth.principal import Role
+from app.auth.principal import GROUPS_CLAIM, Role, check_groups, make_principal, parse_object
 from app.errors import ConfigurationError, FieldError, InvalidInput, Unauthenticated
 
 HMAC_ALGORITHM = "HS256"
@@ -130,14 +128,6 @@ class SignInLink:
             return None
         token, self._token = self._token, None
         return token if self._clock() < self._until else None
-
-
-def is_loopback(host: str | None) -> bool:
-    """Whether an address is one of this machine's own, which no other machine reaches."""
-    try:
-        return ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _digest(key: str) -> bytes:

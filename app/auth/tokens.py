@@ -14,10 +14,9 @@ from typing import Protocol
 from jose import jwk, jws
 from jose.exceptions import JOSEError
 
-from app.auth.claims import GROUPS_CLAIM, check_parties, check_times, make_principal, parse_object
 from app.auth.issuing import HMAC_ALGORITHM, check_secret
 from app.auth.jwks import ALGORITHMS, PublicKey
-from app.auth.principal import Principal
+from app.auth.principal import GROUPS_CLAIM, Principal, check_parties, check_times, make_principal, parse_object
 from app.errors import ConfigurationError, Unauthenticated
 
 TOKENS = 2_000

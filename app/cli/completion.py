@@ -37,8 +37,7 @@ def _running_database(settings: Settings) -> Mapping[str, Any] | None:
     if settings.database.url is not None:
         return {"dsn": settings.database.url.get_secret_value()}
     from app.embedded import DATABASE
-    from app.embedded.data_folder import DataFolder, require_created_here
-    from app.embedded.state import PORT, read_state
+    from app.embedded.data_folder import PORT, DataFolder, read_state, require_created_here
 
     if "data_dir" not in settings.database.model_fields_set:
         require_created_here(settings.database.data_dir)

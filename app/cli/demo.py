@@ -13,7 +13,7 @@ from uuid import UUID
 
 import orjson
 
-from app.auth.issuing import VALID_SECONDS, SignInLink, is_loopback
+from app.auth.issuing import VALID_SECONDS, SignInLink
 from app.auth.principal import Role
 from app.cli.execution import ACTOR, working
 from app.cli.output.text import remark
@@ -24,6 +24,7 @@ from app.contract.entries import NewEntry
 from app.contract.validation import validate
 from app.db.principals import acting_for_service
 from app.errors import ConfigurationError, TenantNotFound
+from app.hosts import is_loopback
 from app.samples import QUERIES, SampleEntry, load_documents, load_entries
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from app.cli.output.text import print_json, remark
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from app.evaluation.metrics import Variant
     from app.evaluation.report import Report
-    from app.evaluation.runs import Variant
     from app.evaluation.tuning import Tuning
     from app.settings import Settings
 
@@ -137,7 +137,7 @@ async def _tune(settings: Settings, slug: str) -> Tuning:
 
 def choose_variants(modes: str) -> list[Variant]:
     """Parse a comma-separated list of variants, in the report's order. Raises typer.BadParameter."""
-    from app.evaluation.runs import VARIANTS
+    from app.evaluation.metrics import VARIANTS
 
     known = {v.label.replace(" ", "-"): v for v in VARIANTS}
     chosen: set[Variant] = set()

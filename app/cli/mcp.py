@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import SecretStr
 
-from app.auth.claims import check_groups
-from app.auth.principal import Principal, Role
+from app.auth.principal import Principal, Role, check_groups
 from app.cli.execution import (
     ACTOR,
     TenantOption,

@@ -60,7 +60,7 @@ def add_model(
     Reads DATABASE_ADMIN_URL, because only the tables' owner can register a model.
     """
     from app.composition.providers import configured_models
-    from app.embeddings.models import resolve_model
+    from app.embeddings.provider import resolve_model
 
     settings = read_settings()
     if following:

@@ -121,7 +121,7 @@ def sync(
     """
     from app.contract.validation import UNSET
     from app.knowledge.sources.run import RunOptions
-    from app.origins.choice import choose_origin
+    from app.origins import choose_origin
 
     target = choose_target(tenant)
     place = choose_origin(origin, ref, exclude or [])

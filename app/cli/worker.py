@@ -36,7 +36,7 @@ async def _work(settings: Settings) -> None:
     from app.composition.services import open_services
     from app.documents.process.parsing import log_missing_protections
     from app.hosts import bind_metrics
-    from app.telemetry.export import open_tracing
+    from app.telemetry.tracing import open_tracing
     from app.web.monitoring import Observation, serve_metrics
 
     task = asyncio.current_task()

@@ -15,7 +15,7 @@ import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.composition.providers import configured_model
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Part
 from app.db.cluster.distribution import DEFAULT_SHARDS, create_roles_of_node, distribute, load_functions
 from app.db.cluster.metadata import (
     NodeUnreachable,

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import SecretStr
 
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Part
 from app.db.database import Database
 from app.db.queries.tenants import list_models, list_models_of_tenants
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.embeddings.models import resolve_model
-from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
+from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, resolve_model
 from app.errors import ConfigurationError
 from app.reranking import RerankerConfig, ResilientReranker, build_reranker
 from app.settings import Settings

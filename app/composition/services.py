@@ -18,8 +18,7 @@ from app.composition.providers import (
     find_models,
     searches_per_core,
 )
-from app.composition.work import build_runner
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Part
 from app.contract.settings import Limits
 from app.db.database import Database
 from app.db.schema.registration import register_model
@@ -37,11 +36,14 @@ from app.knowledge.entries.related import RelatedService
 from app.knowledge.entries.service import EntryService
 from app.knowledge.entries.tags import TagService
 from app.knowledge.erasure.service import ErasureService
+from app.knowledge.erasure.work import ErasureWork
 from app.knowledge.feedback import FeedbackService, WeightTuner
 from app.knowledge.ingestion.assets import AssetService
-from app.knowledge.ingestion.pipeline import ChunkSize
+from app.knowledge.ingestion.pipeline import ChunkSize, Ingestion
 from app.knowledge.permissions.service import AccessService
 from app.knowledge.queue import JobQueue
+from app.knowledge.reembedding.comparison import ModelComparer
+from app.knowledge.reembedding.job import ReembeddingJob, VectorRebuild
 from app.knowledge.reembedding.machine import ChangeMachine
 from app.knowledge.reembedding.service import ReembeddingService
 from app.knowledge.search.journal import SearchJournal
@@ -52,6 +54,7 @@ from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.sources.service import SourceService
 from app.knowledge.sources.uploads import SourceUploads
 from app.knowledge.subscriptions.deliveries import DeliveryService
+from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.subscriptions.saved_searches import SavedSearchService
 from app.knowledge.subscriptions.sending import PER_MINUTE, SendPace
 from app.knowledge.subscriptions.service import RIGHTS_LAST, SubscriptionService
@@ -64,7 +67,7 @@ from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep.growth import Upkeep
 from app.knowledge.upkeep.sweep import MOST_AUDIT, RecordTrimmer, Sweep
 from app.knowledge.versions import VersionService
-from app.knowledge.worker import Worker
+from app.knowledge.worker import JobRunner, Worker
 from app.reranking import Reranker
 from app.settings import Settings
 
@@ -186,10 +189,17 @@ async def build_services(
     tuner = WeightTuner(database, tenants, ranker, defaults)
     search = KnowledgeSearchService(
         database, providers, tenants, journal, ranker, versions, defaults, admission)  # fmt: skip
-    runner = build_runner(
-        database, providers, tenants, jobs, embedder=embedder, upkeep=upkeep, machine=machine, ranker=ranker,
-        defaults=defaults, deliveries=deliveries, chunk_size=chunk_size, parse_limits=parse_limits, journal=journal,
-    )  # fmt: skip
+    comparer, rebuild = ModelComparer(database, ranker, defaults), VectorRebuild(database, embedder)
+    runner = JobRunner(
+        database,
+        Ingestion(database, providers, tenants, limits=parse_limits, chunk_size=chunk_size),
+        embedder,
+        upkeep,
+        ReembeddingJob(tenants, machine, embedder, upkeep, comparer, rebuild),
+        ChangeMatcher(database, providers, tenants, jobs, defaults),
+        deliveries,
+        ErasureWork(database, jobs, journal),
+    )
     sweep = Sweep(database, tenants, upkeep, deliveries, trimmer, tuner)
     worker = Worker(database, jobs, runner, sweep, concurrency=worker_concurrency, direct_dsn=direct_dsn)
     administration = AdministrationService(database, trail, tenants, admission, journal, trimmer.bounds)

@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
-from app.concurrency.processes.amounts import LOOK_AGAIN, SharedAmounts
+from app.concurrency.memory import LOOK_AGAIN, SharedAmounts
 from app.concurrency.stopwatch import current_stopwatch
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from app.concurrency.processes.amounts import LOOK_AGAIN, SharedAmounts
+from app.concurrency.memory import LOOK_AGAIN, SharedAmounts
 from app.concurrency.stopwatch import current_stopwatch
 
 LATELY = 1.0

@@ -17,7 +17,7 @@ from uuid import UUID
 import asyncpg
 
 from app.concurrency.background import start_background
-from app.concurrency.generations import LastWrites
+from app.concurrency.part import LastWrites
 from app.db.outage import AWAY
 from app.db.server.connections import PoolUse
 from app.db.session import TenantSession

@@ -5,9 +5,8 @@ holds a shared lock on it. A small, separate supervisor process (`app.embedded.s
 while that lock has a holder, so that a process that is killed leaves nothing behind.
 """
 
-from app.embedded.data_folder import mark_new_folder, read_or_create_secret
+from app.embedded.data_folder import DATABASE, SUPERUSER, EmbeddedAddress, mark_new_folder, read_or_create_secret
 from app.embedded.server import EmbeddedPostgres
-from app.embedded.state import DATABASE, SUPERUSER, EmbeddedAddress
 
 __all__ = [
     "DATABASE",

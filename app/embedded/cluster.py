@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from app.embedded.data_folder import DataFolder, read_or_create_secret
-from app.embedded.machine.account import Account
-from app.embedded.machine.processes import build_environment
-from app.embedded.state import DATABASE, PORT, SUPERUSER
+import psutil
+
+from app.embedded.data_folder import DATABASE, PORT, SUPERUSER, DataFolder, read_or_create_secret
+from app.embedded.processes import Account, build_environment
 from app.errors import ConfigurationError
 
 # Error messages quote values and statements, so they are not logged; the client receives them anyway.
@@ -67,8 +67,6 @@ def check_settings(settings: Mapping[str, str]) -> None:
 
 def build_arguments(settings: Mapping[str, str], socket_dir: Path) -> list[str]:
     """Return the options of `postgres`: the defaults, overridden by `settings`, and a private socket."""
-    import psutil  # only the supervisor needs it; commands that join a server do not
-
     chosen = {
         **DEFAULTS,
         "shared_buffers": _choose_buffers(psutil.virtual_memory().total),

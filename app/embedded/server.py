@@ -14,10 +14,9 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 from app.embedded.cluster import check_settings
-from app.embedded.data_folder import DataFolder, read_or_create_secret
-from app.embedded.machine.processes import find_binaries
-from app.embedded.machine.sockets import POLL_SECONDS, FileLock, can_connect, is_locked
-from app.embedded.state import EmbeddedAddress, Options, read_state
+from app.embedded.data_folder import DataFolder, EmbeddedAddress, Options, read_or_create_secret, read_state
+from app.embedded.processes import find_binaries
+from app.embedded.sockets import POLL_SECONDS, FileLock, can_connect, is_locked
 from app.errors import ConfigurationError
 
 logger = logging.getLogger("app.embedded")

@@ -14,18 +14,18 @@ from pathlib import Path
 from types import FrameType
 
 from app.embedded.cluster import build_arguments, ensure_cluster
-from app.embedded.data_folder import DataFolder
-from app.embedded.machine.account import Account, choose_account
-from app.embedded.machine.processes import (
+from app.embedded.data_folder import DataFolder, Options, Phase, State, read_state, write_state
+from app.embedded.processes import (
     FAST_STOP_SECONDS,
     IMMEDIATE_STOP_SECONDS,
+    Account,
     build_environment,
+    choose_account,
     read_pid_file,
     remove_stale_files,
     stop_cluster_processes,
 )
-from app.embedded.machine.sockets import FileLock, choose_socket_dir, remove_socket_dir
-from app.embedded.state import Options, Phase, State, read_state, write_state
+from app.embedded.sockets import FileLock, choose_socket_dir, remove_socket_dir
 from app.errors import ConfigurationError
 
 LARGEST_LOG_BYTES = 10 * 1024 * 1024

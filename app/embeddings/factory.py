@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from app.concurrency.processes.part import Part
-from app.embeddings.models import E5, GEMINI, LOCAL, MOCK, OPENAI, resolve_model
-from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
-from app.embeddings.resilience.cache import QueryCache
-from app.embeddings.resilience.lanes import QueryQueue
-from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
-from app.embeddings.tokens import BatchLimits
+from app.concurrency.part import Part
+from app.embeddings.provider import (
+    E5,
+    GEMINI,
+    LOCAL,
+    MOCK,
+    OPENAI,
+    BatchLimits,
+    EmbeddingModel,
+    EmbeddingProvider,
+    resolve_model,
+)
+from app.embeddings.resilience import QueryCache, QueryQueue, ResiliencePolicy, ResilientProvider
 from app.errors import ConfigurationError
 from app.resilience import CallBudget
 

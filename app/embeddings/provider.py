@@ -1,8 +1,9 @@
-"""The interface of embedding providers, the checks of their vectors, and the errors of remote ones."""
+"""Embedding providers: their interface, the known models, checks of vectors, and batches of texts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.contract.models import ModelInfo
-from app.errors import EmbeddingUnavailable
+from app.errors import ConfigurationError, EmbeddingUnavailable
 from app.resilience import read_status
 
 Vector = NDArray[np.float32]
@@ -117,3 +118,136 @@ def describe_status(
     if failure.input_refused:
         return InputRefused(provider, failure.reason)
     return EmbeddingUnavailable(provider, failure.reason, retry_after=failure.retry_after, permanent=failure.permanent)
+
+
+LOCAL, OPENAI, GEMINI, MOCK = "local", "openai", "gemini", "mock"
+PROVIDERS = (LOCAL, OPENAI, GEMINI, MOCK)
+
+MINILM = "all-MiniLM-L6-v2-int8"
+E5 = "multilingual-e5-small"
+HASH = "text-hash"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A model's figures: `dimensions` is the default, and `fewest` to `most` is the range that can be requested."""
+
+    dimensions: int
+    fewest: int
+    most: int
+    max_tokens: int
+    similarity_threshold: float
+
+
+# Dimensions and token limits are the vendors' figures. The thresholds of MiniLM and E5 are measured (E5: 95 of
+# 100 correct answers in xquad-de and scifact reach 0.815, and nine in ten pairs of unrelated subjects stay below
+# 0.775). Those of the remote models are initial values, to be tuned. Unrelated vectors of the mock stay below 0.1,
+# which is 2.8 standard deviations at 768 dimensions.
+KNOWN: dict[str, dict[str, ModelFacts]] = {
+    LOCAL: {
+        MINILM: ModelFacts(384, 384, 384, 256, 0.3),
+        E5: ModelFacts(384, 384, 384, 512, 0.78),
+    },
+    OPENAI: {
+        "text-embedding-3-small": ModelFacts(1536, 1, 1536, 8191, 0.25),
+        "text-embedding-3-large": ModelFacts(3072, 1, 3072, 8191, 0.25),
+        "text-embedding-ada-002": ModelFacts(1536, 1536, 1536, 8191, 0.75),
+    },
+    GEMINI: {"gemini-embedding-001": ModelFacts(768, 1, 3072, 2048, 0.5)},
+    MOCK: {HASH: ModelFacts(768, 1, 16_000, 512, 0.1)},
+}
+ALIASES = {"all-MiniLM-L6-v2": MINILM, "intfloat/multilingual-e5-small": E5}
+
+# For other models: a token limit that most models support, and a low threshold.
+UNKNOWN_MAX_TOKENS = 512
+UNKNOWN_THRESHOLD = 0.25
+
+
+def resolve_model(provider: str, name: str | None = None, dimensions: int | None = None) -> EmbeddingModel:
+    """Complete a choice of model with its defaults, without loading it.
+
+    Raises ConfigurationError for an unknown provider, an unknown local model, and dimensions that the model
+    does not offer.
+    """
+    if provider not in PROVIDERS:
+        raise ConfigurationError("EMBEDDING_PROVIDER", f"must be one of {', '.join(PROVIDERS)}")
+    models = KNOWN[provider]
+    name = ALIASES.get(name, name) if name else next(iter(models))
+    facts = models.get(name)
+    if facts is None:
+        return _describe_unknown(provider, name, dimensions)
+    if dimensions is not None and not facts.fewest <= dimensions <= facts.most:
+        allowed = str(facts.most) if facts.fewest == facts.most else f"{facts.fewest} to {facts.most}"
+        raise ConfigurationError(
+            "EMBEDDING_DIMENSIONS",
+            f"{name} has {allowed} dimensions, not {dimensions}",
+            f"leave it empty for {facts.dimensions}",
+        )
+    return EmbeddingModel(provider, name, dimensions or facts.dimensions, facts.max_tokens, facts.similarity_threshold)
+
+
+def _describe_unknown(provider: str, name: str, dimensions: int | None) -> EmbeddingModel:
+    if provider in (LOCAL, MOCK):
+        raise ConfigurationError(
+            "EMBEDDING_MODEL",
+            f"{provider} has no model {name!r}",
+            f"choose {' or '.join(KNOWN[provider])}, or leave it empty",
+        )
+    if dimensions is None or dimensions < 1:
+        raise ConfigurationError(
+            "EMBEDDING_DIMENSIONS", f"not known for the model {name!r}", "set it to the length of its vectors"
+        )
+    return EmbeddingModel(provider, name, dimensions, UNKNOWN_MAX_TOKENS, UNKNOWN_THRESHOLD)
+
+
+# Letters, digits, runs of whitespace, other characters: pieces that byte-pair tokenizers never join.
+_PIECES = re.compile(r"[A-Za-z]+|[0-9]|\s+|[^\sA-Za-z0-9]")
+_LETTERS_PER_TOKEN = 3
+_SPECIAL_TOKENS = 2
+_BYTES_PER_TOKEN = 4
+
+
+def estimate_tokens(text: str) -> int:
+    """An upper estimate of the tokens: a third of the letters, each digit and mark, each byte beyond ASCII.
+
+    English prose has 4 to 5 letters per token, so the estimate is about 1.5 times too high. It is too low only for
+    long runs of random letters (keys, encoded bytes).
+    """
+    return _SPECIAL_TOKENS + sum(_estimate_piece(piece) for piece in _PIECES.findall(text))
+
+
+def approximate_tokens(texts: Iterable[str]) -> int:
+    """Tokens by a rule of thumb, four bytes of UTF-8 each: the same for every model, and cheap to compute."""
+    return sum(-(-len(t if t.isascii() else t.encode("utf-8", "replace")) // _BYTES_PER_TOKEN) for t in texts)
+
+
+def _estimate_piece(piece: str) -> int:
+    if piece.isspace():
+        return 0 if piece == " " else len(piece)
+    if piece.isascii():
+        return -(-len(piece) // _LETTERS_PER_TOKEN)
+    return len(piece.encode("utf-8", "replace"))
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """Limits of one request: number of `texts`, and total `tokens` (None: no limit)."""
+
+    texts: int
+    tokens: int | None = None
+
+
+def split_batches(texts: Sequence[str], limits: BatchLimits, count_tokens: Callable[[str], int]) -> Iterator[list[str]]:
+    """Split texts into consecutive batches within the limits; a text over the token limit is a batch of one."""
+    batch: list[str] = []
+    tokens = 0
+    for text in texts:
+        size = 0 if limits.tokens is None else count_tokens(text)
+        over = limits.tokens is not None and tokens + size > limits.tokens
+        if batch and (over or len(batch) == limits.texts):
+            yield batch
+            batch, tokens = [], 0
+        batch.append(text)
+        tokens += size
+    if batch:
+        yield batch

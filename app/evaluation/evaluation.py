@@ -28,8 +28,16 @@ from app.db.queries import embeddings, jobs
 from app.embeddings.provider import EmbeddingProvider, Vector
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, Document
-from app.evaluation.metrics import Scores, is_baseline_installed, rank_by_bm25, score_rankings
-from app.evaluation.runs import VARIANTS, Comparison, Variant, compare_runs
+from app.evaluation.metrics import (
+    VARIANTS,
+    Comparison,
+    Scores,
+    Variant,
+    compare_runs,
+    is_baseline_installed,
+    rank_by_bm25,
+    score_rankings,
+)
 
 
 class VectorCache:

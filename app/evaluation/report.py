@@ -20,8 +20,17 @@ from app.contract.search import SCORE_WEIGHTS
 from app.embeddings.provider import EmbeddingModel
 from app.evaluation.collection import Collection
 from app.evaluation.evaluation import DEPTH, Evaluation, ShowProgress, VectorCache, evaluate
-from app.evaluation.metrics import CONFIDENCE, RESAMPLES, SEED, Estimate, Interval, Scores
-from app.evaluation.runs import VARIANTS, Comparison, Variant
+from app.evaluation.metrics import (
+    CONFIDENCE,
+    RESAMPLES,
+    SEED,
+    VARIANTS,
+    Comparison,
+    Estimate,
+    Interval,
+    Scores,
+    Variant,
+)
 from app.knowledge.search.plan import SearchDefaults
 
 

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.values import MultiProcessValue
 
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Part
 
 SEARCHES = Counter(
     "knowledge_searches_total",

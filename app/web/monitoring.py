@@ -28,11 +28,9 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 
 from app.composition.services import Services
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Part
 from app.db.queries.jobs import QueueFigures, count_jobs
-from app.embeddings.resilience.cache import QueryCache
-from app.embeddings.resilience.lanes import QueryQueue
-from app.embeddings.resilience.resilient import ResilientProvider
+from app.embeddings.resilience import QueryCache, QueryQueue, ResilientProvider
 from app.errors import DatabaseUnavailable
 from app.knowledge.search.receipts import service_version
 from app.knowledge.worker import KINDS, OUTWARD_KINDS

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from app.concurrency.background import MemoryRelease
 from app.concurrency.limits import Pace
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Part
 
 log = logging.getLogger("app.api.connections")
 

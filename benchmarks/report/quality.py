@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.evaluation.evaluation import Evaluation
+from app.evaluation.metrics import Comparison, Run
 from app.evaluation.report import Report, describe, format_table
-from app.evaluation.runs import Comparison, Run
 
 QUALITY, LANGUAGES = "quality-readme.md", "languages.md"
 """Files with the table of collections, and with that of languages."""

@@ -18,7 +18,7 @@ from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.embeddings.models import resolve_model
+from app.embeddings.provider import resolve_model
 from app.evaluation.collection import Document
 from app.settings import load_settings
 from tests.fixtures.database.citus import CITUS, CitusCluster, create_citus_database, running_citus

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.contract.vocabulary import FLAGS, Flag
 from app.documents.chunking import split
 from app.documents.screening.screen import screen, screen_chunks
-from app.embeddings.tokens import estimate_tokens
+from app.embeddings.provider import estimate_tokens
 from benchmarks.screening.characters import make_characters
 from benchmarks.screening.files import make_files
 from benchmarks.screening.instructions import make_instructions

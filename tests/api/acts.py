@@ -13,7 +13,7 @@ import orjson
 from app.db.queries import deliveries
 from app.db.rows import new_id
 from app.db.schema.registration import register_model
-from app.embeddings.models import resolve_model
+from app.embeddings.provider import resolve_model
 from app.knowledge.transfer.export import FORMAT, TenantExport
 from app.knowledge.transfer.records import TextLine
 from app.knowledge.transfer.restoration import TenantRestoration

@@ -12,7 +12,6 @@ import httpx
 import httpx2
 import pytest
 
-from app.auth.claims import find_claim
 from app.auth.jwks import MAX_DOCUMENT_BYTES
 from app.auth.openid import provider as module
 from app.auth.openid.code_flow import VALID_SECONDS, Attempt, Attempts, BoundedTransport, derive_key
@@ -28,7 +27,7 @@ from app.auth.openid.provider import (
     parse_endpoints,
 )
 from app.auth.openid.sign_in import Sessions
-from app.auth.principal import Principal, Role
+from app.auth.principal import Principal, Role, find_claim
 from app.errors import ConfigurationError, Unauthenticated
 from tests.fixtures.identity.forgery import NOW, forge, make_claims
 from tests.fixtures.identity.issuer import Issuer

@@ -15,7 +15,7 @@ import pytest
 
 from app.composition.database import MIGRATOR, SERVICE
 from app.embedded import EmbeddedAddress
-from app.embedded.machine.processes import find_binaries
+from app.embedded.processes import find_binaries
 from tests.fixtures.database.citus import CitusCluster, drop_citus_database
 from tests.fixtures.database.cluster import PASSWORDS, connected
 

@@ -74,7 +74,7 @@ def test_completion_does_not_connect_to_what_the_current_folder_configures(
         state.parent.mkdir(parents=True)
         state.write_text(json.dumps({"phase": "ready", "socket_dir": host}))
         Path(".data/kb_service-password").touch()
-        monkeypatch.setattr("app.embedded.state.PORT", port)
+        monkeypatch.setattr("app.embedded.data_folder.PORT", port)
         assert complete(offline, monkeypatch, "knowledge search x -t a") == []
         with pytest.raises(BlockingIOError):
             listener.accept()

@@ -8,8 +8,8 @@ import sys
 import time
 from uuid import UUID
 
-from app.concurrency.processes.memory import SharedMemory
-from app.concurrency.processes.part import Part
+from app.concurrency.memory import SharedMemory
+from app.concurrency.part import Part
 from app.concurrency.turns import Turns
 
 PROCESSES = 3

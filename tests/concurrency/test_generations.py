@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.concurrency.generations import REMEMBERED, Generations
+from app.concurrency.part import REMEMBERED, Generations
 
 
 def test_a_change_of_a_tenant_begins_a_generation_of_this_tenant_only() -> None:

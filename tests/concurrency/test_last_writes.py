@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from uuid import UUID
 
-from app.concurrency.generations import CELLS, LastWrites
-from app.concurrency.processes.memory import SharedMemory
-from app.concurrency.processes.part import Part
+from app.concurrency.memory import SharedMemory
+from app.concurrency.memory import CELLS
+from app.concurrency.part import LastWrites, Part
 
 
 def test_a_write_is_noted_for_its_tenant() -> None:

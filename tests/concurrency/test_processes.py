@@ -11,9 +11,8 @@ from uuid import UUID
 import pytest
 
 from app.concurrency.limits import ByteBudget
-from app.concurrency.processes.amounts import COUNTED_FOR, LOOK_AGAIN
-from app.concurrency.processes.memory import ACTIVE, SETS, WAYS, SharedMemory
-from app.concurrency.processes.part import Part
+from app.concurrency.memory import ACTIVE, COUNTED_FOR, LOOK_AGAIN, SETS, WAYS, SharedMemory
+from app.concurrency.part import Part
 from app.concurrency.turns import Turns
 from app.web.occupancy import Occupancy
 from tests.concurrency.takers import LIMIT, SECONDS

@@ -13,8 +13,7 @@ import pytest
 
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.embedded.data_folder import DataFolder
-from app.embedded.machine.account import choose_account
-from app.embedded.machine.processes import find_binaries
+from app.embedded.processes import choose_account, find_binaries
 from app.embedded.supervisor import RESTART_LIMIT, STEADY_SECONDS, Postmaster
 from tests.fixtures.embedded import (
     FAST,

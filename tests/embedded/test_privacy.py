@@ -12,9 +12,8 @@ import pytest
 
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.embedded.data_folder import DataFolder
-from app.embedded.machine.account import choose_account
-from app.embedded.machine.processes import find_binaries
-from app.embedded.machine.sockets import choose_socket_dir
+from app.embedded.processes import choose_account, find_binaries
+from app.embedded.sockets import choose_socket_dir
 from tests.fixtures.embedded import FAST, fetch_value, find_postmaster
 
 

@@ -16,9 +16,8 @@ import pytest
 
 from app.embedded import EmbeddedPostgres
 from app.embedded.data_folder import DataFolder
-from app.embedded.machine.account import ACCOUNTS_INSTEAD_OF_ROOT, CAP_DAC_READ_SEARCH, choose_account
-from app.embedded.machine.processes import find_binaries
-from app.embedded.machine.sockets import choose_socket_dir
+from app.embedded.processes import ACCOUNTS_INSTEAD_OF_ROOT, CAP_DAC_READ_SEARCH, choose_account, find_binaries
+from app.embedded.sockets import choose_socket_dir
 from app.embedded.supervisor import Postmaster
 from tests.fixtures.embedded import (
     FAST,

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.embeddings.models import resolve_model
-from app.embeddings.resilience.cache import QueryCache
-from app.embeddings.tokens import BatchLimits, estimate_tokens, split_batches
+from app.embeddings.provider import BatchLimits, estimate_tokens, resolve_model, split_batches
+from app.embeddings.resilience import QueryCache
 from app.errors import ConfigurationError
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.embeddings.resilience.cache import QueryCache
-from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
+from app.embeddings.resilience import QueryCache, ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
 from tests.fixtures.providers.wire import WireServer

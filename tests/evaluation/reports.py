@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from app.embeddings.models import resolve_model
+from app.embeddings.provider import resolve_model
 from app.evaluation.evaluation import Evaluation, Group
-from app.evaluation.metrics import METRICS, Scores
+from app.evaluation.metrics import METRICS, Scores, Variant, compare_runs
 from app.evaluation.report import Report
-from app.evaluation.runs import Variant, compare_runs
 from app.knowledge.search.plan import SearchDefaults
 from tests.evaluation.samples import make_tiny_collection
 

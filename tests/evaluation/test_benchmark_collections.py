@@ -12,8 +12,7 @@ import pytest
 from app.composition.services import Services
 from app.evaluation.collection import Collection, Document, Query, read_path
 from app.evaluation.evaluation import evaluate
-from app.evaluation.metrics import compare_paired
-from app.evaluation.runs import Variant
+from app.evaluation.metrics import Variant, compare_paired
 from benchmarks.collections.mixed import mix_languages
 from benchmarks.collections.named import HELP_DESK, JUDGEMENTS, MULTILINGUAL, NAMES
 from benchmarks.report.quality import (

@@ -16,8 +16,7 @@ from app.contract.search import SearchQuery
 from app.errors import EmbeddingUnavailable
 from app.evaluation.collection import Collection, Document, Query, join_collections, read_collection
 from app.evaluation.evaluation import EvaluationFailed, ShowProgress, evaluate, fill_tenant, open_tenant
-from app.evaluation.metrics import METRICS
-from app.evaluation.runs import VARIANTS, Variant
+from app.evaluation.metrics import METRICS, VARIANTS, Variant
 from tests.evaluation.samples import hide_progress, make_tiny_collection
 from tests.fixtures.providers.failing import FailingProvider
 

@@ -10,7 +10,7 @@ import pytest
 from app.composition.services import Services
 from app.evaluation.collection import UnreadableCollection, read_locomo, read_path
 from app.evaluation.evaluation import evaluate
-from app.evaluation.runs import Variant
+from app.evaluation.metrics import Variant
 from tests.evaluation.conversations import make_conversations
 from tests.evaluation.samples import hide_progress
 

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from app.evaluation.metrics import METRICS, ndcg, recall, reciprocal_rank, score_rankings
+from app.evaluation.metrics import METRICS, recall, reciprocal_rank, score_rankings
+from app.knowledge.feedback import ndcg
 
 
 def test_ndcg_of_one_relevant_document_is_its_discount() -> None:

@@ -10,9 +10,8 @@ import pytest
 
 from app.cli.eval import print_report
 from app.evaluation.collection import join_collections
-from app.evaluation.metrics import Interval
+from app.evaluation.metrics import Interval, Variant
 from app.evaluation.report import Report, describe, make_group_rows, make_rows, make_summary_rows, write_runs
-from app.evaluation.runs import Variant
 from tests.evaluation.reports import make_evaluation, make_report
 from tests.evaluation.samples import make_tiny_collection
 

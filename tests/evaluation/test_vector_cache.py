@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.embeddings.models import resolve_model
-from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.provider import EmbeddingModel, Vector, resolve_model
 from app.embeddings.providers.mock import MockProvider
 from app.evaluation.evaluation import VectorCache
 

@@ -17,7 +17,7 @@ from app.composition.services import Services
 from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.contract.results import Hit
-from app.embeddings.models import resolve_model
+from app.embeddings.provider import resolve_model
 from app.embeddings.providers.mock import MockProvider
 from app.settings import DatabaseSettings, EmbeddingSettings, Settings
 from examples.workflow import (

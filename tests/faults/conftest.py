@@ -11,7 +11,7 @@ import pytest
 from app.composition.database import SERVICE
 from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
-from app.embeddings.models import resolve_model
+from app.embeddings.provider import resolve_model
 from tests.faults.proxy import FaultProxy, proxy_to
 from tests.fixtures.database.cluster import PASSWORDS, TestDatabase, new_database
 from tests.fixtures.providers.wire import DIMENSIONS, WireServer

@@ -17,8 +17,7 @@ from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.embeddings.providers.openai import OpenAIProvider
-from app.embeddings.resilience.cache import QueryCache
-from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
+from app.embeddings.resilience import QueryCache, ResiliencePolicy, ResilientProvider
 from app.resilience import CallBudget, Circuit, CircuitState
 from tests.faults.conftest import OPENAI_MODEL
 from tests.faults.proxy import Fault, FaultProxy

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from asgi_lifespan import LifespanManager
 
-from app.auth import claims, jwks, tokens
+from app.auth import jwks, principal, tokens
 from app.auth.jwks import JwksCache, find_key, parse_key_set
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
@@ -92,20 +92,20 @@ async def test_no_forged_token_is_accepted_with_published_keys(
 # The check to remove, its module, and an attack that passes without it. A check that two layers make is
 # removed from both.
 REMOVED: list[tuple[str, dict[Any, dict[str, str]]]] = [
-    ("expired beyond the leeway", {claims: {'raise Unauthenticated("the token has expired")': "pass"}}),
-    ("no exp", {claims: {'raise Unauthenticated("the token has no exp")': "return"}}),
-    ("exp that is infinite", {claims: {"or not 0 <= value <= _LATEST_TIME": ""}}),
-    ("nbf in the future", {claims: {'raise Unauthenticated("the token is not valid yet")': "pass"}}),
-    ("iat in the future", {claims: {'("nbf", "iat")': '("nbf",)'}}),
-    ("another aud", {claims: {"audience not in audiences": "False"}}),
-    ("no aud", {claims: {"if audience is not None and": "if False and"}}),
-    ("another iss", {claims: {'claims.get("iss") != issuer': "False"}}),
-    ("no iss", {claims: {'claims.get("iss") != issuer': '"iss" in claims and claims["iss"] != issuer'}}),
-    ("sub with a line break", {claims: {"or not subject.isprintable()": ""}}),
-    ("roles as text", {claims: {"not isinstance(roles, list) or": ""}}),
-    ("no tenant", {claims: {"if tenant is None and Role.PLATFORM_ADMIN in roles": "if tenant is None"}}),
-    ("tenant in braces", {claims: {"_UUID.fullmatch(tenant)": "tenant"}}),
-    ("repeated claim", {claims: {"if len(keys) != len(pairs)": "if False"}}),
+    ("expired beyond the leeway", {principal: {'raise Unauthenticated("the token has expired")': "pass"}}),
+    ("no exp", {principal: {'raise Unauthenticated("the token has no exp")': "return"}}),
+    ("exp that is infinite", {principal: {"or not 0 <= value <= _LATEST_TIME": ""}}),
+    ("nbf in the future", {principal: {'raise Unauthenticated("the token is not valid yet")': "pass"}}),
+    ("iat in the future", {principal: {'("nbf", "iat")': '("nbf",)'}}),
+    ("another aud", {principal: {"audience not in audiences": "False"}}),
+    ("no aud", {principal: {"if audience is not None and": "if False and"}}),
+    ("another iss", {principal: {'claims.get("iss") != issuer': "False"}}),
+    ("no iss", {principal: {'claims.get("iss") != issuer': '"iss" in claims and claims["iss"] != issuer'}}),
+    ("sub with a line break", {principal: {"or not subject.isprintable()": ""}}),
+    ("roles as text", {principal: {"not isinstance(roles, list) or": ""}}),
+    ("no tenant", {principal: {"if tenant is None and Role.PLATFORM_ADMIN in roles": "if tenant is None"}}),
+    ("tenant in braces", {principal: {"_UUID.fullmatch(tenant)": "tenant"}}),
+    ("repeated claim", {principal: {"if len(keys) != len(pairs)": "if False"}}),
     ("another secret", {tokens: {"algorithms=[algorithm])": "algorithms=[algorithm], verify=False)"}}),
     (
         "alg RS256",
@@ -143,7 +143,7 @@ class FixedKeys:
     """The published keys, without a request to an issuer."""
 
     async def find(self, kid: str | None, algorithm: str) -> jwks.PublicKey | None:
-        module = sys.modules.get("weakened.keys")
+        module = sys.modules.get("weakened.jwks")
         parse, find = (module.parse_key_set, module.find_key) if module else (parse_key_set, find_key)
         found: jwks.PublicKey | None = find(parse(_key_set()), kid, algorithm)
         return found
@@ -175,12 +175,12 @@ async def test_removing_a_check_lets_its_attack_through(
     package: Path, attack: str, changes: dict[Any, dict[str, str]]
 ) -> None:
     assert not await passes(TokenVerifier, attack)
-    for module in (claims, jwks, tokens):
+    for module in (principal, jwks, tokens):
         source = inspect.getsource(module)
         for old, new in changes.get(module, {}).items():
             assert source.count(old) == 1, f"{old!r} is no longer the check: name what is"
             source = source.replace(old, new)
-        for other in ("claims", "keys", "tokens"):
+        for other in ("principal", "jwks", "tokens"):
             source = source.replace(f"from app.auth.{other} import", f"from weakened.{other} import")
         _, _, name = module.__name__.rpartition(".")
         package.joinpath(f"{name}.py").write_text(source, encoding="utf-8")

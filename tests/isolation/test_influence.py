@@ -6,7 +6,7 @@ from app.auth.principal import Role
 from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant
 from app.contract.search import SearchQuery
-from app.embeddings.resilience.cache import QueryCache
+from app.embeddings.resilience import QueryCache
 from tests.fixtures.database.cluster import MODEL
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.providers.failing import FailingProvider

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from app.contract.results import Hit, SearchMetadata, SearchResult
-from app.embeddings.tokens import estimate_tokens
+from app.embeddings.provider import estimate_tokens
 from app.mcp.answers.hits import answer_search
 from app.mcp.schemas.arguments import MIN_TOKEN_BUDGET
 

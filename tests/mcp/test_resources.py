@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from mcp import Client, MCPError
 from mcp_types import TextContent, TextResourceContents
 
-from app.embeddings.tokens import estimate_tokens
+from app.embeddings.provider import estimate_tokens
 from app.mcp.resources import OFFERS, PROMPT_TOKENS
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.http.callers import Caller

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.embedded.machine.processes import find_binaries
+from app.embedded.processes import find_binaries
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "operations"

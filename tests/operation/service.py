@@ -17,8 +17,7 @@ from app.contract.administration import NewTenant, Tenant
 from app.db.database import Database
 from app.db.rows import new_id
 from app.embedded import EmbeddedAddress
-from app.embeddings.resilience.cache import QueryCache
-from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
+from app.embeddings.resilience import QueryCache, ResiliencePolicy, ResilientProvider
 from app.main import create_app
 from app.resilience import CallBudget
 from app.settings import IngestionSettings, Settings

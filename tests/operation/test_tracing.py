@@ -19,10 +19,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from app.errors import EmbeddingUnavailable
 from app.telemetry import tracing
-from app.telemetry.export import is_wanted, open_tracing
 from app.telemetry.logs import configure_logging
 from app.telemetry.opentelemetry import OpenTelemetryTracer
-from app.telemetry.tracing import NULL_SPAN, current_ids, span, use_tracer
+from app.telemetry.tracing import NULL_SPAN, current_ids, is_wanted, open_tracing, span, use_tracer
 from tests.operation.service import Operated
 from tests.operation.traffic import CANARY
 

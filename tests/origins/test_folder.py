@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.origins.choice import choose_origin
+from app.origins import choose_origin
 from app.origins.folder import Folder
 from app.origins.git import GitRepository
 from app.origins.origin import Exclusions, OriginFile, OriginUnavailable

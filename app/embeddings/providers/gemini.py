@@ -8,8 +8,15 @@ from typing import Final
 import httpx
 from google.genai import Client, errors, types
 
-from app.embeddings.provider import EmbeddingModel, Vector, check_vectors, describe_status
-from app.embeddings.tokens import BatchLimits, estimate_tokens, split_batches
+from app.embeddings.provider import (
+    BatchLimits,
+    EmbeddingModel,
+    Vector,
+    check_vectors,
+    describe_status,
+    estimate_tokens,
+    split_batches,
+)
 from app.errors import EmbeddingUnavailable
 from app.resilience import parse_retry_after
 

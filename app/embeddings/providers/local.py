@@ -16,9 +16,8 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from app.concurrency.background import MemoryRelease
-from app.embeddings.models import LOCAL, MINILM, resolve_model
-from app.embeddings.provider import Vector
-from app.embeddings.resilience.lanes import ComputeLanes
+from app.embeddings.provider import LOCAL, MINILM, Vector, resolve_model
+from app.embeddings.resilience import ComputeLanes
 from app.errors import ConfigurationError
 from app.kernel import count_cores, release_free_memory
 

@@ -15,8 +15,15 @@ from openai import (
     omit,
 )
 
-from app.embeddings.provider import EmbeddingModel, Vector, check_vectors, describe_status
-from app.embeddings.tokens import BatchLimits, estimate_tokens, split_batches
+from app.embeddings.provider import (
+    BatchLimits,
+    EmbeddingModel,
+    Vector,
+    check_vectors,
+    describe_status,
+    estimate_tokens,
+    split_batches,
+)
 from app.errors import EmbeddingUnavailable
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"

@@ -16,8 +16,7 @@ from app.db.queries import jobs as queue
 from app.db.queries import tenants
 from app.db.queries.embeddings import PassageVector, PendingText
 from app.documents.chunking import split_text
-from app.embeddings.provider import EmbeddingProvider, InputRefused
-from app.embeddings.tokens import approximate_tokens
+from app.embeddings.provider import EmbeddingProvider, InputRefused, approximate_tokens
 from app.errors import EmbeddingQuotaUsed, EmbeddingUnavailable, KnowledgeError
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory, find_provider

@@ -36,8 +36,7 @@ from app.documents.chunking import Chunk, split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.parsing import parse_document
 from app.documents.screening.screen import screen_chunks
-from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, InputRefused
-from app.embeddings.tokens import approximate_tokens
+from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, InputRefused, approximate_tokens
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import make_passages
 from app.knowledge.entries.entry import inheritable, text_hash

@@ -8,7 +8,7 @@ from app.contract.models import Comparison, ModelChange, NewModelChange, Quality
 from app.contract.validation import UNSET
 from app.db.queries.reembedding import ChangeRow
 from app.db.queries.tenants import RegisteredModel
-from app.embeddings.models import ALIASES
+from app.embeddings.provider import ALIASES
 from app.errors import InvalidInput
 from app.knowledge.reembedding.comparison import decide
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from app.concurrency.background import start_background
 from app.concurrency.limits import ByteBudget
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Part
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.db.database import Database

@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from uuid import UUID
 
-from app.concurrency.buckets import Buckets
 from app.concurrency.limits import Arrival, Arrivals, ByteBudget
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Buckets, Part
 from app.concurrency.share import AdmissionTicket, LoopShare, Work
 from app.concurrency.stopwatch import current_stopwatch
 from app.concurrency.turns import Turns

@@ -12,8 +12,7 @@ from uuid import UUID
 import asyncpg
 import orjson
 
-from app.concurrency.generations import Generations
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Generations, Part
 from app.contract.administration import SLUG, NewTenant, Tenant
 from app.contract.settings import LIMITS, AllowedLimits, Limits, SettingsPatch, TenantSettings
 from app.contract.validation import given_fields
@@ -24,7 +23,7 @@ from app.db.queries.embeddings import drop_strays
 from app.db.queries.search import VectorSpace
 from app.db.rows import new_id
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
-from app.embeddings.resilience.cache import asking_tenant
+from app.embeddings.resilience import asking_tenant
 from app.errors import DatabaseUnavailable, EmbeddingUnavailable, TenantExists, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.settings import (

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from uuid import UUID
 
-from app.concurrency.generations import Generations
-from app.concurrency.processes.part import Part
+from app.concurrency.part import Generations, Part
 from app.contract.administration import LONGEST, NewRevocation, RevokedToken
 from app.contract.fields import Page
 from app.db.database import Database

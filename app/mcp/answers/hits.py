@@ -11,7 +11,7 @@ from uuid import UUID
 
 from app.contract.results import Hit, SearchResult
 from app.contract.tools import Budget, Note
-from app.embeddings.tokens import estimate_tokens
+from app.embeddings.provider import estimate_tokens
 from app.knowledge.quarantine.flagging import flags_of
 from app.knowledge.search.answer.suggestions import describe_degradation
 from app.mcp.answers.entries import list_facts, mark_of, texts_of, write_lines

@@ -14,7 +14,7 @@ import orjson
 from app.contract.entries import Entry
 from app.contract.results import FoundEntry
 from app.contract.tools import Citation
-from app.embeddings.tokens import estimate_tokens
+from app.embeddings.provider import estimate_tokens
 
 ENTRY = "kb://entries/"
 DOCUMENT = "kb://documents/"

@@ -7,8 +7,8 @@ import contextlib
 import socket
 
 from app.cli.serve.server import Acceptor
-from app.concurrency.processes.memory import SharedMemory
-from app.concurrency.processes.part import Part
+from app.concurrency.memory import SharedMemory
+from app.concurrency.part import Part
 
 
 class Process:

@@ -18,7 +18,7 @@ from app.db.database import Database
 from app.db.schema import catalog
 from app.db.schema.registration import register_model
 from app.embedded import DATABASE, EmbeddedAddress
-from app.embeddings.models import resolve_model
+from app.embeddings.provider import resolve_model
 from app.embeddings.providers.mock import MockProvider
 from app.errors import ConfigurationError, DatabaseUnavailable
 from tests.fixtures.database.cluster import MODEL, PASSWORDS, TestDatabase, connected, new_database

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.embeddings.resilience.cache import QueryCache
+from app.embeddings.resilience import QueryCache
 from tests.embeddings.providers.wiring import build
 from tests.fixtures.providers.wire import WireServer
 

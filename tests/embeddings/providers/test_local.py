@@ -15,7 +15,7 @@ import pytest
 
 from app.embeddings.provider import Vector
 from app.embeddings.providers.local import LocalProvider, load_minilm, locate_file, read_verified
-from app.embeddings.resilience.lanes import ComputeLanes
+from app.embeddings.resilience import ComputeLanes
 from app.errors import ConfigurationError
 
 RELATED = [
@@ -140,7 +140,7 @@ import psutil
 
 from app.concurrency import background
 from app.embeddings.providers.local import LocalProvider, load_minilm
-from app.embeddings.resilience.lanes import ComputeLanes
+from app.embeddings.resilience import ComputeLanes
 
 background.PAUSE_SECONDS = 0.2
 memory = psutil.Process().memory_info

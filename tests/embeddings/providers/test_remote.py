@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from app.embeddings.provider import InputRefused, check_vectors
-from app.embeddings.resilience.cache import QueryCache
+from app.embeddings.resilience import QueryCache
 from app.errors import EmbeddingUnavailable
 from app.resilience import parse_retry_after
 from tests.embeddings.providers.wiring import KEY, build, fail_query

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.embeddings.resilience.cache import QueryCache
+from app.embeddings.resilience import QueryCache
 from app.errors import EmbeddingUnavailable
 from tests.fixtures.providers.wire import DIMENSIONS, WireServer
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from app.embeddings.resilience.cache import TENANTS, QueryCache, asking_tenant
+from app.embeddings.resilience import TENANTS, QueryCache, asking_tenant
 from app.errors import EmbeddingUnavailable
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
 

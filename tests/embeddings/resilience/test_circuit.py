@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from app.embeddings.provider import InputRefused, Vector
-from app.embeddings.resilience.resilient import ResilientProvider
+from app.embeddings.resilience import ResilientProvider
 from app.errors import EmbeddingUnavailable
 from app.resilience import CHECK_TEXT, CallBudget
 from tests.embeddings.resilience.wrapping import POLICY, down, fail_query, open_circuit, state_of, wrap

@@ -8,9 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.embeddings.provider import Vector
-from app.embeddings.resilience.cache import asking_tenant
-from app.embeddings.resilience.lanes import QueryQueue
-from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
+from app.embeddings.resilience import QueryQueue, ResiliencePolicy, ResilientProvider, asking_tenant
 from app.errors import EmbeddingUnavailable
 from app.resilience import CallBudget
 from tests.fixtures.providers.scripted import ScriptedProvider

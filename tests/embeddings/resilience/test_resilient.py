@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
+from app.embeddings.resilience import ResiliencePolicy, ResilientProvider
 from app.resilience import CallBudget
 from tests.embeddings.resilience.wrapping import down, fail_query, wrap
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
-from app.embeddings.tokens import BatchLimits
+from app.embeddings.provider import BatchLimits
+from app.embeddings.resilience import ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
 from app.resilience import CallBudget, Circuit, CircuitState
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider

@@ -12,7 +12,7 @@ from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.entries import Entry
 from app.db.statements import parse_statement
-from app.embeddings.models import resolve_model
+from app.embeddings.provider import resolve_model
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.ingestion.pipeline import STORED_AT_ONCE, TITLE_ROOM, ChunkSize, Ingestion, chunk_tokens
 from tests.fixtures.database.cluster import connected

@@ -16,7 +16,7 @@ from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
 from app.contract.vocabulary import Mode
-from app.embeddings.models import resolve_model
+from app.embeddings.provider import resolve_model
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.providers.failing import FailingProvider
 

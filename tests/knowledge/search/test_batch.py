@@ -9,7 +9,7 @@ from app.contract.administration import NewTenant, Tenant
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.db.rows import new_id
-from app.embeddings.resilience.cache import QueryCache
+from app.embeddings.resilience import QueryCache
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import make_search
 

@@ -18,7 +18,7 @@ from app.contract.settings import AllowedLimits, Limits, OwnLimits, TenantPatch
 from app.contract.validation import validate
 from app.db.database import Database
 from app.db.queries import tenants
-from app.embeddings.tokens import approximate_tokens
+from app.embeddings.provider import approximate_tokens
 from app.errors import LONGEST_QUOTA_WAIT, EmbeddingQuotaUsed, InvalidInput, RateLimited
 from app.knowledge.tenants.admission import PARSED_AT_ONCE, Admission
 from app.knowledge.tenants.directory import TenantContext

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from app.embeddings.tokens import estimate_tokens
+from app.embeddings.provider import estimate_tokens
 from app.mcp.tools import TOOLS
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.mcp_client import READING, connect, succeed

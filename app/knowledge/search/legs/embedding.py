@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatch
-from app.embeddings.provider import EmbeddingProvider, InputRefused, Vector, make_unit_vector
-from app.embeddings.resilience.cache import QueryCache
-from app.embeddings.tokens import approximate_tokens
+from app.embeddings.provider import EmbeddingProvider, InputRefused, Vector, approximate_tokens, make_unit_vector
+from app.embeddings.resilience import QueryCache
 from app.errors import EmbeddingUnavailable
 from app.knowledge.search.plan import Plan
 from app.knowledge.tenants.directory import find_provider

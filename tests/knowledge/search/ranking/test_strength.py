@@ -8,8 +8,7 @@ from uuid import UUID
 import pytest
 
 from app.db.queries.search import LegHit
-from app.embeddings.models import resolve_model
-from app.embeddings.provider import EmbeddingModel
+from app.embeddings.provider import EmbeddingModel, resolve_model
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.keyword import KeywordHits, Replacements
 from app.knowledge.search.legs.semantic import SemanticHits

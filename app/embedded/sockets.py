@@ -14,9 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from app.embedded.data_folder import DataFolder
-from app.embedded.machine.account import Account
-from app.embedded.state import PORT
+from app.embedded.data_folder import PORT, DataFolder
+from app.embedded.processes import Account
 from app.errors import ConfigurationError
 
 POLL_SECONDS = 0.02
