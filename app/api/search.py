@@ -116,8 +116,7 @@ async def list_searches(
 @receipts_router.get("/{search_id}", response_model=SearchReceipt, responses=problems(404))
 async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the receipt of a search of the last 24 hours: its settings, its model, and the ranks of every candidate."""
-    kept = await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)
-    shown = kept.show()
+    shown = (await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)).receipt
     given = {f.name: getattr(shown, f.name) for f in fields(shown)}
     if shown.query is None:
         del given["query"]  # absent where the tenant does not keep it

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -64,3 +64,11 @@ def read_rows(row_type: type[T], rows: Sequence[asyncpg.Record]) -> list[T]:
     if rows and tuple(rows[0].keys()) != vars(row_type)["__match_args__"]:
         raise TypeError(f"the columns {', '.join(rows[0].keys())} are not the fields of {row_type.__name__}")
     return [row_type(*row) for row in rows]
+
+
+def split_rows(row_type: type[T], rows: Sequence[asyncpg.Record]) -> list[tuple[T, tuple[Any, ...]]]:
+    """One instance for each row from its first columns, with the values of the others. Raises TypeError as above."""
+    names: tuple[str, ...] = vars(row_type)["__match_args__"]
+    if rows and tuple(rows[0].keys())[: len(names)] != names:
+        raise TypeError(f"the columns {', '.join(rows[0].keys())} do not begin with the fields of {row_type.__name__}")
+    return [(row_type(*row[: len(names)]), row[len(names) :]) for row in rows]

@@ -7,6 +7,11 @@ parameter. `{model_id}` is a literal, needed where the planner must see the valu
 `Statement.literal` accepts integers and UUIDs only. `{column}`, `{beyond}` and `{direction}` order a list:
 `Statement.ordered` replaces them.
 
+`{core}` is a list of columns: the fields of a shape of `COLUMNS`, which the contract declares. `{e.core}` has them with
+an alias, `{core = g.core}` assigns them, and `{core except id, title}` omits some.
+
+`{text of fetch}` is the text of an earlier statement of the file.
+
 A statement with `{entries}`, `{embeddings}` or `{matches}` reads entries by their ids, now or as they were at a time:
 `load_statements` makes two of it. The name of the second ends with `_then`, and it has the parameter `as_of` too.
 """
@@ -15,12 +20,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
+
+from app.contract.assets import Asset
+from app.contract.entries import Entry, EntryCore, FormerVersion, WrittenEntry
+from app.contract.results import FoundEntry
 
 PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 HEADING = re.compile(r"^-- name: ([a-z_]+)$", re.MULTILINE)
@@ -38,6 +47,29 @@ THEN = {
 """What statements read entries from; what entries_at() returns is known to be valid at the time."""
 
 COLUMN = re.compile(r"[a-z_]+")
+
+
+def _names(shape: type[Any], *computed: str) -> tuple[str, ...]:
+    """The fields of a shape, without those that its statement computes."""
+    return tuple(field.name for field in fields(shape) if field.name not in computed)
+
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "core": _names(EntryCore),
+    "written": _names(WrittenEntry),
+    "stored": _names(Entry, "asset_name", "embedding_status"),
+    "found": _names(FoundEntry),
+    "former": _names(FormerVersion),
+    "asset": _names(Asset),
+    "stored_asset": _names(Asset, "chunks", "quarantined_chunks", "duplicate_of"),
+}
+"""The columns of each shape; `stored` and `stored_asset` are those of the tables that callers see."""
+
+LIST = re.compile(
+    r"\{(?:(?P<target>\w+) = )?(?:(?P<alias>\w+)\.)?"
+    rf"(?P<shape>{'|'.join(COLUMNS)})(?: except (?P<omitted>[\w, ]+))?\}}"
+)
+INCLUDED = re.compile(r"\{text of ([a-z_]+)\}")
 
 
 class Order(NamedTuple):
@@ -107,7 +139,10 @@ def load_statements(module: str) -> Mapping[str, Statement]:
     text = (files(package) / f"{file}.sql").read_text(encoding="utf-8")
     parts = HEADING.split(text)[1:]
     found: dict[str, Statement] = {}
-    for name, body in zip(parts[::2], parts[1::2], strict=True):
+    bodies: dict[str, str] = {}
+    for name, given in zip(parts[::2], parts[1::2], strict=True):
+        bodies[name] = body = INCLUDED.sub(lambda match: bodies[match[1]], given).strip().rstrip(";")
+        body = expand_columns(body)
         found[name] = parse_statement(f"{file}.{name}", _replace(body, NOW))
         if any(placeholder in body for placeholder in THEN):
             found[f"{name}_then"] = parse_statement(f"{file}.{name}_then", _replace(body, THEN))
@@ -119,6 +154,20 @@ def at_time(
 ) -> tuple[Statement, dict[str, datetime]]:
     """The statement for now, or for a time with its parameter."""
     return (statements[name], {}) if as_of is None else (statements[f"{name}_then"], {"as_of": as_of})
+
+
+def expand_columns(text: str) -> str:
+    """The text with the columns of each list. Raises ValueError for a column that the shape does not have."""
+    return LIST.sub(_list_columns, text)
+
+
+def _list_columns(match: re.Match[str]) -> str:
+    target, alias, shape = match["target"], match["alias"], match["shape"]
+    omitted = match["omitted"].split(", ") if match["omitted"] else []
+    if unknown := {*omitted, *({target} - {None, shape})} - {*COLUMNS[shape]}:
+        raise ValueError(f"{match[0]} names no columns of the shape: {', '.join(sorted(unknown))}")
+    values = {name: f"{alias}.{name}" if alias else name for name in COLUMNS[shape] if name not in omitted}
+    return ", ".join(f"{name} = {value}" if target else value for name, value in values.items())
 
 
 def _replace(text: str, values: Mapping[str, str]) -> str:

@@ -105,7 +105,7 @@ class FeedbackService:
         """
         async with self._trail.attempt(tenant_id, subject, "feedback.write", [search_id, entry_id]):
             kept = await self._journal.find(tenant_id, search_id)
-            if kept is None or kept.subject != subject:
+            if kept is None or kept.receipt.subject != subject:
                 raise SearchNotFound("you ran no search with this id in the last 24 hours")
             receipt = kept.receipt
             if entry_id not in {candidate.id for candidate in receipt.ranking}:

@@ -20,9 +20,6 @@ class Selection:
     """Entries and assets; None is not a condition. `principal`: that their readers or writers name."""
 
     ids: Sequence[UUID] | None
-    tags: Sequence[str] | None
-    all_tags: bool
-    entry_types: Sequence[str] | None
     principal: str | None
     entry_filter: EntryFilter
 
@@ -58,13 +55,14 @@ async def select_linked(session: TenantSession, entry_id: UUID, selection: Selec
 
 
 def _conditions(selection: Selection) -> dict[str, Any]:
+    wanted = selection.entry_filter
     return {
         "ids": None if selection.ids is None else list(selection.ids),
-        "tags": None if selection.tags is None else list(selection.tags),
-        "all_tags": selection.all_tags,
-        "entry_types": None if selection.entry_types is None else list(selection.entry_types),
+        "tags": wanted.tags,
+        "all_tags": wanted.all_tags,
+        "entry_types": wanted.entry_type,
         "principal": selection.principal,
-        "filter": selection.entry_filter.as_row(),
+        "filter": wanted.as_row(),
     }
 
 

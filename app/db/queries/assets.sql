@@ -45,17 +45,17 @@ update assets
  where tenant_id = :tenant_id and id = :id;
 
 -- name: fetch
-select id, source, external_id, name, media_type, byte_size, coalesce(given_title, title) as title, total_pages,
-       pages_without_text, tags, roles, metadata, readers, writers, status, error, round(progress::numeric, 3)::double precision as progress, generation,
-       (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id) as chunks,
-       coalesce(flags, '{}') as flags,
-       (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id and e.quarantined)
-         as quarantined_chunks,
-       (select s.id from assets s
-         where s.tenant_id = :tenant_id and s.sha256 = a.sha256 and (s.created_at, s.id) < (a.created_at, a.id)
-         order by s.created_at, s.id limit 1) as duplicate_of,
-       version, created_at, updated_at
-  from assets a where tenant_id = :tenant_id and id = any (:ids::uuid[]);
+select {asset}
+  from (
+    select {a.stored_asset except title, progress, flags}, coalesce(a.given_title, a.title) as title,
+           round(a.progress::numeric, 3)::double precision as progress, coalesce(a.flags, '{}') as flags,
+           (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id) as chunks,
+           (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id and e.quarantined)
+             as quarantined_chunks,
+           (select s.id from assets s
+             where s.tenant_id = :tenant_id and s.sha256 = a.sha256 and (s.created_at, s.id) < (a.created_at, a.id)
+             order by s.created_at, s.id limit 1) as duplicate_of
+      from assets a where a.tenant_id = :tenant_id and a.id = any (:ids::uuid[])) a;
 
 -- name: list
 -- Names are ordered without regard to case, by their first 100 characters: a cursor contains them.

@@ -12,7 +12,7 @@ import orjson
 from app.contract.entries import Entry, TagCount, WrittenEntry
 from app.contract.reading import Section
 from app.contract.vocabulary import Relationship
-from app.db.rows import Place, Position
+from app.db.rows import Place, Position, split_rows
 from app.db.session import TenantSession
 from app.db.statements import Order, load_statements
 
@@ -26,14 +26,6 @@ class EntryKey(NamedTuple):
     content_hash: bytes
     readers: tuple[str, ...] | None = None
     given: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LockedEntry(WrittenEntry):
-    """A locked entry."""
-
-    version: int
-    quarantined: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +46,9 @@ async def fetch_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUI
     return {entry.id: entry for entry in await session.fetch_as(Entry, SQL["fetch"], ids=list(ids))}
 
 
-async def lock_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, LockedEntry]:
+async def lock_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Entry]:
     """Entries by id, locked until the transaction ends, in one order so that two writers cannot block each other."""
-    return {entry.id: entry for entry in await session.fetch_as(LockedEntry, SQL["lock"], ids=list(ids))}
+    return {entry.id: entry for entry in await session.fetch_as(Entry, SQL["lock"], ids=list(ids))}
 
 
 async def list_entries(
@@ -232,21 +224,6 @@ class StoredDocumentPart:
 
 
 @dataclass(frozen=True, slots=True)
-class SectionSpan(Section):
-    """A heading of an asset's text, and where its section ends; None: at the end of the text."""
-
-    end: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class PageSpan:
-    """Where a page of an asset's text starts and ends; None: there is no such page."""
-
-    start: int | None
-    end: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class ChunkSpan:
     """A chunk's place in its asset's text, in characters; `number` counts the chunks from 1."""
 
@@ -318,16 +295,23 @@ async def list_chunks(session: TenantSession, asset_id: UUID, start: int, end: i
     ]
 
 
-async def find_page(session: TenantSession, asset_id: UUID, number: int) -> PageSpan | None:
-    """Where a page of an asset's text starts and ends; None if there is no such asset."""
-    return await session.fetch_one_as(PageSpan, SQL["page"], id=asset_id, number=number)
+async def find_page(session: TenantSession, asset_id: UUID, number: int) -> tuple[int | None, int | None] | None:
+    """Where a page of an asset's text starts and ends, None without such a page; None if there is no such asset."""
+    row = await session.fetch_row(SQL["page"], id=asset_id, number=number)
+    return None if row is None else (row["start"], row["end"])
 
 
-async def find_sections(session: TenantSession, asset_id: UUID, heading: str, limit: int) -> list[SectionSpan]:
-    """Sections whose headings contain a text, ignoring case, exact matches first."""
-    return await session.fetch_as(SectionSpan, SQL["sections"], id=asset_id, heading=heading, limit=limit)
+async def find_sections(
+    session: TenantSession, asset_id: UUID, heading: str, limit: int
+) -> list[tuple[Section, int | None]]:
+    """Sections whose headings contain a text, ignoring case, exact matches first; each with its end.
+
+    None: the end of the text.
+    """
+    rows = await session.fetch(SQL["sections"], id=asset_id, heading=heading, limit=limit)
+    return [(section, end) for section, (end,) in split_rows(Section, rows)]
 
 
-async def list_contents(session: TenantSession, asset_id: UUID, limit: int) -> list[SectionSpan]:
-    """The first headings of the three upper levels, without the ends of their sections."""
-    return await session.fetch_as(SectionSpan, SQL["contents"], id=asset_id, limit=limit)
+async def list_contents(session: TenantSession, asset_id: UUID, limit: int) -> list[Section]:
+    """The first headings of the three upper levels."""
+    return await session.fetch_as(Section, SQL["contents"], id=asset_id, limit=limit)

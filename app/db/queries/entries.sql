@@ -1,9 +1,7 @@
 -- Entries: reading, paging, writing, deleting, and finding related entries.
 
 -- name: fetch
-select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
-       e.superseded_by_id, e.is_verified, e.asset_id, e.external_id, e.metadata, e.language, e.expires_at, e.readers, e.writers,
-       a.name as asset_name, e.chunk_index, e.quarantined,
+select {e.written}, a.name as asset_name, e.chunk_index, e.quarantined,
        case when exists (select from pending_embeddings p
                            join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
                           where p.tenant_id = :tenant_id and p.entry_id = e.id)
@@ -13,11 +11,7 @@ select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.
  where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
 
 -- name: lock
--- The fields that callers write, the version, and the asset.
-select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
-       e.superseded_by_id, e.is_verified, e.asset_id, e.external_id, e.metadata, e.language, e.expires_at, e.readers, e.writers,
-       e.version, e.quarantined
-  from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
+{text of fetch} order by e.id for update of e;
 
 -- name: list
 -- Titles are ordered without regard to case, by their first 100 characters: a cursor contains them.
@@ -89,17 +83,11 @@ select superseded_by_id from entries where tenant_id = :tenant_id and id = :id;
 -- name: insert
 -- Every writer inserts the same entries in the same order, which prevents deadlocks; their times keep the order of the
 -- input.
-insert into entries (tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
-                     superseded_by_id, is_verified, metadata, language, expires_at, external_id, readers, writers, content_hash,
-                     text_hash, created_at, updated_at)
-select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.confidence, r.scope, r.parent_id,
-       r.source_ids, r.superseded_by_id, r.is_verified, r.metadata, r.language, r.expires_at, r.external_id, r.readers, r.writers,
+insert into entries (tenant_id, {written}, content_hash, text_hash, created_at, updated_at)
+select :tenant_id, {r.written},
        sha256(convert_to(r.content, 'UTF8')), sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')),
        t.at, t.at
-  from rows from (jsonb_to_recordset(:rows::jsonb) as (
-         id uuid, entry_type text, title text, content text, tags text[], roles text[], confidence double precision,
-         scope text, parent_id uuid, source_ids uuid[], superseded_by_id uuid, is_verified boolean, metadata jsonb,
-         language text, expires_at timestamptz, external_id text, readers text[], writers text[])) with ordinality r
+  from jsonb_populate_recordset(null::entries, :rows::jsonb) with ordinality r
  cross join lateral (select statement_timestamp() + r.ordinality * interval '1 microsecond' as at) t
  order by r.external_id collate "C", r.content collate "C"
 on conflict do nothing
@@ -107,17 +95,11 @@ returning id;
 
 -- name: update
 update entries e
-   set entry_type = r.entry_type, title = r.title, content = r.content, tags = r.tags, roles = r.roles,
-       confidence = r.confidence, scope = r.scope, parent_id = r.parent_id, source_ids = r.source_ids,
-       superseded_by_id = r.superseded_by_id, is_verified = r.is_verified, metadata = r.metadata,
-       language = r.language, expires_at = r.expires_at, external_id = r.external_id, readers = r.readers, writers = r.writers,
+   set {written = r.written except id, asset_id},
        content_hash = sha256(convert_to(r.content, 'UTF8')),
        text_hash = sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')),
        version = e.version + 1, updated_at = clock_timestamp()
-  from jsonb_to_recordset(:rows::jsonb) r (
-       id uuid, entry_type text, title text, content text, tags text[], roles text[], confidence double precision,
-       scope text, parent_id uuid, source_ids uuid[], superseded_by_id uuid, is_verified boolean, metadata jsonb,
-       language text, expires_at timestamptz, external_id text, readers text[], writers text[])
+  from jsonb_populate_recordset(null::entries, :rows::jsonb) r
  where e.tenant_id = :tenant_id and e.id = r.id;
 
 -- name: delete
@@ -318,8 +300,7 @@ select f.title, f.level, f.start,
 
 -- name: contents
 -- The first headings of the upper levels of an asset's text.
-select h.heading ->> 2 as title, (h.heading ->> 1)::integer as level, (h.heading ->> 0)::integer as start,
-       null::integer as end
+select h.heading ->> 2 as title, (h.heading ->> 1)::integer as level, (h.heading ->> 0)::integer as start
   from assets a, jsonb_path_query(a.outline, 'strict $.headings[*] ? (@[1] <= 3)', '{}', true) h (heading)
  where a.tenant_id = :tenant_id and a.id = :id limit :limit;
 

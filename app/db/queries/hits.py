@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from app.contract.results import FoundEntry, Validity
-from app.db.queries.search import FILTERS, EntryFilter, VectorSpace
+from app.db.queries.search import EntryFilter, VectorSpace
 from app.db.session import TenantSession
 from app.db.statements import at_time, load_statements
 
@@ -112,6 +112,7 @@ async def fetch_verdict(
 
     `alternatives` are queries for what stands for words of the query.
     """
+    parts = entry_filter.split()
     row = await session.fetch_row(
         SQL["verdict"].literal(model_id=space.model_id, dimensions=space.dimensions),
         id=entry_id,
@@ -119,10 +120,11 @@ async def fetch_verdict(
         alternatives=list(alternatives),
         vector=vector,
         filter=entry_filter.as_row(),
+        parts=[part.as_row() for part in parts.values()],
     )
     if row is None:
         return None
-    failed = [name for name in FILTERS if not row[name]]
+    failed = [name for name, passed in zip(parts, row["passed"], strict=True) if not passed]
     return Verdict(
         row["unexpired"],
         row["current"],

@@ -9,9 +9,7 @@ with lexemes as materialized (
     from (select distinct language from corpus_statistics
            where tenant_id = :tenant_id and principal = any (current_principals()) and entries > 0) l
 )
-select id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
-       superseded_by_id, is_verified, asset_id, external_id, metadata, asset_name, chunk_index,
-       created_at, updated_at, language, media_type, source, agreed_at, query_lexemes, char_start, char_end, passing
+select {found}, language, media_type, source, agreed_at, query_lexemes, char_start, char_end, passing
   from (
     select e.*, a.name as asset_name, a.media_type, a.source, s.agreed_at, lexemes.query_lexemes, nearest.char_start,
            nearest.char_end, wanted.place, count(*) over () as passing,
@@ -36,35 +34,23 @@ select id, entry_type, title, content, tags, roles, confidence, scope, parent_id
 select id, asset_id from {entries} e where tenant_id = :tenant_id and id = any (:ids::uuid[]) and asset_id is not null;
 
 -- name: verdict
--- Reasons why an entry may be missing: each part of the filter separately, and the entry's values in the legs.
+-- Reasons why an entry may be missing: each part of the filter separately, as if the entry were not hidden, and the entry's
+-- values in the legs.
 select e.expires_at is null or e.expires_at > now() as unexpired,
        e.superseded_by_id is null or (:filter::entry_filter).include_superseded as current,
        not e.quarantined as released,
-       (:filter::entry_filter).roles is null or e.roles && (:filter::entry_filter).roles as role,
-       (:filter::entry_filter).tags is null
-         or case when (:filter::entry_filter).all_tags then e.tags @> (:filter::entry_filter).tags
-                 else e.tags && (:filter::entry_filter).tags end as tags,
-       (:filter::entry_filter).entry_types is null or e.entry_type = any ((:filter::entry_filter).entry_types) as entry_type,
-       (:filter::entry_filter).min_confidence is null or e.confidence >= (:filter::entry_filter).min_confidence
-         as min_confidence,
-       (:filter::entry_filter).scope is null or e.scope = (:filter::entry_filter).scope as scope,
-       (:filter::entry_filter).source is null
-         or (e.asset_id is not null) = ((:filter::entry_filter).source = 'asset') as source,
-       (:filter::entry_filter).asset_ids is null or coalesce(e.asset_id = any ((:filter::entry_filter).asset_ids), false)
-         as asset_id,
-       (:filter::entry_filter).metadata is null or e.metadata @> (:filter::entry_filter).metadata as metadata,
-       entry_fulfils(e, :filter) as filter,
-       coalesce(e.created_at >= lower((:filter::entry_filter).created), true) as created_after,
-       coalesce(e.created_at < upper((:filter::entry_filter).created), true) as created_before,
-       coalesce(e.updated_at >= lower((:filter::entry_filter).updated), true) as updated_after,
-       coalesce(e.updated_at < upper((:filter::entry_filter).updated), true) as updated_before,
+       array(select entry_passes(shown, (:parts::entry_filter[])[n]) from generate_subscripts(:parts::entry_filter[], 1) n
+              order by n) as passed,
        e.repeats is not null and repeats_another(e.id, e.repeats, e.text_hash, :filter) as repeated,
        exists (select from unnest(tsvector_to_array(text_lexemes(e.language, :query) || identifier_lexemes(:query))) l
                 where l = any (tsvector_to_array(e.lexemes)))
          or exists (select from unnest(:alternatives::text[]) a where e.lexemes @@ a::tsquery) as shares_words,
        (select 1 - min(p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) from embeddings p
          where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}) as cosine
-  from entries e where e.tenant_id = :tenant_id and e.id = :id;
+  from entries e
+ cross join lateral jsonb_populate_record(
+   e, '{{"expires_at": null, "superseded_by_id": null, "quarantined": false}}') shown
+ where e.tenant_id = :tenant_id and e.id = :id;
 
 -- name: count_accesses
 insert into access_counts as a (tenant_id, entry_id, accesses)

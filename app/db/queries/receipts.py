@@ -15,7 +15,7 @@ from app.contract.models import ModelInfo
 from app.contract.receipts import RankedEntry, Receipt, SearchLine, SearchReceipt
 from app.contract.search import Weights
 from app.db.rows import Position
-from app.db.session import TenantSession
+from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -29,9 +29,9 @@ class Marks:
     filters: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptReceipt(Receipt):
-    """A receipt with fields that no caller sees.
+@dataclass(frozen=True, slots=True)
+class KeptSearch:
+    """A search as stored for the tenant's admins and for the next pages: its receipt, and what no caller sees.
 
     Attributes:
         asked: the fingerprints by which the next pages are recognised; with its salt, the hash would confirm a guess of
@@ -39,43 +39,9 @@ class KeptReceipt(Receipt):
         principals: of the caller at that time; None in a receipt of a version of the service that did not note them.
     """
 
+    receipt: SearchReceipt
     asked: Marks
     principals: Sequence[str] | None = None
-
-    @property
-    def boost(self) -> Sequence[str]:
-        """The requested boosts."""
-        boost: Sequence[str] = self.options.get("boost", ())
-        return boost
-
-    @property
-    def diversity(self) -> float:
-        """The requested diversity."""
-        diversity: float = self.options.get("diversity", 0.0)
-        return diversity
-
-
-@dataclass(frozen=True, slots=True)
-class KeptSearch:
-    """A search as stored for the tenant's admins and for the next pages."""
-
-    id: UUID
-    subject: str
-    at: datetime
-    result_count: int
-    query_time_ms: int
-    receipt: KeptReceipt
-
-    def show(self) -> SearchReceipt:
-        """The record for the tenant's admin."""
-        return SearchReceipt(
-            search_id=self.id,
-            subject=self.subject,
-            at=self.at,
-            result_count=self.result_count,
-            query_time_ms=self.query_time_ms,
-            **{f.name: getattr(self.receipt, f.name) for f in fields(Receipt)},
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,29 +58,20 @@ async def insert_searches(session: TenantSession, searches: Sequence[KeptSearch]
     """Store searches of one tenant."""
     await session.execute(
         SQL["insert_searches"],
-        ids=[s.id for s in searches],
-        subjects=[s.subject for s in searches],
-        ats=[s.at for s in searches],
+        ids=[s.receipt.search_id for s in searches],
+        subjects=[s.receipt.subject for s in searches],
+        ats=[s.receipt.at for s in searches],
         fallbacks=[s.receipt.fallback for s in searches],
-        result_counts=[s.result_count for s in searches],
-        query_times=[s.query_time_ms for s in searches],
-        receipts=[encode_receipt(s.receipt) for s in searches],
+        result_counts=[s.receipt.result_count for s in searches],
+        query_times=[s.receipt.query_time_ms for s in searches],
+        receipts=[encode_search(s) for s in searches],
     )
 
 
 async def fetch_search(session: TenantSession, search_id: UUID, age: timedelta) -> KeptSearch | None:
     """A stored search that is not older than `age`."""
     row = await session.fetch_row(SQL["fetch_search"], id=search_id, age=age)
-    if row is None:
-        return None
-    return KeptSearch(
-        row["id"],
-        row["subject"],
-        row["at"],
-        row["result_count"],
-        row["query_time_ms"],
-        decode_receipt(row["receipt"]),
-    )
+    return None if row is None else decode_search(row)
 
 
 async def list_searches(
@@ -154,32 +111,23 @@ async def purge_searches(session: TenantSession, age: timedelta, empty_age: time
     return dropped
 
 
-ranks_of = attrgetter(
-    *("semantic_rank", "similarity", "keyword_rank", "keyword_score", "score", "rerank_rank", "rerank_score")
-)
+RANKS = tuple(field.name for field in fields(RankedEntry) if field.name not in ("id", "updated_at", "passages"))
+ranks_of = attrgetter(*RANKS)
+"""The place and the scores of a candidate in each leg."""
+
+PLAIN = tuple(f.name for f in fields(Receipt) if f.name not in ("query", "model", "weights", "ranking"))
+"""Fields of a receipt that its JSON has as they are; it has the query only if the tenant keeps queries."""
 
 
-def encode_receipt(receipt: KeptReceipt) -> str:
+def encode_search(search: KeptSearch) -> str:
     """The receipt as JSON, with candidates and models as lists, since there are many candidates."""
-    model = receipt.model
+    receipt = search.receipt
     stored = {
-        "version": receipt.version,
-        "mode": receipt.mode,
-        "fusion": receipt.fusion,
+        **{name: getattr(receipt, name) for name in PLAIN},
         "weights": (receipt.weights.semantic, receipt.weights.keyword),
-        "rrf_k": receipt.rrf_k,
-        "similarity_threshold": receipt.similarity_threshold,
-        "options": receipt.options,
-        "asked": receipt.asked,
-        "principals": receipt.principals,
-        "model": (model.provider, model.name, model.dimensions),
-        "fallback": receipt.fallback,
-        "degraded": receipt.degraded,
-        "strong_match": receipt.strong_match,
-        "search_modes_used": receipt.search_modes_used,
-        "exact": receipt.exact,
-        "pending": receipt.pending,
-        "estimated_matches": receipt.estimated_matches,
+        "asked": search.asked,
+        "principals": search.principals,
+        "model": (receipt.model.provider, receipt.model.name, receipt.model.dimensions),
         "ranking": [
             (c.id, c.updated_at.timestamp(), *ranks_of(c), *(() if c.passages is None else (c.passages,)))
             for c in receipt.ranking
@@ -190,32 +138,22 @@ def encode_receipt(receipt: KeptReceipt) -> str:
     return orjson.dumps(stored).decode()
 
 
-def decode_receipt(stored: Mapping[str, Any]) -> KeptReceipt:
-    """The receipt from stored JSON."""
-    return KeptReceipt(
-        mode=stored["mode"],
-        exact=stored["exact"],
-        pending=stored["pending"],
-        model=ModelInfo(*stored["model"]),
+def decode_search(row: Row) -> KeptSearch:
+    """The search of a row with its stored JSON."""
+    stored = row["receipt"]
+    receipt = SearchReceipt(
+        search_id=row["id"],
+        **{name: row[name] for name in ("subject", "at", "result_count", "query_time_ms")},
+        **{name: stored[name] for name in PLAIN},
         query=stored.get("query"),
-        rrf_k=stored["rrf_k"],
-        fusion=stored["fusion"],
-        options=stored["options"],
+        model=ModelInfo(*stored["model"]),
+        weights=Weights(*stored["weights"]),
         ranking=[
             RankedEntry(UUID(entry_id), datetime.fromtimestamp(updated_at, UTC), *found)
             for entry_id, updated_at, *found in stored["ranking"]
         ],
-        version=stored["version"],
-        weights=Weights(*stored["weights"]),
-        degraded=stored["degraded"],
-        fallback=stored["fallback"],
-        strong_match=stored["strong_match"],
-        estimated_matches=stored["estimated_matches"],
-        search_modes_used=stored["search_modes_used"],
-        similarity_threshold=stored["similarity_threshold"],
-        asked=Marks(**stored["asked"]),
-        principals=stored.get("principals"),
     )
+    return KeptSearch(receipt, Marks(**stored["asked"]), stored.get("principals"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -37,26 +37,28 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    """The conditions of a search on entries, without the text; None matches all. Order of SQL's `entry_filter`.
+    """The conditions of a search on entries, without the text; None matches all. The one table of filters.
 
-    Times are half open: from `…_after` on, and before `…_before`.
+    A condition has the name of the field of `SearchQuery` that sets it. Those from `include_superseded` to `metadata`,
+    which is JSON, are the columns of SQL's `entry_filter` in its order. Times are half open: from `…_after` on, and
+    before `…_before`.
     """
 
     include_superseded: bool = False
-    roles: tuple[str, ...] | None = None
+    role: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
     all_tags: bool = False
-    entry_types: tuple[str, ...] | None = None
+    entry_type: tuple[str, ...] | None = None
     min_confidence: float | None = None
     scope: str | None = None
     source: str | None = None
-    asset_ids: tuple[UUID, ...] | None = None
-    metadata_json: str | None = None
+    asset_id: tuple[UUID, ...] | None = None
+    metadata: str | None = None
+    filter: Condition | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
     updated_after: datetime | None = None
     updated_before: datetime | None = None
-    condition: Condition | None = None
     as_of: datetime | None = None
 
     @property
@@ -64,22 +66,26 @@ class EntryFilter:
         """Whether every entry that is visible, or was at `as_of`, passes."""
         return self == EntryFilter(include_superseded=self.include_superseded, as_of=self.as_of)
 
+    def without(self, *names: str) -> EntryFilter:
+        """The filter without the conditions of these names of FILTERS."""
+        return replace(self, **{field: DEFAULTS[field] for name in names for field in FILTERS[name]})
+
+    def split(self) -> dict[str, EntryFilter]:
+        """Each condition by itself, in the order of FILTERS."""
+        values = {name: {field: getattr(self, field) for field in FILTERS[name]} for name in FILTERS}
+        return {
+            name: EntryFilter(**given)
+            for name, given in values.items()
+            if any(value != DEFAULTS[field] for field, value in given.items())
+        }
+
     def as_row(self) -> tuple[Any, ...]:
         """The composite value for Postgres."""
         return (
-            self.include_superseded,
-            self.roles,
-            self.tags,
-            self.all_tags,
-            self.entry_types,
-            self.min_confidence,
-            self.scope,
-            self.source,
-            self.asset_ids,
-            self.metadata_json,
+            *(getattr(self, name) for name in PLAIN),
             _make_range(self.created_after, self.created_before),
             _make_range(self.updated_after, self.updated_before),
-            *((c.path, c.values_json, c.fields, c.indexed) if (c := self.condition) else (None,) * 4),
+            *((c.path, c.values_json, c.fields, c.indexed) if (c := self.filter) else (None,) * 4),
             self.as_of,
         )
 
@@ -88,17 +94,13 @@ def _make_range(start: datetime | None, end: datetime | None) -> asyncpg.Range[d
     return None if start is None and end is None else asyncpg.Range(start, end)
 
 
+DEFAULTS: Mapping[str, Any] = {field.name: field.default for field in fields(EntryFilter)}
+PLAIN = tuple(name for name in DEFAULTS if name not in (*TIMES, "filter", "as_of"))
+
 FILTERS: Mapping[str, tuple[str, ...]] = {
-    "role": ("roles",),
-    "tags": ("tags", "all_tags"),
-    "entry_type": ("entry_types",),
-    "min_confidence": ("min_confidence",),
-    "scope": ("scope",),
-    "source": ("source",),
-    "asset_id": ("asset_ids",),
-    "metadata": ("metadata_json",),
-    "filter": ("condition",),
-    **{name: (name,) for name in TIMES},
+    name: (name, "all_tags") if name == "tags" else (name,)
+    for name in DEFAULTS
+    if name not in ("include_superseded", "all_tags", "as_of")
 }
 """The filters of a search, each with the fields of EntryFilter that it sets.
 

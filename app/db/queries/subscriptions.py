@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -13,7 +13,7 @@ import orjson
 from app.contract.entries import EntryCore
 from app.contract.saved_searches import OwnedSubscription, SavedSearch
 from app.db.queries.search import EntryFilter, VectorSpace
-from app.db.rows import Place, Position, new_id
+from app.db.rows import Place, Position, new_id, split_rows
 from app.db.session import TenantSession
 from app.db.statements import Order, load_statements
 
@@ -108,10 +108,10 @@ class ActiveSearch:
     principals: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedEntry(EntryCore):
+class Match(NamedTuple):
     """An entry that a saved search finds; `similarity` is None if its vectors are not near the query's."""
 
+    entry: EntryCore
     shares_words: bool
     similarity: float | None
 
@@ -216,14 +216,13 @@ async def match_entries(
     vector: Any | None,
     threshold: float,
     entry_filter: EntryFilter,
-) -> list[MatchedEntry]:
+) -> list[Match]:
     """Those of the entries that pass the filter and share a word, or have a cosine of `threshold` with the vector.
 
     `words` is the text of which all words count, `query` the text of which only identifiers count. `alternatives` are
     queries for what stands for words of the text.
     """
-    return await session.fetch_as(
-        MatchedEntry,
+    rows = await session.fetch(
         SQL["match"].literal(model_id=space.model_id, dimensions=space.dimensions),
         ids=list(ids),
         query=query,
@@ -234,6 +233,7 @@ async def match_entries(
         threshold=threshold,
         filter=entry_filter.as_row(),
     )
+    return [Match(entry, *found) for entry, found in split_rows(EntryCore, rows)]
 
 
 async def finish_changes(session: TenantSession, changes: Sequence[Change]) -> None:

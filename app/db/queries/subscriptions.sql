@@ -124,8 +124,7 @@ select count(*) from entry_changes where tenant_id = :tenant_id;
 
 -- name: match
 -- The entries among these that the saved search finds: they pass its filter, and share a word or are similar.
-select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
-       e.superseded_by_id, e.is_verified, e.asset_id, e.external_id, e.metadata, w.shared as shares_words,
+select {e.core}, w.shared as shares_words,
        case when n.similarity >= :threshold then n.similarity end as similarity
   from entries e
  cross join lateral (

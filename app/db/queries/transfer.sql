@@ -3,10 +3,7 @@
 -- name: assets
 -- One JSON object per row, without the bytes.
 select a.id, a.byte_size, to_jsonb(a)::text as line
-  from (select id, source, external_id, name, media_type, byte_size, sha256, title, extracted_text, total_pages, tags, roles,
-               metadata, status, error, progress, generation, given_title, version, created_at, updated_at,
-               outline, pages_without_text, flags, readers, writers
-          from assets where tenant_id = :tenant_id order by id) a;
+  from (select {stored_asset}, sha256, extracted_text, given_title, outline from assets where tenant_id = :tenant_id order by id) a;
 
 -- name: original_part
 select translate(encode(substring(original from :start::integer for :length::integer), 'base64'), E'\n', '')
@@ -23,10 +20,7 @@ select (to_jsonb(e)
                       'vector', translate(encode(halfvec_send(k.embedding), 'base64'), E'\n', '')) order by k.passage), '[]')
                from embeddings k
               where k.tenant_id = :tenant_id and k.entry_id = e.id and k.model_id = :model_id)) end)::text as line
-  from (select id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids, superseded_by_id,
-               is_verified, asset_id, chunk_index, metadata, language, expires_at, external_id, quarantined, repeats, version,
-               created_at, updated_at, readers, writers
-          from entries where tenant_id = :tenant_id order by id) e;
+  from (select {stored}, repeats from entries where tenant_id = :tenant_id order by id) e;
 
 -- name: saved_searches
 select (to_jsonb(s) - 'tenant_id')::text as line from saved_searches s where tenant_id = :tenant_id order by id;
@@ -54,24 +48,14 @@ select a.id, a.sha256 = r.sha256 and a.generation = r.generation and a.updated_a
  order by a.id <> r.id limit 1 for update of a;
 
 -- name: put_asset
-insert into assets (tenant_id, id, source, external_id, name, media_type, byte_size, sha256, original, title, extracted_text,
-                    total_pages, tags, roles, metadata, status, error, progress, generation, given_title, version,
-                    created_at, updated_at, outline, pages_without_text, flags, readers, writers)
-select :tenant_id, r.id, r.source, r.external_id, r.name, r.media_type, r.byte_size, r.sha256, :original, r.title,
-       r.extracted_text, r.total_pages, r.tags, r.roles, r.metadata, r.status, r.error, r.progress, r.generation,
-       r.given_title, r.version, r.created_at, r.updated_at, r.outline, coalesce(r.pages_without_text, '{}'), r.flags,
-       r.readers, r.writers
+insert into assets (tenant_id, {stored_asset except pages_without_text}, pages_without_text, sha256, original, extracted_text,
+                    given_title, outline)
+select :tenant_id, {r.stored_asset except pages_without_text}, coalesce(r.pages_without_text, '{}'), r.sha256, :original,
+       r.extracted_text, r.given_title, r.outline
   from jsonb_populate_record(null::assets, :line::jsonb) r
 on conflict (tenant_id, id) do update
-   set source = excluded.source, external_id = excluded.external_id, name = excluded.name,
-       media_type = excluded.media_type, byte_size = excluded.byte_size, sha256 = excluded.sha256, original = excluded.original, title = excluded.title,
-       extracted_text = excluded.extracted_text, total_pages = excluded.total_pages, tags = excluded.tags,
-       roles = excluded.roles, metadata = excluded.metadata, status = excluded.status, error = excluded.error,
-       progress = excluded.progress, generation = excluded.generation,
-       given_title = excluded.given_title, version = excluded.version,
-       created_at = excluded.created_at, updated_at = excluded.updated_at, outline = excluded.outline,
-       pages_without_text = excluded.pages_without_text, flags = excluded.flags,
-       readers = excluded.readers, writers = excluded.writers;
+   set {stored_asset = excluded.stored_asset except id}, sha256 = excluded.sha256, original = excluded.original,
+       extracted_text = excluded.extracted_text, given_title = excluded.given_title, outline = excluded.outline;
 
 -- name: drop_chunks
 delete from entries where tenant_id = :tenant_id and asset_id = :id;
@@ -108,38 +92,28 @@ with given as (
    where e.tenant_id = :tenant_id and e.id in (select id from given) order by e.id for update
 )
 update entries e
-   set entry_type = g.entry_type, title = g.title, content = g.content, tags = g.tags, roles = g.roles,
-       confidence = g.confidence, scope = g.scope, source_ids = g.source_ids, is_verified = g.is_verified,
-       asset_id = g.asset_id, chunk_index = g.chunk_index, metadata = g.metadata, language = g.language,
-       expires_at = g.expires_at, external_id = g.external_id, content_hash = g.content_sha, text_hash = g.text_sha,
-       readers = g.readers, writers = g.writers, quarantined = coalesce(g.quarantined, e.quarantined),
-       version = g.version, created_at = g.created_at, updated_at = g.updated_at,
+   set {stored = g.stored except id, parent_id, superseded_by_id, quarantined},
+       content_hash = g.content_sha, text_hash = g.text_sha, quarantined = coalesce(g.quarantined, e.quarantined),
        parent_id = case when g.parent_id is not null then e.parent_id end,
        superseded_by_id = case when g.superseded_by_id is not null then e.superseded_by_id end
   from given g join present p on p.id = g.id
  where e.tenant_id = :tenant_id and e.id = g.id
-   and (e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.source_ids, e.is_verified,
-        e.asset_id, e.chunk_index, e.metadata, e.language, e.expires_at, e.external_id, e.quarantined, e.readers,
-        e.writers, e.version, e.created_at,
-        e.updated_at, e.parent_id is not null and g.parent_id is null,
+   and ({e.stored except id, parent_id, superseded_by_id, quarantined, readers, writers},
+        e.quarantined, e.readers, e.writers, e.parent_id is not null and g.parent_id is null,
         e.superseded_by_id is not null and g.superseded_by_id is null)
        is distinct from
-       (g.entry_type, g.title, g.content, g.tags, g.roles, g.confidence, g.scope, g.source_ids, g.is_verified,
-        g.asset_id, g.chunk_index, g.metadata, g.language, g.expires_at, g.external_id, coalesce(g.quarantined, e.quarantined),
-        case when g.asset_id is null then g.readers else e.readers end,
-        case when g.asset_id is null then g.writers else e.writers end, g.version, g.created_at,
-        g.updated_at, false, false)
+       ({g.stored except id, parent_id, superseded_by_id, quarantined, readers, writers},
+        coalesce(g.quarantined, e.quarantined), case when g.asset_id is null then g.readers else e.readers end,
+        case when g.asset_id is null then g.writers else e.writers end, false, false)
 returning e.id, p.text_hash <> e.text_hash as text_changed;
 
 -- name: insert_entries
 -- A chunk repeats the same chunk as those that other assets with the same bytes already have here.
-insert into entries (tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, source_ids, is_verified,
-                     asset_id, chunk_index, metadata, language, expires_at, external_id, quarantined, readers, writers, version,
-                     created_at, updated_at, content_hash, text_hash, repeats)
-select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.confidence, r.scope, r.source_ids,
-       r.is_verified, r.asset_id, r.chunk_index, r.metadata, r.language, r.expires_at, r.external_id,
+insert into entries (tenant_id, {stored except parent_id, superseded_by_id, quarantined, readers, writers},
+                     quarantined, readers, writers, content_hash, text_hash, repeats)
+select :tenant_id, {r.stored except parent_id, superseded_by_id, quarantined, readers, writers},
        coalesce(r.quarantined, false), case when r.asset_id is null then r.readers else o.readers end,
-       case when r.asset_id is null then r.writers else o.writers end, r.version, r.created_at, r.updated_at, sha256(convert_to(r.content, 'UTF8')),
+       case when r.asset_id is null then r.writers else o.writers end, sha256(convert_to(r.content, 'UTF8')),
        sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')),
        coalesce((select nullif(coalesce(y.repeats, y.id), r.id)
                    from assets a

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from datetime import datetime
 from uuid import UUID
 
 from app.contract.entries import FormerVersion
-from app.db.rows import Position
+from app.db.rows import Position, split_rows
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -16,9 +15,6 @@ SQL = load_statements(__name__)
 
 BATCH = 2_000
 """Versions that one statement removes."""
-
-
-FIELDS = len(fields(FormerVersion))
 
 
 async def keep(session: TenantSession, former: int, days: int) -> None:
@@ -53,7 +49,7 @@ async def list_versions(
         most_bytes=most_bytes,
         include_quarantined=include_quarantined,
     )
-    return [FormerVersion(*row[:FIELDS]) for row in rows], bool(rows) and len(rows) < rows[0]["found"]
+    return [version for version, _ in split_rows(FormerVersion, rows)], bool(rows) and len(rows) < rows[0]["found"]
 
 
 async def is_known(session: TenantSession, entry_id: UUID) -> bool:

@@ -21,9 +21,7 @@ select greatest(k.since, clock_timestamp() - make_interval(days => (t.settings -
 -- The versions of an entry, or of the chunks of an asset, that follow those that ended at :before (null: from the start), the
 -- newest first. The page ends after the version with which it has :most_bytes; `found` counts those of the whole page, and
 -- the first of the next. Those in quarantine, or to which one of today reaches back, only with :include_quarantined.
-select id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids, superseded_by_id, is_verified,
-       asset_id, external_id, metadata, version, valid_from, valid_until, chunk_index, language, expires_at, created_at,
-       updated_at, found
+select {former}, found
   from (
     select v.*, count(*) over () as found, row_number() over newest as place,
            sum(octet_length(v.content) + octet_length(v.metadata::text)) over newest

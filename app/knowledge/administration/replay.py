@@ -73,14 +73,14 @@ class ReplayService:
             if wanted.as_of is not None:
                 raise
             as_of = None
-        principals = kept.receipt.principals
+        principals = kept.principals
         with nullcontext() if principals is None else acting_as(tuple(principals), Rights.READ):
             plan, ranking = await self._search.rank(tenant_id, replace(wanted, as_of=as_of))
         now = rank_entries(ranking, wanted)
         then = kept.receipt.ranking
         async with self._database.tenant_session(tenant_id) as session:
             traces = await db.trace(session, then)
-            settings = sorted(SETTINGS.intersection(await db.changed_settings(session, kept.at)))
+            settings = sorted(SETTINGS.intersection(await db.changed_settings(session, kept.receipt.at)))
         model = plan.tenant.model
         differences = _compare(then, now, traces)
         causes: dict[Cause, bool] = {
@@ -93,7 +93,7 @@ class ReplayService:
         }
         return Replay(
             search_id,
-            kept.at,
+            kept.receipt.at,
             as_of,
             not differences,
             [cause for cause, holds in causes.items() if holds],
@@ -125,7 +125,7 @@ def _rebuild(kept: KeptSearch, query: str | None, vector: Sequence[float] | None
         "similarity_threshold": max(0.0, receipt.similarity_threshold),
     }
     wanted = SearchQuery(query=text, query_embedding=vector, **options, **settings)
-    if mark_search(kept.id, wanted).query != receipt.asked.query:
+    if mark_search(receipt.search_id, wanted).query != kept.asked.query:
         raise InvalidInput.of("query", "is not the query of this search")
     return wanted
 

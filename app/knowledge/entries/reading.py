@@ -10,7 +10,7 @@ from app.contract.reading import ReadPart, Section
 from app.contract.text import STORABLE, is_storable
 from app.db.database import Database
 from app.db.queries import entries as db
-from app.db.queries.entries import ChunkSpan, Connection, EntryName, EntryVectors, SectionSpan
+from app.db.queries.entries import ChunkSpan, Connection, EntryName, EntryVectors
 from app.db.session import TenantSession
 from app.errors import AssetNotFound, InvalidInput, TextNotReady
 from app.knowledge.quarantine.service import require_released
@@ -51,15 +51,6 @@ class TextPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
-    """A heading at an offset of the text; `level` is 1 for the topmost."""
-
-    start: int
-    level: int
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
     """A table of Markdown rows that ends before `end`; `header` is its header if it begins in an earlier part."""
 
@@ -92,10 +83,10 @@ class DocumentPart:
     total: int
     number: int
     count: int
-    headings: Sequence[Heading]
+    headings: Sequence[Section]
     tables: Sequence[Table]
     pages: Sequence[PageStart]
-    contents: Sequence[Heading]
+    contents: Sequence[Section]
     passage: tuple[int, int] | None
 
 
@@ -183,7 +174,7 @@ class InspectionService:
                 await require_released(session, asset_id)
         end = _find_cut(part.text, first, (number + 1) * DOCUMENT_PART)
         total = part.total or 0
-        headings = [Heading(*heading) for heading in part.headings or ()]
+        headings = [Section(title, level, place) for place, level, title in part.headings or ()]
         return DocumentPart(
             text=part.text[begin - first : end - first],
             start=begin,
@@ -193,7 +184,7 @@ class InspectionService:
             headings=[heading for heading in headings if begin <= heading.start < end],
             tables=[Table(*t) for t in part.tables or () if t[0] < end and t[1] > begin],
             pages=[PageStart(*page) for page in part.pages or () if begin <= page[1] < end],
-            contents=[Heading(*heading) for heading in (part.contents or ())[:MAX_CONTENTS]],
+            contents=[Section(title, level, place) for place, level, title in (part.contents or ())[:MAX_CONTENTS]],
             passage=passage,
         )
 
@@ -217,7 +208,7 @@ MAX_MATCHES = 20
 class _Span:
     start: int
     stop: int | None
-    matches: Sequence[SectionSpan] = ()
+    matches: Sequence[Section] = ()
 
 
 class SectionReader:
@@ -275,13 +266,9 @@ class SectionReader:
             stop=part.total if span.stop is None else span.stop,
             total=part.total,
             next_start=end if end < part.total else None,
-            matches=_without_ends(span.matches),
-            contents=_without_ends(contents),
+            matches=span.matches,
+            contents=contents,
         )
-
-
-def _without_ends(found: Sequence[SectionSpan]) -> list[Section]:
-    return [Section(each.title, each.level, each.start) for each in found]
 
 
 async def _find_page(session: TenantSession, asset_id: UUID, number: int) -> _Span:
@@ -291,9 +278,10 @@ async def _find_page(session: TenantSession, asset_id: UUID, number: int) -> _Sp
     span = await db.find_page(session, asset_id, number)
     if span is None:
         raise AssetNotFound("there is no asset with this id")
-    if span.start is None:
+    start, end = span
+    if start is None:
         raise InvalidInput.of("page", f"must be a page of the document, which has no page {number}")
-    return _Span(span.start, span.end)
+    return _Span(start, end)
 
 
 async def _find_section(session: TenantSession, asset_id: UUID, heading: str) -> _Span:
@@ -303,7 +291,8 @@ async def _find_section(session: TenantSession, asset_id: UUID, heading: str) ->
         raise InvalidInput.of("heading", f"must be a heading or a part of it, {STORABLE}")
     matches = await db.find_sections(session, asset_id, wanted, MAX_MATCHES)
     if matches:
-        return _Span(matches[0].start, matches[0].end, matches)
+        (first, end), *_ = matches
+        return _Span(first.start, end, [section for section, _ in matches])
     if await db.fetch_text_part(session, asset_id, 0, 0) is None:
         raise AssetNotFound("there is no asset with this id")
     raise InvalidInput.of("heading", "must be a heading of the document, or a part of one; none matches")

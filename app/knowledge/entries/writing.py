@@ -14,7 +14,7 @@ from app.contract.vocabulary import SuspiciousContent
 from app.db.queries import audit
 from app.db.queries import embeddings as vectors
 from app.db.queries import entries as db
-from app.db.queries.entries import EntryKey, LockedEntry
+from app.db.queries.entries import EntryKey
 from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.errors import (
@@ -60,7 +60,7 @@ def key_of(draft: EntryDraft) -> EntryKey:
     return EntryKey(None, content_hash(draft.content), readers, given)
 
 
-def merge(stored: LockedEntry, draft: EntryDraft) -> LockedEntry:
+def merge(stored: Entry, draft: EntryDraft) -> Entry:
     """The stored entry with the draft's fields, and its own flags.
 
     The language of a changed text is detected unless it is set.
@@ -197,7 +197,7 @@ async def find_misreference(
     return FieldError("superseded_by_id", f"has more than {MAX_SUCCESSORS} successors in a row")
 
 
-def change_of_chunk(stored: LockedEntry, draft: EntryDraft) -> EntryDraft:
+def change_of_chunk(stored: Entry, draft: EntryDraft) -> EntryDraft:
     """Return the change of a chunk. Raises Conflict when it changes a field that the chunk inherits."""
     if draft.given().keys() & {"content", "title", "entry_type", "external_id", "readers", "writers"}:
         raise PartOfAsset(
@@ -236,7 +236,7 @@ async def find_existing(session: TenantSession, stored: Entry, draft: EntryDraft
     return EntryExists("another entry has the same content or external_id", None)
 
 
-async def lock_entry(session: TenantSession, entry_id: UUID, if_version: int | Collection[int] | None) -> LockedEntry:
+async def lock_entry(session: TenantSession, entry_id: UUID, if_version: int | Collection[int] | None) -> Entry:
     """Lock the entry for a change.
 
     Raises EntryNotFound, NotAWriter, and PreconditionFailed when its version is not one of those given.
@@ -280,7 +280,7 @@ class EntryWriter:
         """
         results: list[BulkResult] = []
 
-        def fits(index: int, draft: EntryDraft, stored: LockedEntry | None = None) -> bool:
+        def fits(index: int, draft: EntryDraft, stored: Entry | None = None) -> bool:
             if room is None:
                 return True
             over = room.take_entry(size(draft)) if stored is None else room.take_bytes(growth(stored, draft))
@@ -356,8 +356,8 @@ class EntryWriter:
     async def save(
         self,
         session: TenantSession,
-        stored: Mapping[UUID, LockedEntry],
-        wanted: Mapping[UUID, LockedEntry],
+        stored: Mapping[UUID, Entry],
+        wanted: Mapping[UUID, Entry],
         policy: SuspiciousContent,
     ) -> None:
         """Write changed fields to locked entries, with the flags of their new content."""
@@ -375,7 +375,7 @@ class EntryWriter:
             await self._jobs.enqueue(session, "embed_entries", "entries", delay=EMBEDDING_WAIT + 1)
 
 
-def _changed(stored: Mapping[UUID, LockedEntry], wanted: Mapping[UUID, LockedEntry]) -> list[LockedEntry]:
+def _changed(stored: Mapping[UUID, Entry], wanted: Mapping[UUID, Entry]) -> list[Entry]:
     return [entry for entry in wanted.values() if entry != stored[entry.id]]
 
 
@@ -386,7 +386,7 @@ def _raised(error: FieldError, strict: bool) -> FieldError:
     return error
 
 
-def _may_move(stored: LockedEntry, entry: LockedEntry, policy: SuspiciousContent) -> bool:
+def _may_move(stored: Entry, entry: Entry, policy: SuspiciousContent) -> bool:
     """Whether a change can put the entry into quarantine, or end it.
 
     It can if something that is screened has changed; for a tenant that does not quarantine, the text or the flags.

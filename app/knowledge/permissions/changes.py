@@ -44,8 +44,7 @@ def read_selection(where: AccessSelection) -> Selection:
         entry_type=where.entry_type,
         filter=where.filter,
     )
-    found = filter_of(query)
-    return Selection(where.ids, found.tags, found.all_tags, found.entry_types, where.principal, found)
+    return Selection(where.ids, where.principal, filter_of(query))
 
 
 ORDER = "access"

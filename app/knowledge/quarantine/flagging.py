@@ -10,11 +10,10 @@ from uuid import UUID
 
 import orjson
 
-from app.contract.entries import FLAGS_KEY, WrittenEntry
+from app.contract.entries import FLAGS_KEY, Entry, WrittenEntry
 from app.contract.vocabulary import FLAGS, Flag, SuspiciousContent
 from app.db.queries import quarantine
 from app.db.queries.assets import ChunkRow, Inherited
-from app.db.queries.entries import LockedEntry
 from app.db.session import TenantSession
 from app.documents.screening.screen import screen
 from app.knowledge.quarantine.releases import find_released
@@ -53,9 +52,7 @@ async def flag_new(entries: Sequence[WrittenEntry], policy: SuspiciousContent) -
     return [_flagged(entry, flags) for entry, flags in zip(entries, found, strict=True)]
 
 
-async def flag_changed(
-    stored: Mapping[Any, LockedEntry], changed: Sequence[LockedEntry], policy: SuspiciousContent
-) -> list[LockedEntry]:
+async def flag_changed(stored: Mapping[Any, Entry], changed: Sequence[Entry], policy: SuspiciousContent) -> list[Entry]:
     """Changed entries with the flags of what they contain now.
 
     A chunk keeps the flags that it has: they are those of its place in the document, and change when it is ingested

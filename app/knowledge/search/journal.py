@@ -25,7 +25,7 @@ from app.db.queries.receipts import KeptSearch
 from app.errors import DatabaseUnavailable, TenantNotFound
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.ranking import Ranking, ungroup
-from app.knowledge.search.receipts import KEPT, make_receipt
+from app.knowledge.search.receipts import KEPT, make_receipt, mark_search
 from app.knowledge.tenants.quotas import TokenMeter
 from app.telemetry.metrics import JOURNAL_RECORDS
 
@@ -71,14 +71,16 @@ class Answered:
 
     def describe(self) -> KeptSearch:
         """The record to write."""
-        return KeptSearch(
-            id=self.search_id,
+        receipt = make_receipt(
+            self.plan,
+            self.ranking,
+            search_id=self.search_id,
             subject=self.subject,
             at=self.at,
             result_count=self.result_count,
             query_time_ms=self.query_time_ms,
-            receipt=make_receipt(self.plan, self.search_id, self.ranking, self.principals),
         )
+        return KeptSearch(receipt, mark_search(self.search_id, self.plan.query), self.principals)
 
 
 def without_vector(plan: Plan) -> Plan:
@@ -101,8 +103,8 @@ def estimate_size(plan: Plan, ranking: Ranking, subject: str, principals: Sequen
         + candidate * len(ranked)
     )
     if query.tags or query.asset_id or query.metadata or query.cursor or query.boost or query.entry_type:
-        size += _size_of_filters(query, plan.entry_filter.metadata_json)
-    if (condition := plan.entry_filter.condition) is not None:
+        size += _size_of_filters(query, plan.entry_filter.metadata)
+    if (condition := plan.entry_filter.filter) is not None:
         size += CONDITION_BYTES * (len(condition.path) + len(condition.values_json))
     return size
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
 import orjson
 
 from app.contract.filters import read_filter
-from app.contract.search import MOMENTS, SearchQuery
+from app.contract.search import SearchQuery
 from app.db.queries.search import EntryFilter
 from app.knowledge.search.conditions import compile_filter
 
@@ -34,30 +37,23 @@ def needs_vector(query: SearchQuery) -> bool:
     return query.mode != "keyword" and query.query_embedding is None and query.cursor is None
 
 
-def entry_types_of(query: SearchQuery) -> tuple[str, ...] | None:
-    """The entry types asked for, or None for all."""
-    if query.entry_type is None:
-        return None
-    return (query.entry_type,) if isinstance(query.entry_type, str) else tuple(query.entry_type)
+def list_types(entry_type: str | Sequence[str]) -> tuple[str, ...]:
+    """The entry types asked for: one, or several."""
+    return (entry_type,) if isinstance(entry_type, str) else tuple(entry_type)
+
+
+READ: Mapping[str, Callable[[Any], Any]] = {
+    "role": lambda role: ("all",) if role == "all" else (role, "all"),
+    "entry_type": list_types,
+    "metadata": lambda given: orjson.dumps(given).decode() if given else None,
+    "filter": lambda given: compile_filter(term) if (term := read_filter(given)[0]) is not None else None,
+}
+"""Conditions that SQL has in another form than the request; the others are copied."""
+COPIED = tuple(field.name for field in fields(EntryFilter) if field.name != "all_tags")
 
 
 def filter_of(query: SearchQuery) -> EntryFilter:
     """The filter for the SQL of the legs."""
-    roles: tuple[str, ...] | None = None
-    if query.role is not None:
-        roles = ("all",) if query.role == "all" else (query.role, "all")
-    term = None if query.filter is None else read_filter(query.filter)[0]
-    return EntryFilter(
-        include_superseded=query.include_superseded,
-        roles=roles,
-        tags=None if query.tags is None else tuple(query.tags),
-        all_tags=query.tags_match == "all",
-        entry_types=entry_types_of(query),
-        min_confidence=query.min_confidence,
-        scope=query.scope,
-        source=query.source,
-        asset_ids=None if query.asset_id is None else tuple(query.asset_id),
-        metadata_json=orjson.dumps(query.metadata).decode() if query.metadata else None,
-        **{name: getattr(query, name) for name in MOMENTS},
-        condition=None if term is None else compile_filter(term),
-    )
+    given = {name: value for name in COPIED if (value := getattr(query, name)) is not None}
+    values = {name: READ[name](value) if name in READ else value for name, value in given.items()}
+    return EntryFilter(**values, all_tags=query.tags_match == "all")

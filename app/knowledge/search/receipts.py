@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from functools import cache
@@ -15,13 +14,13 @@ from uuid import UUID
 
 import orjson
 
-from app.contract.receipts import RankedEntry
+from app.contract.receipts import RankedEntry, Receipt, SearchReceipt
 from app.contract.search import SearchQuery
 from app.db.queries import search
-from app.db.queries.receipts import KeptReceipt, Marks
+from app.db.queries.receipts import RANKS, KeptSearch, Marks, ranks_of
 from app.errors import InvalidInput
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.query import entry_types_of
+from app.knowledge.search.query import list_types
 from app.knowledge.search.ranking import Candidate, Ranking, shown
 
 NARROWING = (*search.FILTERS, "as_of", "include_superseded")
@@ -59,20 +58,20 @@ def mark_search(search_id: UUID, query: SearchQuery) -> Marks:
     return Marks(_hash(search_id, query.query.encode()), _hash(search_id, filters))
 
 
-def resume(query: SearchQuery, search_id: UUID, receipt: KeptReceipt) -> SearchQuery:
+def resume(query: SearchQuery, kept: KeptSearch) -> SearchQuery:
     """Add the filters of the search that the query continues; the query may omit them.
 
     Raises InvalidInput if the query or its filters differ from that search.
     """
-    own = mark_search(search_id, query)
+    own, options = mark_search(kept.receipt.search_id, query), kept.receipt.options
     filters = bool(_filters_of(query))
-    if query.group_by is not None and query.group_by != receipt.options.get("group_by"):
+    if query.group_by is not None and query.group_by != options.get("group_by"):
         raise InvalidInput.of("cursor", "belongs to a search that is not grouped: omit group_by")
-    if own.query != receipt.asked.query or (filters and own.filters != receipt.asked.filters):
+    if own.query != kept.asked.query or (filters and own.filters != kept.asked.filters):
         raise InvalidInput.of("cursor", "belongs to another search: send the same query and filters")
     if filters:
         return query
-    pinned = {name: receipt.options.get(name, default) for name, default in FILTERS.items()}
+    pinned = {name: options.get(name, default) for name, default in FILTERS.items()}
     return replace(query, **pinned)
 
 
@@ -81,7 +80,8 @@ def _filters_of(query: SearchQuery) -> dict[str, Any]:
     found = {name: value for name in NARROWING if (value := getattr(query, name))}
     if "tags" in found:
         found["tags_match"] = query.tags_match
-    found |= {"entry_type": entry_types_of(query)} if "entry_type" in found else {}
+    if "entry_type" in found:
+        found["entry_type"] = list_types(found["entry_type"])
     for name in ("tags", "entry_type", "asset_id"):
         if name in found:
             found[name] = sorted({str(value) for value in found[name]})
@@ -110,15 +110,20 @@ def service_version() -> str:
     return version("knowledge-search")
 
 
-def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking, principals: Sequence[str]) -> KeptReceipt:
-    """Create the receipt of a search; it has the query's text only if the tenant's settings allow it."""
-    query, model = plan.query, plan.tenant.model
+FACTS = tuple(field.name for field in fields(Ranking) if field.name != "candidates")
+"""What a receipt has of a ranking, in addition to its candidates."""
+
+
+def make_receipt(plan: Plan, ranking: Ranking, **search: Any) -> SearchReceipt:
+    """Create the receipt of a search, which is identified by the fields of SearchReceipt in `search`.
+
+    It has the query's text only if the tenant's settings allow it.
+    """
+    query = plan.query
     chosen = {name: value for name, default in OPTIONS if (value := getattr(query, name)) != default}
-    return KeptReceipt(
+    return SearchReceipt(
         mode=query.mode,
-        exact=ranking.exact,
-        pending=ranking.pending,
-        model=model.info,
+        model=plan.tenant.model.info,
         query=query.query if plan.tenant.settings.keep_query_text else None,
         rrf_k=query.rrf_k,
         fusion=plan.fusion,
@@ -126,63 +131,28 @@ def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking, principals: Sequ
         ranking=rank_entries(ranking, query),
         version=service_version(),
         weights=plan.weights,
-        degraded=ranking.degraded,
-        fallback=ranking.fallback,
-        strong_match=ranking.strong_match,
-        estimated_matches=ranking.estimated_matches,
-        search_modes_used=ranking.search_modes_used,
         similarity_threshold=plan.threshold,
-        asked=mark_search(search_id, query),
-        principals=principals,
+        **{name: getattr(ranking, name) for name in FACTS},
+        **search,
     )
 
 
 def rank_entries(ranking: Ranking, query: SearchQuery) -> list[RankedEntry]:
     """The candidates of a ranking as a receipt has them."""
     return [
-        RankedEntry(
-            c.entry_id,
-            c.updated_at,
-            c.semantic_rank,
-            c.similarity,
-            c.keyword_rank,
-            c.keyword_score,
-            c.score,
-            c.rerank_rank,
-            c.rerank_score,
-            None if query.group_by is None else c.passages,
-        )
+        RankedEntry(c.entry_id, c.updated_at, *(*ranks_of(c), None if query.group_by is None else c.passages))
         for c in shown(ranking.candidates)
     ]
 
 
-def pinned_ranking(receipt: KeptReceipt) -> Ranking:
+def pinned_ranking(receipt: Receipt) -> Ranking:
     """Restore the ranking of the search, so that later pages neither repeat nor skip a hit."""
     candidates: list[Candidate] = []
     for entry in receipt.ranking:
-        candidate = Candidate(
-            entry.id,
-            entry.updated_at,
-            semantic_rank=entry.semantic_rank,
-            similarity=entry.similarity,
-            keyword_rank=entry.keyword_rank,
-            keyword_score=entry.keyword_score,
-            score=entry.score,
-            rerank_rank=entry.rerank_rank,
-            rerank_score=entry.rerank_score,
-            passages=entry.passages or 0,
-        )
+        ranks = dict(zip(RANKS, ranks_of(entry), strict=True))
+        candidate = Candidate(entry.id, entry.updated_at, passages=entry.passages or 0, **ranks)
         if entry.passages == 0:
             candidates[-1].further = (*candidates[-1].further, candidate)
         else:
             candidates.append(candidate)
-    return Ranking(
-        candidates=candidates,
-        strong_match=receipt.strong_match,
-        fallback=receipt.fallback,
-        search_modes_used=receipt.search_modes_used,
-        degraded=receipt.degraded,
-        exact=receipt.exact,
-        pending=receipt.pending,
-        estimated_matches=receipt.estimated_matches,
-    )
+    return Ranking(candidates, **{name: getattr(receipt, name) for name in FACTS})

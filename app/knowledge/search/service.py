@@ -285,7 +285,7 @@ class KnowledgeSearchService:
         kept = await self._journal.find(tenant.tenant_id, start.search_id)
         if kept is None:
             raise CursorExpired("the ranked list of this cursor is not available any more; search again")
-        query = resume(plan.query, start.search_id, kept.receipt)
+        query = resume(plan.query, kept)
         ranking = pinned_ranking(kept.receipt)
         page = ranking.candidates[start.offset : start.offset + plan.limit]
 

@@ -173,7 +173,7 @@ class ChangeMatcher:
         search: Standing,
         ids: Sequence[UUID],
         vector: Vector | None,
-    ) -> Sequence[db.MatchedEntry]:
+    ) -> Sequence[db.Match]:
         query, by_words = search.plan.query, search.plan.query.mode != "semantic"
         return await db.match_entries(
             session,
@@ -190,21 +190,20 @@ class ChangeMatcher:
         )
 
 
-def describe_find(saved_search_id: UUID, entry: db.MatchedEntry) -> NewDelivery:
+def describe_find(saved_search_id: UUID, match: db.Match) -> NewDelivery:
     """Make the delivery of a matched entry; its id depends on the saved search, the entry and its content.
 
     For a chunk, the asset stands for the entry: a new version of a document does not send unchanged chunks again.
     """
+    entry, shares_words, similarity = match
     made = fingerprint(entry)
-    legs = [
-        leg for leg, found in (("semantic", entry.similarity is not None), ("keyword", entry.shares_words)) if found
-    ]
+    legs = [leg for leg, found in (("semantic", similarity is not None), ("keyword", shares_words)) if found]
     return NewDelivery(
         id=uuid5(saved_search_id, f"{entry.asset_id or entry.id} {made.hex()}"),
         saved_search_id=saved_search_id,
         entry_id=entry.id,
         fingerprint=made,
-        finding={"sources": legs, "similarity": entry.similarity},
+        finding={"sources": legs, "similarity": similarity},
     )
 
 

@@ -72,7 +72,7 @@ async def test_receipt_contains_ranks_and_the_query_only_if_the_tenant_keeps_it(
         result = await services.search.search(tenant.id, SearchQuery(query="harbour"), subject="anna")
         await services.journal.flush()
         kept = await services.administration.receipt(tenant.id, result.metadata.search_id)
-        assert kept.subject == "anna"
+        assert kept.receipt.subject == "anna"
         assert kept.receipt.ranking[0].id == entry
         assert kept.receipt.query == ("harbour" if keep else None)
 

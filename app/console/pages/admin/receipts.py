@@ -14,8 +14,7 @@ from app.console.parts.search.form import SearchForm
 from app.console.rendering import render
 from app.console.session import console_router
 from app.contract.fields import MAX_SUBJECT_CHARACTERS
-from app.contract.receipts import Replay
-from app.db.queries.receipts import KeptSearch
+from app.contract.receipts import Receipt, Replay
 from app.errors import InvalidInput
 from app.knowledge.search.answer.suggestions import describe_degradation
 from app.web.access import Caller, CurrentCaller, CurrentServices
@@ -115,20 +114,19 @@ async def _show(
     refusal: str = "",
     status: int = 200,
 ) -> Response:
-    kept = await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)
-    shown = kept.receipt.ranking[:SHOWN]
+    receipt = (await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)).receipt
+    shown = receipt.ranking[:SHOWN]
     differences = replay.differences[:SHOWN] if replay is not None else ()
     ids = {found.id for found in shown} | {found.id for found in differences}
     return render(
         request,
         "pages/admin/receipt.html",
         status=status,
-        kept=kept,
-        receipt=kept.receipt,
+        receipt=receipt,
         ranking=shown,
         names=await services.inspection.name_entries(caller.tenant_id, list(ids)),
-        again=_address(kept),
-        degraded=describe_degradation(kept.receipt),
+        again=_address(receipt),
+        degraded=describe_degradation(receipt),
         replay=replay,
         differences=differences,
         refusal=refusal,
@@ -137,9 +135,8 @@ async def _show(
     )
 
 
-def _address(kept: KeptSearch) -> str | None:
+def _address(receipt: Receipt) -> str | None:
     """The page of the same search now; None if its query is not kept, or too long for a URL."""
-    receipt = kept.receipt
     if receipt.query is None:
         return None
     form = SearchForm.of_request({"query": receipt.query, "mode": receipt.mode, **receipt.options})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
+from app.contract.receipts import Receipt
 from app.contract.results import (
     EmbeddingFailure,
     Explanation,
@@ -15,7 +16,6 @@ from app.contract.results import (
     RerankerExplanation,
     SemanticExplanation,
 )
-from app.db.queries.receipts import KeptReceipt
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import quoted_phrases
@@ -67,7 +67,7 @@ def explain(
     )
 
 
-def explain_page(receipt: KeptReceipt, page: Sequence[Candidate], shown: Collection[UUID], offset: int) -> Explanation:
+def explain_page(receipt: Receipt, page: Sequence[Candidate], shown: Collection[UUID], offset: int) -> Explanation:
     """Explain a later page from the receipt of its search; values that the receipt lacks are None.
 
     What was deleted or hidden since is not among the entries `shown`, and not explained.
@@ -80,8 +80,8 @@ def explain_page(receipt: KeptReceipt, page: Sequence[Candidate], shown: Collect
         rrf_k=receipt.rrf_k,
         keyword_scale=None,
         cosine_stretch=None,
-        boost=receipt.boost,
-        diversity=receipt.diversity,
+        boost=receipt.options.get("boost", ()),
+        diversity=receipt.options.get("diversity", 0.0),
         similarity_threshold=receipt.similarity_threshold,
         model=receipt.model,
         legs=LegExplanations(semantic, keyword),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from app.contract.receipts import Receipt
 from app.contract.results import Relaxation, SearchMetadata
 from app.db.queries import facets as db
-from app.db.queries.receipts import KeptReceipt
-from app.db.queries.search import FILTERS, EntryFilter, KeywordQuery, match_words
+from app.db.queries.search import KeywordQuery, match_words
 from app.db.queries.vectors import MOST_PENDING
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
@@ -73,18 +72,12 @@ async def _finds_any(session: TenantSession, plan: Plan, text: str) -> bool:
     return bool(found.hits)
 
 
-WITHOUT: Mapping[str, Mapping[str, Any]] = {
-    name: {field: getattr(EntryFilter(), field) for field in fields} for name, fields in FILTERS.items()
-}
-"""The filters of a search, each with the fields of EntryFilter that switch it off."""
-
-
 async def relax(session: TenantSession, plan: Plan, vector: Vector | None) -> list[Relaxation]:
     """Search again without each filter; if that finds nothing, without all of them. Only for an empty result.
 
     The legs are those of the search; `vector` is None if only the keyword leg ran.
     """
-    active = [name for name, fields in WITHOUT.items() if _is_active(plan, fields)]
+    active = list(plan.entry_filter.split())
     found = [Relaxation([name], await _count(session, plan, [name], vector)) for name in active]
     helpful = [relaxation for relaxation in found if relaxation.matches]
     if not helpful and len(active) > 1 and (matches := await _count(session, plan, active, vector)):
@@ -92,13 +85,8 @@ async def relax(session: TenantSession, plan: Plan, vector: Vector | None) -> li
     return helpful
 
 
-def _is_active(plan: Plan, fields: Mapping[str, Any]) -> bool:
-    return replace(plan.entry_filter, **fields) != plan.entry_filter
-
-
 async def _count(session: TenantSession, plan: Plan, without: Sequence[str], vector: Vector | None) -> int:
-    fields = {field: value for name in without for field, value in WITHOUT[name].items()}
-    relaxed = replace(plan, entry_filter=replace(plan.entry_filter, **fields))
+    relaxed = replace(plan, entry_filter=plan.entry_filter.without(*without))
     words = (
         await search_words(session, relaxed, relaxed.wanted)
         if plan.query.mode != "semantic" or vector is None
@@ -118,7 +106,7 @@ NOTICES: Mapping[str, str] = {
 }
 
 
-def describe_degradation(metadata: SearchMetadata | KeptReceipt) -> list[str]:
+def describe_degradation(metadata: SearchMetadata | Receipt) -> list[str]:
     """A sentence for each reason in `degraded`."""
     least = "at least " if metadata.pending >= MOST_PENDING else ""
     pending = f"{least}{metadata.pending:,}"
