@@ -19,6 +19,7 @@ from app.embeddings.provider import EmbeddingProvider
 from app.embeddings.providers.local import load_minilm
 from app.kernel import count_cores
 from app.knowledge.entries.embedding import make_passages
+from app.knowledge.ingestion.assets import DEFAULTS
 from app.knowledge.ingestion.pipeline import STORED_AT_ONCE, STORING, chunk_tokens, make_chunk_row
 from benchmarks.ingestion.line import Line
 
@@ -44,7 +45,7 @@ async def prepare_file(line: Line, name: str, data: bytes) -> Prepared:
     rows = [make_chunk_row(chunk, document, None) for chunk in chunks]
     passages = [(row, *p) for row in rows for p in enumerate(make_passages(provider, row.title, row.content))]
     return Prepared(
-        NewAsset(None, name, find_format(document.format).media_type, new_id().bytes * 2, data, [], ["all"], {}),
+        NewAsset(None, name, find_format(document.format).media_type, new_id().bytes * 2, data, DEFAULTS),
         document.title,
         document.text,
         rows,

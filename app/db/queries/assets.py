@@ -73,19 +73,15 @@ class Extract:
 
 @dataclass(frozen=True, slots=True)
 class NewAsset:
-    """A file to be ingested."""
+    """A file to be ingested; `fields` are those of AssetFields, and `readers_given` if the caller sent readers."""
 
     external_id: str | None
     name: str
     media_type: str
     sha256: bytes
     original: bytes
-    tags: Sequence[str]
-    roles: Sequence[str]
-    metadata: Mapping[str, Any]
+    fields: Mapping[str, Any]
     source: str | None = None
-    readers: Sequence[str] | None = None
-    writers: Sequence[str] | None = None
     readers_given: bool = False
 
     def as_parameters(self) -> dict[str, Any]:
@@ -96,11 +92,8 @@ class NewAsset:
             "byte_size": len(self.original),
             "sha256": self.sha256,
             "original": self.original,
-            "tags": list(self.tags),
-            "roles": list(self.roles),
-            "metadata": orjson.dumps(dict(self.metadata)).decode(),
-            "readers": None if self.readers is None else list(self.readers),
-            "writers": None if self.writers is None else list(self.writers),
+            **self.fields,
+            "metadata": orjson.dumps(self.fields["metadata"]).decode(),
         }
 
 
@@ -110,7 +103,7 @@ async def find_same_id(session: TenantSession, new: NewAsset) -> UUID | None:
         SQL["find_same_id"],
         external_id=new.external_id,
         sha256=new.sha256,
-        readers=None if new.readers is None else list(new.readers),
+        readers=new.fields["readers"],
         given=new.readers_given,
     )
     return found

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import orjson
 
-from app.contract.erasures import Dependent, DependentKind, ErasureKind, ErasureState, Relation
+from app.contract.erasures import Dependent, ErasureKind, ErasureState
 from app.db.rows import Place, Position
-from app.db.session import TenantSession
+from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -80,27 +80,10 @@ class StoredErasure:
     checked_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundDependent:
-    """An item that depends on an erased one."""
-
-    relation: Relation
-    kind: DependentKind
-    id: UUID
-
-
-@dataclass(frozen=True, slots=True)
-class FormerDependent:
-    """A former version of an item that is not erased; without `version`, those of the chunks of an asset.
-
-    `total` counts all of them.
-    """
-
-    relation: Relation
-    kind: DependentKind
-    id: UUID
-    version: int | None
-    total: int
+def read_dependent(row: Row) -> Dependent:
+    """The item of a row, which depends on an erased one; a former version of it has a number."""
+    found: Dependent = {"relation": row["relation"], "kind": row["kind"], "id": str(row["id"])}
+    return found if row.get("version") is None else {**found, "version": row["version"]}
 
 
 async def create_erasure(
@@ -171,9 +154,10 @@ async def add_of_subject(session: TenantSession, erasure_id: UUID, subject: str)
     return await session.execute(SQL["add_of_subject"], id=erasure_id, subject=subject)
 
 
-async def find_changed(session: TenantSession, erasure_id: UUID, subject: str) -> list[FoundDependent]:
+async def find_changed(session: TenantSession, erasure_id: UUID, subject: str) -> list[Dependent]:
     """Assets and entries that a subject changed and others created."""
-    return await session.fetch_as(FoundDependent, SQL["changed_by_subject"], id=erasure_id, subject=subject)
+    rows = await session.fetch(SQL["changed_by_subject"], id=erasure_id, subject=subject)
+    return [read_dependent(row) for row in rows]
 
 
 async def take_items(session: TenantSession, erasure_id: UUID, kind: ItemKind, limit: int) -> list[UUID]:

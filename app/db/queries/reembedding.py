@@ -19,6 +19,17 @@ SQL = load_statements(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class OtherVectors:
+    """The vectors of the model that is not in use, of all `entries`; `waiting` ones have none, `refused` get none."""
+
+    entries: int
+    waiting: int
+    refused: int
+    passages: int
+    index_state: IndexState
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeRow:
     """A change of model, and the progress of the model that is not in use; in a rebuild, all are the model in use.
 
@@ -28,9 +39,7 @@ class ChangeRow:
             manually.
         visited: entries that have been queued for vectors of the new model, or have new vectors in a rebuild.
         current, other: numbers of the model in use, and of the other model.
-        entries: number of the tenant's entries.
-        waiting, refused: entries without a vector of `other`: still to be computed, and refused by its provider.
-        passages, index_state: of `other`.
+        vectors: of `other`.
         rebuild_refused: entries of a rebuild that kept what they had because the provider refused their text.
         failure: why the job waits; None while it advances.
         workers: number of workers that hold the tenant's job.
@@ -53,11 +62,7 @@ class ChangeRow:
     failure: str | None
     current: int
     other: int
-    entries: int
-    waiting: int
-    refused: int
-    passages: int
-    index_state: IndexState
+    vectors: OtherVectors
     workers: int
 
     @property
@@ -92,6 +97,7 @@ async def fetch_change(session: TenantSession) -> ChangeRow | None:
     values = dict(row)
     for name in ("old", "new"):
         values[name] = EmbeddingModel(**{f.name: values.pop(f"{name}_{f.name}") for f in fields(EmbeddingModel)})
+    values["vectors"] = OtherVectors(**{f.name: values.pop(f.name) for f in fields(OtherVectors)})
     values["comparison"] = None if row["comparison"] is None else _read_comparison(row["comparison"])
     return ChangeRow(**values)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from app.db.queries.erasures import FormerDependent, FoundDependent
+from app.contract.erasures import Dependent
+from app.db.queries.erasures import read_dependent
 from app.db.queries.versions import erase_versions
 from app.db.session import TenantSession
 from app.db.statements import Statement, load_statements
@@ -47,23 +48,25 @@ async def find_words(session: TenantSession, ids: Sequence[UUID]) -> list[str]:
 
 async def find_dependents(
     session: TenantSession, erasure_id: UUID, *, entries: Sequence[UUID] = (), asset_id: UUID | None = None
-) -> list[FoundDependent]:
+) -> list[Dependent]:
     """Items that depend on these entries or on this asset, or have the same content."""
     if asset_id is not None:
-        return await session.fetch_as(FoundDependent, SQL["dependents_of_asset"], id=erasure_id, asset_id=asset_id)
-    return await session.fetch_as(FoundDependent, SQL["dependents"], id=erasure_id, ids=list(entries))
+        rows = await session.fetch(SQL["dependents_of_asset"], id=erasure_id, asset_id=asset_id)
+    else:
+        rows = await session.fetch(SQL["dependents"], id=erasure_id, ids=list(entries))
+    return [read_dependent(row) for row in rows]
 
 
 async def find_former_dependents(
     session: TenantSession, erasure_id: UUID, subject: str | None, limit: int
-) -> list[FormerDependent]:
+) -> tuple[list[Dependent], int]:
     """Former versions of items that are not erased: copies, derived ones, and what the subject may have written.
 
-    To be called before anything is removed, since the removed texts are compared.
+    Those of the chunks of an asset have no number. Returns at most `limit`, and the number of all. To be
+    called before anything is removed, since the removed texts are compared.
     """
-    return await session.fetch_as(
-        FormerDependent, SQL["former_dependents"], id=erasure_id, subject=subject, limit=limit
-    )
+    rows = await session.fetch(SQL["former_dependents"], id=erasure_id, subject=subject, limit=limit)
+    return [read_dependent(row) for row in rows], rows[0]["total"] if rows else 0
 
 
 async def count_traces(

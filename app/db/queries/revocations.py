@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
 
 from app.contract.administration import RevokedToken
 from app.db.rows import Position
@@ -12,13 +10,6 @@ from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ListedToken(RevokedToken):
-    """A revoked token and its position among those of the same moment."""
-
-    position: UUID
 
 
 async def lock_revocations(session: TenantSession) -> None:
@@ -43,16 +34,18 @@ async def put_revocation(session: TenantSession, token_id: str, expires_at: date
     return row
 
 
-async def list_revocations(session: TenantSession, before: Position | None, limit: int) -> list[ListedToken]:
+async def list_revocations(session: TenantSession, before: Position | None, limit: int) -> list[RevokedToken]:
     """The tenant's revoked tokens, newest first."""
     at, last_id = before or (None, None)
-    return await session.fetch_as(ListedToken, SQL["list"], before_at=at, before_id=last_id, limit=limit)
+    return await session.fetch_as(RevokedToken, SQL["list"], before_at=at, before_id=last_id, limit=limit)
 
 
-async def list_platform_revocations(session: PlatformSession, before: Position | None, limit: int) -> list[ListedToken]:
+async def list_platform_revocations(
+    session: PlatformSession, before: Position | None, limit: int
+) -> list[RevokedToken]:
     """Revoked tokens of platform administrators, newest first."""
     at, last_id = before or (None, None)
-    return await session.fetch_as(ListedToken, SQL["list_of_platform"], before_at=at, before_id=last_id, limit=limit)
+    return await session.fetch_as(RevokedToken, SQL["list_of_platform"], before_at=at, before_id=last_id, limit=limit)
 
 
 async def platform_revocation_ids(session: PlatformSession) -> frozenset[str]:

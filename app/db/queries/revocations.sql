@@ -18,13 +18,13 @@ returning r.token_id, r.revoked_at, r.expires_at;
 
 -- name: list
 -- The newest first. A token's id is any text, so a hash of it is its position in the list.
-select token_id, revoked_at, expires_at, md5(token_id)::uuid as position from revoked_tokens
+select token_id, revoked_at, expires_at from revoked_tokens
  where tenant_id = :tenant_id and expires_at > clock_timestamp()
    and (:before_id::uuid is null or (revoked_at, md5(token_id)::uuid) < (:before_at::timestamptz, :before_id::uuid))
  order by revoked_at desc, md5(token_id)::uuid desc limit :limit;
 
 -- name: list_of_platform
-select token_id, revoked_at, expires_at, md5(token_id)::uuid as position from tenancy.list_revoked_tokens()
+select token_id, revoked_at, expires_at from tenancy.list_revoked_tokens()
  where :before_id::uuid is null or (revoked_at, md5(token_id)::uuid) < (:before_at::timestamptz, :before_id::uuid)
  order by revoked_at desc, md5(token_id)::uuid desc limit :limit;
 

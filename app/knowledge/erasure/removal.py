@@ -11,7 +11,7 @@ from app.db.queries import assets
 from app.db.queries import erasures as db
 from app.db.queries import jobs as queue
 from app.db.queries import removal as rows
-from app.db.queries.erasures import FoundDependent, HeldErasure
+from app.db.queries.erasures import HeldErasure
 from app.db.queries.removal import VisitedReceipts, Words
 from app.db.queries.versions import erase_versions
 from app.db.session import TenantSession
@@ -215,10 +215,9 @@ def _visit(held: HeldErasure, visited: VisitedReceipts, counts: dict[str, int]) 
     return True
 
 
-def _name(held: HeldErasure, dependents: Sequence[FoundDependent]) -> None:
+def _name(held: HeldErasure, dependents: Sequence[Dependent]) -> None:
     """Add items to those named for decision, each once for each relation."""
-    for each in dependents:
-        named: Dependent = {"relation": each.relation, "kind": each.kind, "id": str(each.id)}
+    for named in dependents:
         if named in held.derived:
             continue
         held.derived_total += 1
@@ -228,13 +227,9 @@ def _name(held: HeldErasure, dependents: Sequence[FoundDependent]) -> None:
 
 async def _name_former(session: TenantSession, held: HeldErasure) -> None:
     """Add former versions of other items to those named for decision."""
-    found = await rows.find_former_dependents(session, held.id, held.subject, MAX_FORMER)
-    held.derived_total += found[0].total if found else 0
-    for each in found:
-        named: Dependent = {"relation": each.relation, "kind": each.kind, "id": str(each.id)}
-        if each.version is not None:
-            named["version"] = each.version
-        held.derived.append(named)
+    found, total = await rows.find_former_dependents(session, held.id, held.subject, MAX_FORMER)
+    held.derived_total += total
+    held.derived += found
 
 
 def add(counts: dict[str, int], more: Mapping[str, int]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 from uuid import UUID
 
 from app.contract.assets import MAX_NAME, Asset, AssetFields, AssetPatch, Upload
@@ -46,6 +46,9 @@ from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room, refuse_entries
 
+DEFAULTS: Mapping[str, Any] = {"tags": [], "roles": ["all"], "metadata": {}, "readers": None, "writers": None}
+"""The fields of an asset whose caller sent none."""
+
 
 def check_upload(upload: Upload) -> tuple[NewAsset, AssetFields]:
     """Check a file, and recognise its format. Raises InvalidInput and UnsupportedMediaType."""
@@ -61,11 +64,7 @@ def check_upload(upload: Upload) -> tuple[NewAsset, AssetFields]:
         media_type=kind.media_type,
         sha256=hashlib.sha256(upload.data).digest(),
         original=upload.data,
-        tags=() if isinstance(valid.tags, Unset) else valid.tags,
-        roles=("all",) if isinstance(valid.roles, Unset) else valid.roles,
-        metadata={} if isinstance(valid.metadata, Unset) else valid.metadata,
-        readers=None if isinstance(valid.readers, Unset) else valid.readers,
-        writers=None if isinstance(valid.writers, Unset) else valid.writers,
+        fields={**DEFAULTS, **valid.given()},
         readers_given=not isinstance(valid.readers, Unset),
     )
     return new, valid
@@ -73,14 +72,7 @@ def check_upload(upload: Upload) -> tuple[NewAsset, AssetFields]:
 
 def inherit(new: NewAsset, merged: LockedAsset) -> NewAsset:
     """A new version with the fields that its asset has or gets."""
-    return replace(
-        new,
-        tags=merged.tags,
-        roles=merged.roles,
-        metadata=merged.metadata,
-        readers=merged.readers,
-        writers=merged.writers,
-    )
+    return replace(new, fields={name: getattr(merged, name) for name in new.fields})
 
 
 MAX_UPLOAD = 50 * 1024 * 1024

@@ -57,9 +57,9 @@ def choose_in_use(models: Sequence[RegisteredModel], served: Collection[int], in
 
 def show_change(change: ChangeRow, served: Collection[int]) -> ModelChange:
     """Convert the row of a change; `served` are the models with a provider in this service."""
-    entries = change.entries
+    entries = change.vectors.entries
     visited = entries if change.visited_all else min(change.visited, entries)
-    waiting, refused = change.waiting, change.refused
+    waiting, refused = change.vectors.waiting, change.vectors.refused
     if change.rebuilds:
         waiting, refused = entries - visited, min(change.rebuild_refused, visited)
         share = visited / entries if entries else 1.0

@@ -160,8 +160,10 @@ def decide(change: ChangeRow) -> Decision:
         return Decision("by_hand", "request", "the change was started for a switch by hand")
     if (found := change.comparison) is None:
         return Decision("undecided", None, "the models are compared once every entry has its new vectors")
-    if change.refused and change.state == "ready":
-        return Decision("by_hand", "refused_entries", f"the new model's provider refuses {change.refused} entries")
+    if change.vectors.refused and change.state == "ready":
+        return Decision(
+            "by_hand", "refused_entries", f"the new model's provider refuses {change.vectors.refused} entries"
+        )
     if _is_judged(found):
         return _judge(found)
     return _weigh_overlap(found, change.switch_at_overlap)

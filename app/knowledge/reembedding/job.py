@@ -156,7 +156,7 @@ class ReembeddingJob:
             if left is None or left.state == "dropping":  # ended in the meantime
                 return 0.0
             change = left
-        return 0.0 if change.waiting else None
+        return 0.0 if change.vectors.waiting else None
 
     async def _replace(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
         """Replace the vectors of the model in use, then finish the rebuild."""

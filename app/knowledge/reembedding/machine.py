@@ -240,7 +240,7 @@ class ChangeMachine:
 
     def lacks_index(self, change: ChangeRow) -> bool:
         """Whether the other model has too many vectors for an exact search, and its index is not ready."""
-        return change.passages > self._exact_limit and change.index_state != "ready"
+        return change.vectors.passages > self._exact_limit and change.vectors.index_state != "ready"
 
     async def other_context(self, tenant_id: UUID, change: ChangeRow) -> TenantContext:
         """The tenant's context with the model of the change that is not in use."""
@@ -250,8 +250,8 @@ class ChangeMachine:
             await self._tenants.context(tenant_id),
             model=model,
             space=VectorSpace(change.other, model.dimensions),
-            passages=change.passages,
-            indexed=change.index_state == "ready",
+            passages=change.vectors.passages,
+            indexed=change.vectors.index_state == "ready",
         )
 
 

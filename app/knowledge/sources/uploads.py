@@ -72,7 +72,8 @@ class SourceUploads:
                     raise ItemChanged("the bytes differ from the digest in the manifest: list the origin again")
                 same = None if item.asset_id is None else await _lock_asset(session, item.asset_id)
                 again = item.stored_digest is None
-                new = replace(new, source=source, readers=item.readers, writers=item.writers)
+                access = {"readers": item.readers, "writers": item.writers}
+                new = replace(new, source=source, fields={**new.fields, **access})
                 asset_id, work = await self._files.store(session, new, fields, same, room, actor, again=again)
                 assert asset_id is not None  # only the index of assets without a source refuses one
                 await sources.store_item(session, source, external_id, asset_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from hashlib import md5
 from uuid import UUID
 
 from app.concurrency.part import Generations, Part
@@ -13,7 +14,6 @@ from app.contract.fields import Page
 from app.db.database import Database
 from app.db.queries import audit
 from app.db.queries import revocations as db
-from app.db.queries.revocations import ListedToken
 from app.db.queries.tenants import note_action
 from app.db.rows import Position
 from app.errors import MaximumReached
@@ -62,7 +62,7 @@ class TokenRevocations:
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.list_revocations(session, wanted.after, wanted.reach)
             await self._trail.note_read(session, reader, "token.list")
-        return _show(wanted.cut(found, _position))
+        return wanted.cut(found, _position)
 
 
 class PlatformRevocations:
@@ -114,7 +114,7 @@ class PlatformRevocations:
         async with self._database.platform_session() as session:
             found = await db.list_platform_revocations(session, wanted.after, wanted.reach)
             await note_action(session, reader, "token.list", None)
-        return _show(wanted.cut(found, _position))
+        return wanted.cut(found, _position)
 
 
 def _end_of(revocation: NewRevocation) -> datetime:
@@ -125,10 +125,6 @@ def _full(owner: str) -> MaximumReached:
     return MaximumReached(f"{owner} has {MAX_REVOKED} revoked tokens, which is the maximum: replace the signing secret")
 
 
-def _position(token: ListedToken) -> Position:
-    return Position(token.revoked_at, token.position)
-
-
-def _show(page: Page[ListedToken]) -> Page[RevokedToken]:
-    items = [RevokedToken(t.token_id, t.revoked_at, t.expires_at) for t in page.items]
-    return Page(items, page.next_cursor)
+def _position(token: RevokedToken) -> Position:
+    # The id is any text: a hash of it orders tokens of the same moment, as in SQL.
+    return Position(token.revoked_at, UUID(bytes=md5(token.token_id.encode(), usedforsecurity=False).digest()))

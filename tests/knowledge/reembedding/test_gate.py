@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.contract.models import DEFAULT_OVERLAP, Comparison, Quality
-from app.db.queries.reembedding import ChangeRow
+from app.db.queries.reembedding import ChangeRow, OtherVectors
 from app.knowledge.feedback import difference_interval
 from app.knowledge.reembedding.comparison import decide
 from tests.fixtures.database.cluster import MODEL
@@ -49,11 +49,7 @@ READY = ChangeRow(
     failure=None,
     current=1,
     other=2,
-    entries=100,
-    waiting=0,
-    refused=0,
-    passages=100,
-    index_state="none",
+    vectors=OtherVectors(entries=100, waiting=0, refused=0, passages=100, index_state="none"),
     workers=0,
 )
 
@@ -99,7 +95,7 @@ def test_a_comparison_leads_to_a_decision(found: dict[str, Any], switch: str, ba
 
 
 def test_refused_entries_leave_a_first_switch_to_the_admin() -> None:
-    assert decide(replace(READY, refused=1)).basis == "refused_entries"
+    assert decide(replace(READY, vectors=replace(READY.vectors, refused=1))).basis == "refused_entries"
 
 
 def test_the_interval_contains_the_mean_difference_and_narrows_with_more_queries() -> None:
