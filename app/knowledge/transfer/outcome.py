@@ -16,8 +16,15 @@ Progress = Callable[[int], None]
 MOST_FAILURES = 10
 MOST_REASONS = 50
 OTHER_REASONS = "other reasons"
-REFUSALS = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError, ValueError, KeyError, TypeError)
-"""Exceptions that are caused by the content of a line."""
+REFUSALS = (
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.DataError,
+    ValueError,
+    KeyError,
+    TypeError,
+)
+"""Exceptions that are caused by the content of a line. A policy refuses the item of an asset that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class Restored(ImportOutcome):
 def describe_refusal(error: Exception) -> str:
     """The reason why a line was refused, without any of its content."""
     match error:
-        case asyncpg.ForeignKeyViolationError():
+        case asyncpg.ForeignKeyViolationError() | asyncpg.InsufficientPrivilegeError():
             return "refers to something that does not exist in this tenant"
         case asyncpg.UniqueViolationError():
             return "has the identity of another entry or asset"
