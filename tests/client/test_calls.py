@@ -23,7 +23,8 @@ from knowledge_client import (
     PreconditionFailed,
     Unauthenticated,
 )
-from knowledge_client.exchange import Exchange, Request
+from knowledge_client.exchange import Exchange
+from knowledge_client.transport import Request
 from tests.client.callers import LOCAL, ClientCaller, make_client
 from tests.fixtures.http.running_service import RunningService
 

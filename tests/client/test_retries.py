@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import io
 import socket
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
+from pydantic_core import to_json
 
 from knowledge_client import (
+    AsyncKnowledgeClient,
     KnowledgeClient,
+    NotAnswered,
     NotFound,
     ProblemError,
     RateLimited,
+    Request,
+    Response,
     Retries,
     ServiceUnavailable,
     ServiceUnreachable,
@@ -32,8 +40,8 @@ from knowledge_client.exchange import Attempt, Exchange, Pause, perform
 from tests.client.callers import make_client
 from tests.client.scripted import ScriptedTransport, answer, refusal
 
-BROKEN = httpx.ReadError("broken")
-REFUSED = httpx.ConnectError("refused")
+BROKEN = NotAnswered("broken", sent=True)
+REFUSED = NotAnswered("refused", sent=False)
 ID = uuid4()
 FEEDBACK = {"search_id": str(ID), "entry_id": str(ID), "relevant": True, "at": "2026-01-15T09:30:00Z"}
 QUICK = Retries(attempts=3, first=0.001)
@@ -56,6 +64,8 @@ def walk(exchange: Exchange[Any], retries: Retries, *outcomes: Any) -> tuple[Any
                     outcome = None
                 case Attempt():
                     outcome = left.pop(0)
+                    if isinstance(outcome, httpx.Response):
+                        outcome = Response(outcome.status_code, outcome.headers.multi_items(), outcome.content)
     except StopIteration as end:
         assert not left
         return end.value, pauses
@@ -107,8 +117,22 @@ def test_a_stream_that_cannot_be_rewound_is_sent_once() -> None:
 
     error, pauses = walk(assets.upload_asset(Pipe(), name="a.txt"), Retries(), BROKEN)  # type: ignore[arg-type]
     assert isinstance(error, ServiceUnreachable)
-    assert error.__cause__ is BROKEN
     assert pauses == []
+
+
+def test_a_failure_tells_whether_the_request_may_be_done() -> None:
+    once, twice = Retries(attempts=1), Retries(attempts=2)
+    for retries, outcomes, may_be_done in (
+        (once, [REFUSED], False),
+        (once, [BROKEN], True),
+        (twice, [REFUSED, REFUSED], False),
+        (twice, [BROKEN, REFUSED], True),
+        (twice, [refusal(429), REFUSED], False),
+        (twice, [refusal(503), REFUSED], True),
+    ):
+        error = walk(entries.create_entry("a"), retries, *outcomes)[0]
+        assert isinstance(error, ServiceUnreachable)
+        assert error.may_be_done is may_be_done, outcomes
 
 
 def test_pauses_double_up_to_the_maximum_and_vary() -> None:
@@ -162,7 +186,7 @@ def test_unknown_fields_are_kept() -> None:
 
 
 async def test_a_client_waits_and_sends_the_same_again(kind: str) -> None:
-    script = ScriptedTransport(refusal(503, retry_after="0"), BROKEN, answer(200, FEEDBACK))
+    script = ScriptedTransport(refusal(503, retry_after="0"), httpx.ReadError("broken"), answer(200, FEEDBACK))
     call = make_client(kind, "http://service.test", "t", retries=QUICK, transport=script)
     assert (await call("give_feedback", ID, ID, relevant=True)).relevant
     await call.close()
@@ -206,9 +230,11 @@ async def test_a_service_that_is_down_is_unreachable(kind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     call = make_client(kind, f"http://127.0.0.1:{port}", "t", retries=QUICK)
-    with pytest.raises(ServiceUnreachable, match="ConnectError"):
+    with pytest.raises(ServiceUnreachable, match="ConnectError") as failed:
         await call("search", "harbour")
     await call.close()
+    assert isinstance(failed.value.__cause__, httpx.ConnectError)
+    assert not failed.value.may_be_done
 
 
 async def test_a_large_bulk_is_sent_in_parts_within_the_services_limit(kind: str) -> None:
@@ -235,3 +261,68 @@ def test_a_lent_client_stays_open_and_an_own_one_is_closed() -> None:
         pass
     with pytest.raises(RuntimeError, match="closed"):
         own.search("harbour")
+
+
+class Recorder:
+    """A transport of another kind: it answers each request with feedback, and keeps what it got."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, dict[str, str]]] = []
+
+    def send(self, request: Request, headers: Mapping[str, str]) -> Response:
+        self.got.append((f"{request.method} {request.target}", dict(headers)))
+        return Response(200, [], to_json(FEEDBACK))
+
+
+class AsyncRecorder(Recorder):
+    """The same for the async client."""
+
+    async def send(self, request: Request, headers: Mapping[str, str]) -> Response:  # type: ignore[override]
+        return super().send(request, headers)
+
+
+async def test_another_transport_carries_the_calls_without_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("URL", "TOKEN", "ACCESS"):
+        monkeypatch.setenv(f"KB_{name}", "all")
+    blocking, waiting = Recorder(), AsyncRecorder()
+    with KnowledgeClient(transport=blocking) as client:
+        client.give_feedback(ID, ID, relevant=True)
+    async with AsyncKnowledgeClient(token="t", access="all", transport=waiting) as async_client:
+        await async_client.give_feedback(ID, ID, relevant=True)
+    assert blocking.got == [("POST /knowledge/feedback", {})]
+    assert waiting.got == [("POST /knowledge/feedback", {"X-KB-Access": "all", "Authorization": "Bearer t"})]
+
+
+def test_a_request_names_its_parameters_and_body_for_any_transport() -> None:
+    request = next(entries.list_entries(limit=2, tag="a b&c", include_expired=True))
+    assert isinstance(request, Request)
+    assert request.target == "/knowledge/entries?limit=2&tag=a%20b%26c&include_expired=true"
+    upload = next(assets.upload_asset(b"x" * 200_000, name='a "b"\\c.txt', tags=["x", "y"], metadata={"é": 1}))
+    assert isinstance(upload, Request)
+    with upload.open_body() as body:
+        assert not isinstance(body.content, bytes | None)
+        sent, again = b"".join(body.content), b"".join(body.content)
+    part = ('a "b"\\c.txt', b"x" * 200_000, "text/plain")
+    boundary = body.headers["Content-Type"].partition("=")[2]
+    lists: Any = {name: list(value) for name, value in upload.form.items() if isinstance(value, list)}
+    same = httpx.Request(
+        "POST",
+        "http://service.test",
+        data={**lists, "metadata": upload.form["metadata"]},
+        files={"file": part},
+        headers={"Content-Type": f"multipart/form-data; boundary={boundary}"},
+    )
+    assert sent == again == same.read()
+    assert body.headers["Content-Length"] == str(len(sent))
+
+
+def test_httpx_is_loaded_only_for_the_default_transport() -> None:
+    code = """
+import sys
+from knowledge_client import KnowledgeClient
+KnowledgeClient(transport=object())
+assert "httpx" not in sys.modules
+KnowledgeClient("http://service.test", "t")
+assert "httpx" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=Path(searches.__file__).parents[1], check=True)

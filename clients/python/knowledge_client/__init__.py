@@ -111,6 +111,7 @@ from knowledge_client.tenancy import (
     TenantPage,
     TenantSettings,
 )
+from knowledge_client.transport import AsyncTransport, Attachment, Body, NotAnswered, Request, Response, Transport
 
 __all__ = [
     "AcceptedManifest",
@@ -118,8 +119,11 @@ __all__ = [
     "Asset",
     "AssetPage",
     "AsyncKnowledgeClient",
+    "AsyncTransport",
+    "Attachment",
     "AuditPage",
     "AuditRecord",
+    "Body",
     "BulkResult",
     "ChangedAccess",
     "Conflict",
@@ -159,6 +163,7 @@ __all__ = [
     "ModelDecision",
     "ModelName",
     "NewEntry",
+    "NotAnswered",
     "NotFound",
     "Passage",
     "PassageGroup",
@@ -173,6 +178,8 @@ __all__ = [
     "RelatedEntry",
     "Remainder",
     "Replay",
+    "Request",
+    "Response",
     "Retries",
     "RevokedToken",
     "RevokedTokenPage",
@@ -201,6 +208,7 @@ __all__ = [
     "TenantPage",
     "TenantSettings",
     "TooLarge",
+    "Transport",
     "Unauthenticated",
     "UnexpectedAnswer",
     "UnsupportedMediaType",

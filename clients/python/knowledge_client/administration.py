@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from knowledge_client.exchange import Exchange, Request
+from knowledge_client.exchange import Exchange
 from knowledge_client.fields import Id
 from knowledge_client.pages import Pages
 from knowledge_client.reading import ask, get, path_of, post
@@ -27,6 +27,7 @@ from knowledge_client.tenancy import (
     TenantPage,
     TenantSettings,
 )
+from knowledge_client.transport import Request
 
 SETTINGS = "/admin/settings"
 REEMBED = "/admin/reembed"

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from knowledge_client.errors import IndexingFailed, IndexingUnfinished
-from knowledge_client.exchange import Attachment, Exchange, Pause, Request
+from knowledge_client.exchange import Exchange, Pause
 from knowledge_client.fields import AssetSort, Id, Role
 from knowledge_client.models import Asset, AssetPage
 from knowledge_client.pages import Pages
 from knowledge_client.reading import ask, get, path_of
+from knowledge_client.transport import Attachment, Request
 
 Status = Literal["pending", "processing", "indexed", "failed"]
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
-
-import httpx
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from knowledge_client import access, administration, assets, entries, history, oversight, searches, sources
 from knowledge_client.exchange import Attempt, Exchange, Outcome, Pause, perform
 from knowledge_client.pages import Pages
 from knowledge_client.retries import Retries
 from knowledge_client.tokens import Access, AsyncTokenSource, find_headers, find_token, find_url
+from knowledge_client.transport import AsyncTransport, NotAnswered
+
+if TYPE_CHECKING:
+    import httpx
+
+    from knowledge_client.http import AsyncHttpTransport
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,6 +62,7 @@ class AsyncKnowledgeClient:
         timeout: float = 30.0,
         retries: Retries | None = None,
         http: httpx.AsyncClient | None = None,
+        transport: AsyncTransport | None = None,
     ) -> None:
         """Without `url`, `token` and `access`, they are those of the variables KB_URL, KB_TOKEN and KB_ACCESS.
 
@@ -68,15 +72,22 @@ class AsyncKnowledgeClient:
         `timeout` is the limit of each network wait, in seconds (5 for connecting).
 
         `http` is your own httpx client, with its timeouts, proxies and certificates; it is not closed.
+
+        `transport` carries the requests instead of httpx. It determines the service, and perhaps the caller: variables
+        are not read, a token is optional, and `url`, `timeout` and `http` have no effect. It is not closed.
+
         Raises ValueError without an address or a token, and for another access.
         """
-        self._url = find_url(url)
-        self._token: AsyncTokenSource = find_token(token)
-        self._headers = find_headers(access)
+        self._token: AsyncTokenSource | None = token if transport else find_token(token)
+        self._headers = find_headers(access, variable=transport is None)
         self._current: str | None = None
         self._retries = retries or Retries()
-        self._lent = http is not None
-        self._http = http or httpx.AsyncClient(timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)))
+        self._own: AsyncHttpTransport | None = None
+        if transport is None:
+            from knowledge_client.http import AsyncHttpTransport  # httpx loads more slowly than all else
+
+            transport = self._own = AsyncHttpTransport(find_url(url), timeout, http)
+        self._transport = transport
 
     search = _call(searches.search)
     iterate_hits = _walk(searches.iterate_hits)
@@ -182,28 +193,30 @@ class AsyncKnowledgeClient:
 
     async def _take(self, step: Attempt | Pause) -> Outcome:
         if isinstance(step, Pause):
+            import asyncio  # a program with a loop has it already
+
             await asyncio.sleep(step.seconds)
             return None
-        token = await self._bearer(step.renew)
-        with step.request.arguments() as arguments:
-            arguments["headers"] |= {**self._headers, "Authorization": f"Bearer {token}"}
-            try:
-                return await self._http.request(step.request.method, self._url + step.request.path, **arguments)
-            except httpx.RequestError as error:
-                return error
+        headers = {**step.request.headers, **self._headers}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {await self._bearer(self._token, step.renew)}"
+        try:
+            return await self._transport.send(step.request, headers)
+        except NotAnswered as error:
+            return error
 
-    async def _bearer(self, renew: bool) -> str:
-        if isinstance(self._token, str):
-            return self._token
+    async def _bearer(self, source: AsyncTokenSource, renew: bool) -> str:
+        if isinstance(source, str):
+            return source
         if renew or self._current is None:
-            given = self._token()
+            given = source()
             self._current = given if isinstance(given, str) else await given
         return self._current
 
     async def close(self) -> None:
-        """Close the connections, unless `http` was given."""
-        if not self._lent:
-            await self._http.aclose()
+        """Close the connections, unless `http` or `transport` was given."""
+        if self._own is not None:
+            await self._own.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -6,15 +6,19 @@ import functools
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
-
-import httpx
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from knowledge_client import access, administration, assets, entries, history, oversight, searches, sources
 from knowledge_client.exchange import Attempt, Exchange, Outcome, Pause, perform
 from knowledge_client.pages import Pages
 from knowledge_client.retries import Retries
 from knowledge_client.tokens import Access, TokenSource, find_headers, find_token, find_url
+from knowledge_client.transport import NotAnswered, Transport
+
+if TYPE_CHECKING:
+    import httpx
+
+    from knowledge_client.http import HttpTransport
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,6 +60,7 @@ class KnowledgeClient:
         timeout: float = 30.0,
         retries: Retries | None = None,
         http: httpx.Client | None = None,
+        transport: Transport | None = None,
     ) -> None:
         """Without `url`, `token` and `access`, they are those of the variables KB_URL, KB_TOKEN and KB_ACCESS.
 
@@ -65,15 +70,22 @@ class KnowledgeClient:
         `timeout` is the limit of each network wait, in seconds (5 for connecting).
 
         `http` is your own httpx client, with its timeouts, proxies and certificates; it is not closed.
+
+        `transport` carries the requests instead of httpx. It determines the service, and perhaps the caller: variables
+        are not read, a token is optional, and `url`, `timeout` and `http` have no effect. It is not closed.
+
         Raises ValueError without an address or a token, and for another access.
         """
-        self._url = find_url(url)
-        self._token: TokenSource = find_token(token)
-        self._headers = find_headers(access)
+        self._token: TokenSource | None = token if transport else find_token(token)
+        self._headers = find_headers(access, variable=transport is None)
         self._current: str | None = None
         self._retries = retries or Retries()
-        self._lent = http is not None
-        self._http = http or httpx.Client(timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)))
+        self._own: HttpTransport | None = None
+        if transport is None:
+            from knowledge_client.http import HttpTransport  # httpx loads more slowly than all else
+
+            transport = self._own = HttpTransport(find_url(url), timeout, http)
+        self._transport = transport
 
     search = _call(searches.search)
     iterate_hits = _walk(searches.iterate_hits)
@@ -181,25 +193,25 @@ class KnowledgeClient:
         if isinstance(step, Pause):
             time.sleep(step.seconds)
             return None
-        token = self._bearer(step.renew)
-        with step.request.arguments() as arguments:
-            arguments["headers"] |= {**self._headers, "Authorization": f"Bearer {token}"}
-            try:
-                return self._http.request(step.request.method, self._url + step.request.path, **arguments)
-            except httpx.RequestError as error:
-                return error
+        headers = {**step.request.headers, **self._headers}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._bearer(self._token, step.renew)}"
+        try:
+            return self._transport.send(step.request, headers)
+        except NotAnswered as error:
+            return error
 
-    def _bearer(self, renew: bool) -> str:
-        if isinstance(self._token, str):
-            return self._token
+    def _bearer(self, source: TokenSource, renew: bool) -> str:
+        if isinstance(source, str):
+            return source
         if renew or self._current is None:
-            self._current = self._token()
+            self._current = source()
         return self._current
 
     def close(self) -> None:
-        """Close the connections, unless `http` was given."""
-        if not self._lent:
-            self._http.close()
+        """Close the connections, unless `http` or `transport` was given."""
+        if self._own is not None:
+            self._own.close()
 
     def __enter__(self) -> Self:
         return self

@@ -9,11 +9,12 @@ from typing import Unpack
 from pydantic_core import to_json
 
 from knowledge_client.errors import IndexingUnfinished, NotFound
-from knowledge_client.exchange import Exchange, Pause, Request
+from knowledge_client.exchange import Exchange, Pause
 from knowledge_client.fields import EntryChanges, EntryFields, EntrySort, EntryType, Id, NewEntry, TagSort
 from knowledge_client.models import BulkResult, Entry, EntryPage, TagCount, TagPage, _BulkAnswer
 from knowledge_client.pages import Pages
 from knowledge_client.reading import ask, get, path_of, post
+from knowledge_client.transport import Request
 
 BULK_ENTRIES = 1_000
 BULK_BYTES = 16 * 1024 * 1024
@@ -71,10 +72,10 @@ def list_entries(
         "cursor": cursor,
         "entry_type": entry_type,
         "tag": tag,
-        "asset_id": None if asset_id is None else str(asset_id),
+        "asset_id": asset_id,
         "external_id": external_id,
-        "include_expired": None if include_expired is None else str(include_expired).lower(),
-        "include_quarantined": None if include_quarantined is None else str(include_quarantined).lower(),
+        "include_expired": include_expired,
+        "include_quarantined": include_quarantined,
         "sort": sort,
     }
     return get("/knowledge/entries", EntryPage, params)

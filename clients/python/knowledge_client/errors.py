@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 
-import httpx
 from pydantic import ValidationError
 
 from knowledge_client.models import Asset, FieldProblem, Problem
+from knowledge_client.transport import Response
 
 
 class KnowledgeError(Exception):
@@ -18,7 +18,15 @@ class KnowledgeError(Exception):
 
 
 class ServiceUnreachable(KnowledgeError):
-    """No answer arrived: no connection, a broken connection, or a timeout. The cause is httpx's own error."""
+    """No answer arrived: no connection, a broken connection, or a timeout. The cause is the transport's own error.
+
+    Attributes:
+        may_be_done: whether the service may have received the request, so that what it asks for may be done.
+    """
+
+    def __init__(self, reason: str, *, may_be_done: bool) -> None:
+        super().__init__(reason)
+        self.may_be_done = may_be_done
 
 
 class UnexpectedAnswer(KnowledgeError):
@@ -138,19 +146,22 @@ _BY_STATUS: Mapping[int, type[ProblemError]] = {
     503: ServiceUnavailable,
 }
 
+PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
 
 def problem_error(problem: Problem, retry_after: float | None = None) -> ProblemError:
     """The error for the problem's status, also for the problem of one search of a batch."""
     return _BY_STATUS.get(problem.status, ProblemError)(problem, retry_after)
 
 
-def read_problem(response: httpx.Response) -> ProblemError:
+def read_problem(response: Response) -> ProblemError:
     """The error for an answer, also when a server between the client and the service gave it."""
     try:
         problem = Problem.model_validate_json(response.content)
     except ValidationError:
-        problem = Problem(title=response.reason_phrase, status=response.status_code, detail=response.text[:200].strip())
-    return problem_error(problem, read_retry_after(response.headers.get("retry-after")))
+        title = PHRASES.get(response.status_code, "")
+        problem = Problem(title=title, status=response.status_code, detail=response.text[:200].strip())
+    return problem_error(problem, read_retry_after(response.find_header("retry-after")))
 
 
 def read_retry_after(value: str | None) -> float | None:
@@ -160,6 +171,8 @@ def read_retry_after(value: str | None) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
+        from email.utils import parsedate_to_datetime  # rarely needed, and large
+
         try:
             moment = parsedate_to_datetime(value)
         except ValueError:

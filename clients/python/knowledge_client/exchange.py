@@ -5,77 +5,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, TypeVar
-
-import httpx
-from pydantic_core import to_json
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 from knowledge_client.errors import KnowledgeError, ServiceUnreachable, Unauthenticated, read_problem
 from knowledge_client.retries import Retries
+from knowledge_client.transport import NotAnswered, Request, Response
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """A file to upload: a path, bytes, or an open binary file, which is sent from its beginning."""
-
-    source: str | os.PathLike[str] | bytes | BinaryIO
-    name: str
-    media_type: str | None
-
-    @contextlib.contextmanager
-    def open(self) -> Iterator[BinaryIO]:
-        """The file's bytes, any number of times. Raises OSError."""
-        if isinstance(self.source, bytes):
-            yield io.BytesIO(self.source)
-        elif isinstance(self.source, str | os.PathLike):
-            with Path(self.source).open("rb") as file:
-                yield file
-        else:
-            yield self.source
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether it can be sent twice."""
-        return isinstance(self.source, str | os.PathLike | bytes) or self.source.seekable()
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request; `repeatable` means that sending it twice has the same effect as sending it once."""
-
-    method: str
-    path: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    json: Any = None
-    form: Mapping[str, Any] = field(default_factory=dict)
-    attachment: Attachment | None = None
-    repeatable: bool = True
-
-    @contextlib.contextmanager
-    def arguments(self) -> Iterator[dict[str, Any]]:
-        """The arguments for httpx; an attachment is open while they are used."""
-        arguments: dict[str, Any] = {
-            "params": {name: value for name, value in self.params.items() if value is not None},
-            "headers": dict(self.headers),
-        }
-        if self.attachment is not None:
-            with self.attachment.open() as file:
-                part = (self.attachment.name, file, self.attachment.media_type)
-                yield {**arguments, "files": {"file": part}, "data": self.form}
-            return
-        if self.json is not None:
-            arguments["content"] = to_json(self.json, inf_nan_mode="constants")
-            arguments["headers"]["Content-Type"] = "application/json"
-        yield arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +32,9 @@ class Pause:
 
 
 Exchange: TypeAlias = Generator[Request | Pause, Any, T]
-"""A call: yields requests, receives their answers (httpx.Response) or errors, and returns the result."""
+"""A call: yields requests, receives their answers or errors, and returns the result."""
 
-Outcome: TypeAlias = httpx.Response | httpx.RequestError | None
+Outcome: TypeAlias = Response | NotAnswered | None
 Steps: TypeAlias = Generator[Attempt | Pause, Outcome, T]
 """A call with its retries: yields attempts and receives their outcomes."""
 
@@ -121,12 +59,12 @@ def perform(exchange: Exchange[T], retries: Retries, *, renewable: bool) -> Step
         return result
 
 
-def _send(request: Request, retries: Retries, renewable: bool) -> Steps[httpx.Response]:
+def _send(request: Request, retries: Retries, renewable: bool) -> Steps[Response]:
     tries, renew, renewed, unsure = 0, False, False, False
     while True:
         outcome = yield Attempt(request, renew)
         renew = False
-        if isinstance(outcome, httpx.Response):
+        if isinstance(outcome, Response):
             # An earlier attempt without an answer may have deleted it.
             if outcome.is_success or (unsure and request.method == "DELETE" and outcome.status_code == 404):
                 return outcome
@@ -135,12 +73,12 @@ def _send(request: Request, retries: Retries, renewable: bool) -> Steps[httpx.Re
                 renew = renewed = True
                 continue
         else:
-            assert isinstance(outcome, httpx.RequestError)
-            error = ServiceUnreachable(f"{type(outcome).__name__}: {outcome}")
-            error.__cause__ = outcome
+            assert isinstance(outcome, NotAnswered)
+            error = ServiceUnreachable(str(outcome), may_be_done=unsure or outcome.sent)
+            error.__cause__ = outcome.__cause__
         tries += 1
         delay = retries.delay(tries, outcome, repeatable=request.repeatable)
         if delay is None:
             raise error
-        unsure = unsure or not isinstance(outcome, httpx.Response) or outcome.status_code != 429
+        unsure = unsure or (outcome.sent if isinstance(outcome, NotAnswered) else outcome.status_code != 429)
         yield Pause(delay)

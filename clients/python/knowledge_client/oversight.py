@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from knowledge_client.exchange import Exchange, Request
+from knowledge_client.exchange import Exchange
 from knowledge_client.fields import Id
 from knowledge_client.models import Entry, EntryPage
 from knowledge_client.pages import Pages
 from knowledge_client.reading import ask, get, path_of, post
 from knowledge_client.records import Erasure, ErasurePage, _ReleasedAnswer
+from knowledge_client.transport import Request
 
 
 def erase(*, asset_id: Id | None = None, entry_id: Id | None = None, subject: str | None = None) -> Exchange[Erasure]:
@@ -51,7 +52,7 @@ def list_quarantined(
 
     `metadata["flags"]` names what was found in each.
     """
-    params = {"asset_id": None if asset_id is None else str(asset_id), "limit": limit, "cursor": cursor}
+    params = {"asset_id": asset_id, "limit": limit, "cursor": cursor}
     return get("/admin/quarantine", EntryPage, params)
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 class Answer(BaseModel):
     """Part of an answer; newer services may add fields."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
 
 class Passage(Answer):

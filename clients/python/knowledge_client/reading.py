@@ -9,8 +9,9 @@ from uuid import UUID
 from pydantic import BaseModel, ValidationError
 
 from knowledge_client.errors import MalformedId, UnexpectedAnswer
-from knowledge_client.exchange import Exchange, Request
+from knowledge_client.exchange import Exchange
 from knowledge_client.fields import Id
+from knowledge_client.transport import Request
 
 M = TypeVar("M", bound=BaseModel)
 

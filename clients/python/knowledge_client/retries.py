@@ -6,11 +6,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import httpx
-
 from knowledge_client.errors import read_retry_after
+from knowledge_client.transport import NotAnswered, Response
 
-NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 AWAY = frozenset({502, 503, 504})
 
 
@@ -29,20 +27,18 @@ class Retries:
     longest: float = 30.0
     draw: Callable[[], float] = random.random
 
-    def delay(self, tries: int, outcome: httpx.Response | httpx.RequestError, *, repeatable: bool) -> float | None:
+    def delay(self, tries: int, outcome: Response | NotAnswered, *, repeatable: bool) -> float | None:
         """Seconds to wait after the `tries`-th attempt had this outcome, or None to give up."""
         if tries >= self.attempts or not self._may_repeat(outcome, repeatable):
             return None
         wait = min(self.longest, self.first * 2.0 ** (tries - 1))
-        if isinstance(outcome, httpx.Response):
-            named = read_retry_after(outcome.headers.get("retry-after"))
+        if isinstance(outcome, Response):
+            named = read_retry_after(outcome.find_header("retry-after"))
             if named is not None:
                 return named + self.first * self.draw() if named <= self.longest else None
         return wait * (0.5 + 0.5 * self.draw())
 
-    def _may_repeat(self, outcome: httpx.Response | httpx.RequestError, repeatable: bool) -> bool:
-        if isinstance(outcome, httpx.Response):
+    def _may_repeat(self, outcome: Response | NotAnswered, repeatable: bool) -> bool:
+        if isinstance(outcome, Response):
             return outcome.status_code == 429 or (repeatable and outcome.status_code in AWAY)
-        if isinstance(outcome, NOT_SENT):
-            return True
-        return repeatable and isinstance(outcome, httpx.TransportError)
+        return repeatable or not outcome.sent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from knowledge_client.exchange import Exchange, Request
+from knowledge_client.exchange import Exchange
 from knowledge_client.fields import Id, SavedSearchSort, SearchOptions, SearchRequest
 from knowledge_client.models import (
     Feedback,
@@ -22,6 +22,7 @@ from knowledge_client.models import (
 )
 from knowledge_client.pages import Pages
 from knowledge_client.reading import ask, get, path_of, post
+from knowledge_client.transport import Request
 
 
 def search(query: str, **options: Unpack[SearchOptions]) -> Exchange[SearchResult]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, NotRequired, TypedDict, Unpack
 from urllib.parse import quote
 
-from knowledge_client.exchange import Exchange, Request
+from knowledge_client.exchange import Exchange
 from knowledge_client.fields import AccessLists
 from knowledge_client.pages import Pages
 from knowledge_client.parts import (
@@ -19,6 +19,7 @@ from knowledge_client.parts import (
     SourceStatus,
 )
 from knowledge_client.reading import ask, get
+from knowledge_client.transport import Request
 
 ItemState = Literal["indexed", "pending", "failed", "refused", "missing"]
 

@@ -36,9 +36,9 @@ def find_token(given: T | None) -> T | str:
     return token
 
 
-def find_headers(access: Access | None) -> dict[str, str]:
-    """The header that asks for this access, by default that of the variable KB_ACCESS. Raises ValueError."""
-    chosen = access or os.environ.get("KB_ACCESS", "").strip()
+def find_headers(access: Access | None, *, variable: bool) -> dict[str, str]:
+    """The header that asks for this access, by default that of the `variable` KB_ACCESS. Raises ValueError."""
+    chosen = access or (os.environ.get("KB_ACCESS", "").strip() if variable else "")
     if chosen not in ("", "all"):
         raise ValueError("access: must be all, and KB_ACCESS all or not set")
     return {ACCESS: chosen} if chosen else {}
