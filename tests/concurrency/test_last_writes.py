@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from uuid import UUID
 
-from app.concurrency.memory import SharedMemory
-from app.concurrency.memory import CELLS
+from app.concurrency.memory import CELLS, SharedMemory
 from app.concurrency.part import LastWrites, Part
 
 
