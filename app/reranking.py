@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import urlsplit
@@ -16,7 +14,7 @@ import orjson
 
 from app.embeddings.provider import approximate_tokens
 from app.errors import ConfigurationError, RerankerUnavailable
-from app.resilience import CHECK_TEXT, CallBudget, CallPolicy, Calls, Circuit, read_status
+from app.resilience import CHECK_TEXT, REAL_TIME, CallBudget, CallPolicy, Calls, Circuit, Timing, read_status
 
 
 class Reranker(Protocol):
@@ -25,15 +23,12 @@ class Reranker(Protocol):
     @property
     def name(self) -> str:
         """The form of its API and its model, such as `jina/jina-reranker-v2-base-multilingual`."""
-        ...
 
     async def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """Score each text, in order: the higher, the better it answers the query. Raises RerankerUnavailable."""
-        ...
 
     async def close(self) -> None:
         """Release connections."""
-        ...
 
 
 PROVIDER = "reranker"
@@ -50,14 +45,7 @@ class ResilientReranker:
     """
 
     def __init__(
-        self,
-        inner: Reranker,
-        timeout: float,
-        policy: CallPolicy | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
+        self, inner: Reranker, timeout: float, policy: CallPolicy | None = None, timing: Timing = REAL_TIME
     ) -> None:
         """`timeout` is that of a whole call, in seconds."""
         self.name: Final = inner.name
@@ -71,9 +59,7 @@ class ResilientReranker:
             policy or CallPolicy(),
             check=lambda: inner.rerank(CHECK_TEXT, [CHECK_TEXT]),
             patience=timeout,
-            clock=clock,
-            sleep=sleep,
-            jitter=jitter,
+            timing=timing,
         )
 
     @property
@@ -85,10 +71,7 @@ class ResilientReranker:
         if not texts:
             return ()
         return await self._calls.run(
-            lambda: self._inner.rerank(query, texts),
-            self._budget,
-            texts=len(texts),
-            tokens=count_tokens(query, texts),
+            lambda: self._inner.rerank(query, texts), self._budget, texts=len(texts), tokens=count_tokens(query, texts)
         )
 
     async def close(self) -> None:
@@ -168,13 +151,7 @@ class RerankServer:
     """Reranker that makes one attempt per call; the wrapper retries."""
 
     def __init__(
-        self,
-        url: str,
-        form: Form,
-        *,
-        model: str | None = None,
-        api_key: str | None = None,
-        timeout: float = 2.0,
+        self, url: str, form: Form, *, model: str | None = None, api_key: str | None = None, timeout: float = 2.0
     ) -> None:
         """`url` is the whole address of the endpoint, `timeout` in seconds."""
         self.name: Final = f"{form}/{model}" if model else form
@@ -261,8 +238,7 @@ def build_reranker(config: RerankerConfig) -> ResilientReranker:
         raise ConfigurationError("KB_RERANKER_URL", "must start with http:// or https://")
     if not parts.path.strip("/"):
         raise ConfigurationError(
-            "KB_RERANKER_URL",
-            "must be the whole address of the endpoint, for example http://127.0.0.1:8080/rerank",
+            "KB_RERANKER_URL", "must be the whole address of the endpoint, for example http://127.0.0.1:8080/rerank"
         )
     key = config.api_key
     if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key):

@@ -10,8 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
 from app.errors import ProviderUnavailable
 from app.telemetry.metrics import PROVIDER_CALLS, PROVIDER_SECONDS, PROVIDER_TOKENS, PROVIDER_TRIES
@@ -88,11 +87,7 @@ class Circuit:
     """
 
     def __init__(
-        self,
-        threshold: int,
-        cool_down: float,
-        clock: Callable[[], float],
-        on_change: Callable[[CircuitState], None],
+        self, threshold: int, cool_down: float, clock: Callable[[], float], on_change: Callable[[CircuitState], None]
     ) -> None:
         self._threshold = threshold
         self._cool_down = cool_down
@@ -170,9 +165,7 @@ class Permit:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._circuit.record(is_probe=self.is_probe, succeeded=self._succeeded)
 
 
@@ -207,6 +200,18 @@ class CallPolicy:
     slow_is_down: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The clock of calls in monotonic seconds, how they wait, and the random part, 0 to 1, of a wait."""
+
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    jitter: Callable[[], float] = random.random
+
+
+REAL_TIME: Final = Timing()
+
+
 class Calls:
     """Makes the calls of one operation of a provider: retries within a time limit, and none while it is down.
 
@@ -225,9 +230,7 @@ class Calls:
         *,
         check: Callable[[], Awaitable[object]],
         patience: float,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
+        timing: Timing = REAL_TIME,
     ) -> None:
         """`check` asks the provider about the fixed text; `unavailable` is its kind of failure."""
         self._operation: Operation = operation
@@ -237,10 +240,8 @@ class Calls:
         self._policy = policy
         self._check = check
         self._patience = patience
-        self._clock = clock
-        self._sleep = sleep
-        self._jitter = jitter
-        self.circuit = Circuit(policy.failure_threshold, policy.cool_down, clock, self._report_circuit)
+        self._timing = timing
+        self.circuit = Circuit(policy.failure_threshold, policy.cool_down, timing.clock, self._report_circuit)
         self._checking = asyncio.Lock()
 
     async def run(self, attempt: Callable[[], Awaitable[T]], budget: CallBudget, *, texts: int, tokens: int) -> T:
@@ -277,13 +278,13 @@ class Calls:
 
     async def _try(self, attempt: Callable[[], Awaitable[T]], budget: CallBudget, permit: Permit) -> T:
         tries = 1 if permit.is_probe else self._policy.attempts
-        deadline = self._clock() + budget.timeout
+        deadline = self._timing.clock() + budget.timeout
         made = 0
         while True:
             made += 1
             PROVIDER_TRIES.labels(self._provider, self._operation).inc()
             try:
-                async with asyncio.timeout(max(0.0, deadline - self._clock())):
+                async with asyncio.timeout(max(0.0, deadline - self._timing.clock())):
                     result = await attempt()
             except Exception as error:
                 failure, slow = self._describe(error, budget, made), isinstance(error, TimeoutError)
@@ -294,13 +295,13 @@ class Calls:
                 permit.succeed()
                 return result
             delay = self._choose_delay(budget, failure, made)
-            out_of_time = self._clock() + delay >= deadline
+            out_of_time = self._timing.clock() + delay >= deadline
             if failure.permanent or made >= tries or out_of_time:
                 if self._policy.slow_is_down or not slow:
                     await self._settle(permit)
                 raise failure
             logger.debug("%s: try %d failed (%s)", failure.provider, made, failure.reason)
-            await self._sleep(delay)
+            await self._timing.sleep(delay)
 
     async def _settle(self, permit: Permit) -> None:
         """Count a failed call. The call that would open the circuit counts only if the provider fails on any text."""
@@ -334,7 +335,7 @@ class Calls:
 
     def _choose_delay(self, budget: CallBudget, failure: ProviderUnavailable, made: int) -> float:
         """Full jitter below a doubling bound, or the delay that the provider requested if that is longer."""
-        backoff = self._jitter() * budget.first_delay * 2.0 ** (made - 1)
+        backoff = self._timing.jitter() * budget.first_delay * 2.0 ** (made - 1)
         return max(backoff, failure.retry_after or 0.0)
 
     def _report_circuit(self, state: CircuitState) -> None:

@@ -10,12 +10,7 @@ from enum import StrEnum
 from typing import NoReturn
 from uuid import UUID
 
-from app.contract.fields import (
-    MAX_GROUP_CHARACTERS,
-    MAX_GROUPS,
-    MAX_SUBJECT_CHARACTERS,
-    MAX_TOKEN_ID_CHARACTERS,
-)
+from app.contract.fields import MAX_GROUP_CHARACTERS, MAX_GROUPS, MAX_SUBJECT_CHARACTERS, MAX_TOKEN_ID_CHARACTERS
 from app.errors import Forbidden, InvalidInput, Unauthenticated
 
 

@@ -76,7 +76,6 @@ class KeySource(Protocol):
 
     async def find(self, kid: str | None, algorithm: str) -> PublicKey | None:
         """The one key with this id (None: the only one) for this algorithm, or None."""
-        ...
 
 
 class TokenVerifier:

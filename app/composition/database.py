@@ -153,9 +153,7 @@ async def prepare(
                 await migrate(admin_dsn, setting=setting)
         except asyncpg.InsufficientPrivilegeError as error:
             raise ConfigurationError(
-                setting,
-                "the role lacks privileges that the migrations need",
-                "see deploy/roles.sql",
+                setting, "the role lacks privileges that the migrations need", "see deploy/roles.sql"
             ) from error
         if is_cluster:
             await _prepare_nodes(connection, admin_dsn, service_role, shards, setting)
@@ -168,11 +166,7 @@ async def prepare(
 
 
 async def _prepare_nodes(
-    coordinator: asyncpg.Connection[asyncpg.Record],
-    admin_dsn: str,
-    service_role: str | None,
-    shards: int,
-    setting: str,
+    coordinator: asyncpg.Connection[asyncpg.Record], admin_dsn: str, service_role: str | None, shards: int, setting: str
 ) -> None:
     nodes = await list_nodes(coordinator)
     for node in nodes:

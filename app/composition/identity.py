@@ -117,11 +117,7 @@ async def _open(settings: Settings, audience: str | None, issuer: str | None) ->
     if jwt.jwks_url is None:
         secrets = shared_secrets(settings) or SharedSecrets(None, {})
         yield TokenVerifier(
-            secret=secrets.unnamed,
-            named=secrets.named,
-            audience=audience,
-            issuer=issuer,
-            groups_claim=jwt.groups_claim,
+            secret=secrets.unnamed, named=secrets.named, audience=audience, issuer=issuer, groups_claim=jwt.groups_claim
         )
         return
     async with httpx.AsyncClient(trust_env=False) as client:

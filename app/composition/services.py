@@ -12,12 +12,7 @@ from uuid import UUID
 from app.composition.database import DatabaseAddresses, check_given, make_database, open_database, replicas_of
 from app.composition.identity import encryption_keys
 from app.composition.platform import default_limits, search_defaults
-from app.composition.providers import (
-    build_configured_reranker,
-    build_providers,
-    find_models,
-    searches_per_core,
-)
+from app.composition.providers import build_configured_reranker, build_providers, find_models, searches_per_core
 from app.concurrency.part import Part
 from app.contract.settings import Limits
 from app.db.database import Database
@@ -170,7 +165,7 @@ async def build_services(
     trail = AuditTrail(database)
     tenants = TenantDirectory(
         database, trail, default_model_id=next(iter(providers)), limits=limits, max_limit=defaults.max_limit,
-        part=part,
+        part=part
     )  # fmt: skip
     admission = Admission(crowd=crowd, part=part)
     journal = SearchJournal(database, part=part)

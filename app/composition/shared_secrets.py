@@ -61,8 +61,6 @@ def ensure_secret(data_dir: Path) -> str:
         secret = ""
     if len(secret) < MIN_SECRET_BYTES or not secret.isascii():
         raise ConfigurationError(
-            "KB_DATA_DIR",
-            f"{path} contains no usable secret",
-            "remove it; the next start generates a new one",
+            "KB_DATA_DIR", f"{path} contains no usable secret", "remove it; the next start generates a new one"
         )
     return secret

@@ -111,12 +111,7 @@ class Cutter:
     """Cuts parts of one text into spans of at most `max_tokens`; `starts` are the places of its headings."""
 
     def __init__(
-        self,
-        text: str,
-        starts: Sequence[int],
-        count_tokens: TokenCounter,
-        max_tokens: int,
-        overlap_tokens: int,
+        self, text: str, starts: Sequence[int], count_tokens: TokenCounter, max_tokens: int, overlap_tokens: int
     ) -> None:
         if max_tokens < 1 or not 0 <= overlap_tokens < max_tokens:
             raise ValueError("max_tokens must be positive and overlap_tokens smaller than it")

@@ -31,15 +31,20 @@ def read_or_create_secret(path: Path, size: int = 32) -> str:
             file.write(secrets.token_urlsafe(size) + "\n")
             file.flush()
             os.fsync(file.fileno())
-            if os.geteuid() == 0:
-                owner = path.parent.stat()
-                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+            give(file.fileno(), path.parent)
         # A link, unlike a rename, never replaces the secret of a faster process.
         with contextlib.suppress(FileExistsError):
             os.link(name, path)
     finally:
         os.unlink(name)
     return _read(path)
+
+
+def give(descriptor: int, folder: Path) -> None:
+    """Give an open file to the owner of a folder if root created it."""
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
 
 
 def _read(path: Path) -> str:
@@ -95,9 +100,7 @@ def mark_created_here(folder: Path) -> None:
         descriptor = os.open(work, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(signature)
-            if os.geteuid() == 0:  # for the owner of the folder, as all files in it
-                owner = path.stat()
-                os.fchown(descriptor, owner.st_uid, owner.st_gid)
+            give(descriptor, path)
         os.replace(work, path / MARKER)
     except (OSError, ValueError, RuntimeError):
         return
@@ -154,9 +157,7 @@ class DataFolder:
             folder.give_to_owner(folder.run)
         except OSError as error:
             raise ConfigurationError(
-                "KB_DATA_DIR",
-                f"cannot use {root} ({error.strerror})",
-                "set it to a writable folder",
+                "KB_DATA_DIR", f"cannot use {root} ({error.strerror})", "set it to a writable folder"
             ) from error
         return folder
 
@@ -208,9 +209,7 @@ class DataFolder:
     def open_private(self, path: Path, flags: int) -> int:
         """Open or create `path`, accessible only to its owner, and return the descriptor."""
         descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        if os.geteuid() == 0:
-            owner = self.root.stat()
-            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        give(descriptor, self.root)
         return descriptor
 
 

@@ -18,14 +18,7 @@ import psutil
 
 from app.embedded.data_folder import DataFolder
 from app.errors import ConfigurationError
-from app.kernel import (
-    IS_LINUX,
-    PR_CAP_AMBIENT,
-    die_with_parent,
-    forbid_new_privileges,
-    keep_capabilities,
-    prctl,
-)
+from app.kernel import IS_LINUX, PR_CAP_AMBIENT, die_with_parent, forbid_new_privileges, keep_capabilities, prctl
 
 PROGRAMS = ("initdb", "postgres", "pg_config")
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Self
 
 from app.embedded.cluster import check_settings
@@ -148,8 +148,7 @@ class EmbeddedPostgres:
                 return None
             if time.monotonic() >= deadline:
                 raise ConfigurationError(
-                    None,
-                    f"the embedded Postgres was not ready after {self._start_timeout:g} s: see {folder.log}",
+                    None, f"the embedded Postgres was not ready after {self._start_timeout:g} s: see {folder.log}"
                 )
             time.sleep(POLL_SECONDS)
 
@@ -157,7 +156,5 @@ class EmbeddedPostgres:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

@@ -35,12 +35,7 @@ class Postmaster:
     """One run of the server. It ends with its parent, even if the parent is killed (Linux)."""
 
     def __init__(
-        self,
-        folder: DataFolder,
-        account: Account,
-        binaries: Path,
-        settings: Mapping[str, str],
-        socket_dir: Path,
+        self, folder: DataFolder, account: Account, binaries: Path, settings: Mapping[str, str], socket_dir: Path
     ) -> None:
         self._folder = folder
         if folder.log.exists() and folder.log.stat().st_size > LARGEST_LOG_BYTES:
@@ -168,8 +163,7 @@ class Supervisor:
                 if ready or self._is_blocked_by_leftovers(postmaster):
                     return ready and time.monotonic() - since >= STEADY_SECONDS
                 raise ConfigurationError(
-                    None,
-                    f"the embedded Postgres did not start: {postmaster.read_log_end()} ({self._folder.log})",
+                    None, f"the embedded Postgres did not start: {postmaster.read_log_end()} ({self._folder.log})"
                 )
             if not ready and postmaster.is_ready:
                 ready, since = True, time.monotonic()
@@ -222,8 +216,7 @@ def main() -> None:
         Supervisor(options, folder, socket_dir).run()
     except ConfigurationError as error:
         write_state(
-            folder,
-            State("failed", socket_dir, setting=error.setting, problem=error.problem, remedy=error.remedy),
+            folder, State("failed", socket_dir, setting=error.setting, problem=error.problem, remedy=error.remedy)
         )
     except Exception as error:
         traceback.print_exc()

@@ -44,23 +44,18 @@ class EmbeddingProvider(Protocol):
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a search query. Raises EmbeddingUnavailable."""
-        ...
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
         """Embed several search queries in one call, in order. Raises EmbeddingUnavailable."""
-        ...
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed any number of stored texts, in order. Raises EmbeddingUnavailable."""
-        ...
 
     def count_tokens(self, text: str) -> int:
         """Length of `text` in the model's tokens (an upper estimate if the tokenizer is remote)."""
-        ...
 
     async def close(self) -> None:
         """Release connections and threads."""
-        ...
 
 
 def make_unit_vector(numbers: Sequence[float]) -> Vector:

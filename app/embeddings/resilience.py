@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatc
 from app.concurrency.turns import Turns
 from app.embeddings.provider import BatchLimits, EmbeddingProvider, Vector, approximate_tokens, split_batches
 from app.errors import EmbeddingUnavailable
-from app.resilience import CHECK_TEXT, CallBudget, CallPolicy, Calls, Circuit
+from app.resilience import CHECK_TEXT, REAL_TIME, CallBudget, CallPolicy, Calls, Circuit, Timing
 from app.telemetry.metrics import QUERY_CACHE
 
 SECONDS_PER_QUERY = 0.1
@@ -45,13 +44,7 @@ class ResilientProvider:
     """
 
     def __init__(
-        self,
-        inner: EmbeddingProvider,
-        policy: ResiliencePolicy | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
+        self, inner: EmbeddingProvider, policy: ResiliencePolicy | None = None, timing: Timing = REAL_TIME
     ) -> None:
         self._inner = inner
         self.model: Final = inner.model
@@ -66,9 +59,7 @@ class ResilientProvider:
                 self._policy,
                 check=check,
                 patience=self._policy.query.timeout,
-                clock=clock,
-                sleep=sleep,
-                jitter=jitter,
+                timing=timing,
             )
 
         self._queries = make_calls("query", lambda: inner.embed_query(CHECK_TEXT))
@@ -86,10 +77,7 @@ class ResilientProvider:
 
     async def embed_query(self, text: str) -> Vector:
         return await self._queries.run(
-            lambda: self._inner.embed_query(text),
-            self._policy.query,
-            texts=1,
-            tokens=approximate_tokens((text,)),
+            lambda: self._inner.embed_query(text), self._policy.query, texts=1, tokens=approximate_tokens((text,))
         )
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:

@@ -95,11 +95,7 @@ class Collection:
 
 
 def join_collections(
-    name: str,
-    parts: Sequence[Collection],
-    *,
-    judged: int | None = None,
-    ignored: Mapping[str, int] | None = None,
+    name: str, parts: Sequence[Collection], *, judged: int | None = None, ignored: Mapping[str, int] | None = None
 ) -> Collection:
     """A collection with these parts."""
     return Collection(
@@ -127,7 +123,7 @@ def read_collection(folder: Path, qrels: Path | None = None) -> Collection:
     for place, record in _read_records(folder / "corpus.jsonl"):
         document = Document(
             _text(record, "_id", place), _text(record, "title", place, "").strip() or None,
-            _text(record, "text", place, ""),
+            _text(record, "text", place, "")
         )  # fmt: skip
         if document.text.strip():
             documents.append(document)

@@ -238,12 +238,7 @@ async def evaluate(
     baseline = await _run_baseline(collection, depth)
     whole = compare_runs(scores, baseline, {variant: median(took) for variant, took in times.items()})
     return Evaluation(
-        whole.runs,
-        whole.baseline,
-        collection,
-        seconds,
-        list(_compare_groups(collection, scores, baseline)),
-        rankings,
+        whole.runs, whole.baseline, collection, seconds, list(_compare_groups(collection, scores, baseline)), rankings
     )
 
 

@@ -127,11 +127,7 @@ def compare_paired(
 
 
 def estimate_means(
-    values: ArrayLike,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    confidence: float = CONFIDENCE,
+    values: ArrayLike, *, resamples: int = RESAMPLES, seed: int = SEED, confidence: float = CONFIDENCE
 ) -> list[Estimate]:
     """Estimate the mean of each column of a table with a row for each query; all columns share the draws."""
     table: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
@@ -192,9 +188,7 @@ def rank_by_bm25(collection: Collection, depth: int = 100) -> BaselineRun:
     index = bm25s.BM25(method="lucene", k1=K1, b=B)
     index.index(tokenize([d.whole for d in collection.documents]), show_progress=False)
     places, scores = index.retrieve(
-        tokenize([q.text for q in collection.queries]),
-        k=min(depth, len(collection.documents)),
-        show_progress=False,
+        tokenize([q.text for q in collection.queries]), k=min(depth, len(collection.documents)), show_progress=False
     )
     ids = [d.id for d in collection.documents]
     rankings = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from app.origins.origin import Exclusions, Listing, OriginFile, OriginUnavailable, check_path
+from app.origins.origin import Exclusions, Listing, OriginFile, OriginUnavailable, check_path, digest_pieces, show_path
 
 PIECE = 1 << 20
 
@@ -64,18 +63,17 @@ class Folder:
             entered: list[str] = []
             for name in sorted(folders):
                 path = (above / name).as_posix()
-                reason = self.exclusions.refuse(path) or self._refuse_link(path)
-                if reason is None:
+                if (reason := self.exclusions.refuse(path) or self._refuse_link(path)) is None:
                     entered.append(name)
                 else:
-                    skipped.append((_shown(path), reason))
+                    skipped.append((show_path(path), reason))
             folders[:] = entered
             for name in sorted(names):
                 path = (above / name).as_posix()
                 if (reason := self.exclusions.refuse(path) or self._refuse_link(path)) is None:
                     yield check_path(path)
                 else:
-                    skipped.append((_shown(path), reason))
+                    skipped.append((show_path(path), reason))
 
     def _refuse_link(self, path: str) -> str | None:
         mode = os.lstat(self.path / path).st_mode
@@ -84,12 +82,8 @@ class Folder:
         return None if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else "not a file"
 
     def _digest(self, path: str) -> tuple[str, int]:
-        digest, size = hashlib.sha256(), 0
         with self._open(path) as stream:
-            while piece := stream.read(PIECE):
-                digest.update(piece)
-                size += len(piece)
-        return f"sha256:{digest.hexdigest()}", size
+            return digest_pieces(iter(lambda: stream.read(PIECE), b""))
 
     @contextlib.contextmanager
     def _open(self, path: str) -> Iterator[BinaryIO]:
@@ -100,7 +94,3 @@ class Folder:
 
 def _unreadable(error: OSError) -> OriginUnavailable:
     return OriginUnavailable(f"{error.filename or 'a file'} cannot be read: {error.strerror or type(error).__name__}")
-
-
-def _shown(path: str) -> str:
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -14,8 +15,7 @@ from app.errors import KnowledgeError
 LOGIN = re.compile(r"(?<=://)[^/\s]*@")
 """User and password in a URL; the password can contain an @."""
 _PARAMETER = re.compile(
-    r"([?&;][^=&;#\s]*(?:token|key|sig|secret|passw|pwd|auth|credential|code|session)[^=&;#\s]*=)[^&;#\s]+",
-    re.I,
+    r"([?&;][^=&;#\s]*(?:token|key|sig|secret|passw|pwd|auth|credential|code|session)[^=&;#\s]*=)[^&;#\s]+", re.I
 )
 
 
@@ -90,13 +90,26 @@ def hide_login(text: str) -> str:
     return _PARAMETER.sub(r"\1…", LOGIN.sub("", text))
 
 
+def digest_pieces(pieces: Iterable[bytes]) -> tuple[str, int]:
+    """The SHA-256 of a content, as a file's digest, and its size in bytes."""
+    digest, size = hashlib.sha256(), 0
+    for piece in pieces:
+        digest.update(piece)
+        size += len(piece)
+    return f"sha256:{digest.hexdigest()}", size
+
+
+def show_path(path: str) -> str:
+    """The path as text, also if its bytes are not UTF-8."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def check_path(path: str) -> str:
     """The path, unless it cannot be the id of an item. Raises OriginUnavailable."""
     try:
         path.encode()
     except UnicodeEncodeError:
-        shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        raise OriginUnavailable(f"the name of {shown} is not UTF-8: rename the file, or exclude it") from None
+        raise OriginUnavailable(f"the name of {show_path(path)} is not UTF-8: rename the file, or exclude it") from None
     if len(path) > 512:
         raise OriginUnavailable(f"the path {path[:60]}… is longer than 512 characters: exclude it")
     return path

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from app.origins.origin import Exclusions, Listing, OriginFile, OriginUnavailable, check_path
+from app.origins.origin import Exclusions, Listing, OriginFile, OriginUnavailable, check_path, digest_pieces
 
 PIECE = 1 << 20
 MOST_FILES = 100_000
@@ -107,11 +106,7 @@ class _Connected:
     def _describe(self, place: str, path: str, info: Mapping[str, Any]) -> OriginFile:
         if self.protocol in STORED_DIGESTS and (stored := _stored_digest(info)) is not None:
             return OriginFile(path, stored, int(info["size"]))
-        digest, size = hashlib.sha256(), 0
-        for piece in self._pieces(place):
-            digest.update(piece)
-            size += len(piece)
-        return OriginFile(path, f"sha256:{digest.hexdigest()}", size)
+        return OriginFile(path, *digest_pieces(self._pieces(place)))
 
     def _pieces(self, place: str) -> Iterator[bytes]:
         # Servers without ranges answer the whole file at once: block size 0 reads it as a stream.

@@ -7,15 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 MIN_SECRET_BYTES = 32
@@ -399,9 +391,7 @@ class EncryptionSettings(SettingsGroup):
     """Keys that encrypt secrets in the database."""
 
     keys: Annotated[SecretStr, AfterValidator(check_encryption_keys)] | None = setting(
-        "KB_ENCRYPTION_KEY",
-        None,
-        "one or more keys of 32 bytes in URL-safe base64, separated by commas, or empty",
+        "KB_ENCRYPTION_KEY", None, "one or more keys of 32 bytes in URL-safe base64, separated by commas, or empty"
     )
 
 

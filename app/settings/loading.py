@@ -50,10 +50,7 @@ class _Variables(EnvSettingsSource):
 
 
 def load_settings(
-    env: Mapping[str, str] | None = None,
-    env_file: str | Path | None = None,
-    *,
-    identity_required: bool = True,
+    env: Mapping[str, str] | None = None, env_file: str | Path | None = None, *, identity_required: bool = True
 ) -> Settings:
     """Read the settings; the environment wins over `env_file`, and an empty value means unset.
 
@@ -218,24 +215,18 @@ def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
             "GEMINI_API_KEY", "must be set with EMBEDDING_PROVIDER=gemini, unless GEMINI_BASE_URL is set"
         )
     _check_next_model(settings)
-    if settings.reranker.url is None:
-        unused = {"MODEL": settings.reranker.model, "API_KEY": settings.reranker.api_key}
-        for part, given in unused.items():
-            if given is not None:
-                raise ConfigurationError(f"KB_RERANKER_{part}", "has no effect without KB_RERANKER_URL")
-    if settings.database.embedded:
-        others = {
-            "DATABASE_DIRECT_URL": settings.database.direct_url,
-            "DATABASE_REPLICA_URLS": settings.database.replica_urls,
-        }
-        for name, value in others.items():
-            if value:
-                raise ConfigurationError(name, "has no effect without DATABASE_URL")
+    reranker, database = settings.reranker, settings.database
+    if reranker.url is None:
+        _refuse_unused("KB_RERANKER_URL", KB_RERANKER_MODEL=reranker.model, KB_RERANKER_API_KEY=reranker.api_key)
+    if database.embedded:
+        _refuse_unused(
+            "DATABASE_URL", DATABASE_DIRECT_URL=database.direct_url, DATABASE_REPLICA_URLS=database.replica_urls
+        )
     for name, secret in (("JWT_SECRET", jwt.secret), ("JWT_SECRETS", jwt.secrets)):
         if secret and jwt.jwks_url:
             raise ConfigurationError(f"{name} and JWT_JWKS_URL", "must not both be set", "keep one of them")
-    if jwt.mcp_scopes and not jwt.mcp_issuer:
-        raise ConfigurationError("KB_MCP_SCOPES", "has no effect without KB_MCP_ISSUER")
+    if not jwt.mcp_issuer:
+        _refuse_unused("KB_MCP_ISSUER", KB_MCP_SCOPES=jwt.mcp_scopes)
     if jwt.mcp_issuer and not server.public_url:
         raise ConfigurationError("KB_PUBLIC_URL", "must be set with KB_MCP_ISSUER")
     if jwt.mcp_issuer and jwt.issuer not in (None, jwt.mcp_issuer):
@@ -246,17 +237,23 @@ def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
         raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL", "one must be set when DATABASE_URL is set")
 
 
+def _refuse_unused(needed: str, **given: object) -> None:
+    """Refuse variables that are set although the variable that they belong to is not."""
+    for name, value in given.items():
+        if value:
+            raise ConfigurationError(name, f"has no effect without {needed}")
+
+
 def _check_next_model(settings: Settings) -> None:
     following, embedding = settings.next_embedding, settings.embedding
     if following.provider is None:
-        for name, value in (
-            ("EMBEDDING_NEXT_MODEL", following.model),
-            ("EMBEDDING_NEXT_DIMENSIONS", following.dimensions),
-            ("EMBEDDING_NEXT_API_KEY", following.api_key),
-            ("EMBEDDING_NEXT_BASE_URL", following.base_url),
-        ):
-            if value is not None:
-                raise ConfigurationError(name, "has no effect without EMBEDDING_NEXT_PROVIDER")
+        _refuse_unused(
+            "EMBEDDING_NEXT_PROVIDER",
+            EMBEDDING_NEXT_MODEL=following.model,
+            EMBEDDING_NEXT_DIMENSIONS=following.dimensions,
+            EMBEDDING_NEXT_API_KEY=following.api_key,
+            EMBEDDING_NEXT_BASE_URL=following.base_url,
+        )
         return
     reachable = {
         "openai": embedding.openai_api_key or embedding.openai_base_url,
@@ -273,13 +270,12 @@ def _check_next_model(settings: Settings) -> None:
 def _check_sign_in(settings: Settings) -> None:
     oidc = settings.oidc
     if oidc.issuer is None:
-        for name, value in (
-            ("KB_OIDC_CLIENT_ID", oidc.client_id),
-            ("KB_OIDC_CLIENT_SECRET", oidc.client_secret),
-            ("KB_OIDC_ORIGINS", oidc.origins),
-        ):
-            if value:
-                raise ConfigurationError(name, "has no effect without KB_OIDC_ISSUER")
+        _refuse_unused(
+            "KB_OIDC_ISSUER",
+            KB_OIDC_CLIENT_ID=oidc.client_id,
+            KB_OIDC_CLIENT_SECRET=oidc.client_secret,
+            KB_OIDC_ORIGINS=oidc.origins,
+        )
         return
     for name, needed in (
         ("KB_OIDC_CLIENT_ID", oidc.client_id),
@@ -289,6 +285,5 @@ def _check_sign_in(settings: Settings) -> None:
             raise ConfigurationError(name, "must be set with KB_OIDC_ISSUER")
     if settings.encryption.keys is None and not settings.database.embedded:
         raise ConfigurationError(
-            "KB_ENCRYPTION_KEY",
-            "must be set with KB_OIDC_ISSUER: sessions are signed with a key derived from it",
+            "KB_ENCRYPTION_KEY", "must be set with KB_OIDC_ISSUER: sessions are signed with a key derived from it"
         )

@@ -16,9 +16,7 @@ from prometheus_client.values import MultiProcessValue
 from app.concurrency.part import Part
 
 SEARCHES = Counter(
-    "knowledge_searches_total",
-    "Searches by mode, and whether they fell back to keywords",
-    ("mode", "fallback"),
+    "knowledge_searches_total", "Searches by mode, and whether they fell back to keywords", ("mode", "fallback")
 )
 SEARCH_SECONDS = Histogram(
     "knowledge_search_seconds",

@@ -34,11 +34,7 @@ class OpenTelemetryTracer:
 
     @contextlib.contextmanager
     def start(
-        self,
-        name: str,
-        kind: SpanKind,
-        parent: Mapping[str, str] | None,
-        attributes: Mapping[str, Attribute | None],
+        self, name: str, kind: SpanKind, parent: Mapping[str, str] | None, attributes: Mapping[str, Attribute | None]
     ) -> Iterator[_Recorded]:
         """A span that lasts as long as the block."""
         with self._tracer.start_as_current_span(

@@ -12,7 +12,6 @@ import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from types import TracebackType
 from typing import Literal, Protocol, Self
 
 Attribute = str | int | float | bool
@@ -24,33 +23,24 @@ class Span(Protocol):
 
     def set(self, **attributes: Attribute | None) -> None:
         """Record attributes; None is skipped."""
-        ...
 
     def rename(self, name: str) -> None:
         """Rename the span when its name becomes known."""
-        ...
 
     def fail(self, reason: str) -> None:
         """Mark it as failed; `reason` is the name of a kind of failure."""
-        ...
 
 
 class Tracer(Protocol):
     """Records spans."""
 
     def start(
-        self,
-        name: str,
-        kind: SpanKind,
-        parent: Mapping[str, str] | None,
-        attributes: Mapping[str, Attribute | None],
+        self, name: str, kind: SpanKind, parent: Mapping[str, str] | None, attributes: Mapping[str, Attribute | None]
     ) -> contextlib.AbstractContextManager[Span]:
         """A span that lasts as long as the block; `parent` are W3C trace context headers of a caller."""
-        ...
 
     def current(self) -> tuple[str, str] | None:
         """The ids of the current trace and span, in hexadecimal; None where nothing is recorded."""
-        ...
 
 
 class _NullSpan:
@@ -59,19 +49,13 @@ class _NullSpan:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
-    ) -> None:
-        return None
+    def __exit__(self, *_: object) -> None: ...
 
-    def set(self, **attributes: Attribute | None) -> None:
-        """Nothing."""
+    def set(self, **attributes: Attribute | None) -> None: ...
 
-    def rename(self, name: str) -> None:
-        """Nothing."""
+    def rename(self, name: str) -> None: ...
 
-    def fail(self, reason: str) -> None:
-        """Nothing."""
+    def fail(self, reason: str) -> None: ...
 
 
 NULL_SPAN = _NullSpan()
@@ -79,10 +63,7 @@ _tracer: Tracer | None = None
 
 
 def span(
-    name: str,
-    kind: SpanKind = "internal",
-    parent: Mapping[str, str] | None = None,
-    **attributes: Attribute | None,
+    name: str, kind: SpanKind = "internal", parent: Mapping[str, str] | None = None, **attributes: Attribute | None
 ) -> contextlib.AbstractContextManager[Span]:
     """A span around a block; spans inside, also in tasks that it starts, become its children."""
     if _tracer is None:

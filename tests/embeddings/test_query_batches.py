@@ -8,6 +8,7 @@ import pytest
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.embeddings.resilience import QueryCache, ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
+from app.resilience import Timing
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
 from tests.fixtures.providers.wire import WireServer
 
@@ -65,9 +66,7 @@ async def test_the_cache_keeps_nothing_from_a_failed_call() -> None:
 async def test_queries_in_one_call_are_one_call_to_retries_and_circuit() -> None:
     clock = FakeClock()
     inner = ScriptedProvider(*[EmbeddingUnavailable("mock", "down") for _ in range(4)])
-    provider = ResilientProvider(
-        inner, ResiliencePolicy(failure_threshold=2), clock=clock, sleep=clock.sleep, jitter=lambda: 0.0
-    )
+    provider = ResilientProvider(inner, ResiliencePolicy(failure_threshold=2), Timing(clock, clock.sleep, lambda: 0.0))
     with pytest.raises(EmbeddingUnavailable) as caught:
         await provider.embed_queries(["a", "b"])
     assert caught.value.attempts == 3

@@ -18,7 +18,7 @@ from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.embeddings.providers.openai import OpenAIProvider
 from app.embeddings.resilience import QueryCache, ResiliencePolicy, ResilientProvider
-from app.resilience import CallBudget, Circuit, CircuitState
+from app.resilience import CallBudget, Circuit, CircuitState, Timing
 from tests.faults.conftest import OPENAI_MODEL
 from tests.faults.proxy import Fault, FaultProxy
 from tests.fixtures.database.cluster import TestDatabase
@@ -92,7 +92,7 @@ async def scene(
     clock = FakeClock()
     raw = OpenAIProvider(OPENAI_MODEL, api_key=KEY, base_url=f"http://127.0.0.1:{provider_proxy.port}/v1")
     policy = getattr(request, "param", POLICY)
-    resilient = ResilientProvider(raw, policy, clock=clock, sleep=clock.sleep)
+    resilient = ResilientProvider(raw, policy, Timing(clock, clock.sleep))
     # One connection: a search that held it during a provider call would block all others.
     database = Database(openai_database.service_dsn, pool_size=1)
     services = await build_services(database, QueryCache(resilient))

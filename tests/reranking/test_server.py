@@ -10,7 +10,7 @@ import pytest
 
 from app.errors import ConfigurationError, RerankerUnavailable
 from app.reranking import Form, RerankerConfig, RerankServer, ResilientReranker, build_reranker
-from app.resilience import CallPolicy
+from app.resilience import CallPolicy, Timing
 from tests.fixtures.providers.rerank_wire import RerankWire, encode_scores
 from tests.fixtures.providers.scripted import FakeClock
 from tests.fixtures.providers.wire import Reply, WireRequest
@@ -155,9 +155,7 @@ async def test_a_failure_is_tried_again_and_the_circuit_opens_only_if_the_server
 ) -> None:
     clock = FakeClock()
     policy = CallPolicy(attempts=3, failure_threshold=2)
-    reranker = ResilientReranker(
-        make_server(rerank_wire), 2.0, policy, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0
-    )
+    reranker = ResilientReranker(make_server(rerank_wire), 2.0, policy, Timing(clock, clock.sleep, lambda: 1.0))
     down = Reply(503)
     rerank_wire.script = [down, down]
     assert len(await reranker.rerank(QUERY, TEXTS)) == 3

@@ -162,10 +162,7 @@ class CodeFlow:
         """The address at which the browser signs in."""
         async with self._open(endpoints) as client:
             address, _ = client.create_authorization_url(
-                endpoints.authorization,
-                state=attempt.state,
-                nonce=attempt.nonce,
-                code_verifier=attempt.code_verifier,
+                endpoints.authorization, state=attempt.state, nonce=attempt.nonce, code_verifier=attempt.code_verifier
             )
         return str(address)
 
@@ -178,10 +175,7 @@ class CodeFlow:
                 self._open(endpoints, authenticated=True) as client,
             ):
                 answer: Mapping[str, object] = await client.fetch_token(
-                    endpoints.token,
-                    grant_type="authorization_code",
-                    code=code,
-                    code_verifier=code_verifier,
+                    endpoints.token, grant_type="authorization_code", code=code, code_verifier=code_verifier
                 )
         except OAuthError as error:
             if error.error == "invalid_grant":
@@ -249,9 +243,7 @@ class Identities:
         except Unauthenticated as error:
             raise UnusableAnswer(str(error)) from None
         checked = CodeIDToken(
-            claims,
-            header,
-            params={"nonce": nonce, "client_id": self._client_id, "access_token": access_token},
+            claims, header, params={"nonce": nonce, "client_id": self._client_id, "access_token": access_token}
         )
         try:
             checked.validate(leeway=LEEWAY_SECONDS)

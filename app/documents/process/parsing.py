@@ -98,9 +98,7 @@ async def _parse(request: _Request) -> ParsedDocument:
             return await _parse_once(replace(request, ocr="elsewhere"))
     limits = request.limits
     more = replace(
-        limits,
-        seconds=limits.seconds + limits.ocr_seconds,
-        memory_bytes=limits.memory_bytes + limits.ocr_memory_bytes,
+        limits, seconds=limits.seconds + limits.ocr_seconds, memory_bytes=limits.memory_bytes + limits.ocr_memory_bytes
     )
     try:
         return await _parse_once(replace(request, limits=more, ocr="here"))

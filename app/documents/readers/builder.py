@@ -28,10 +28,7 @@ class TextBuilder:
     """Joins cleaned blocks into one text; raises UnreadableDocument when text or headings exceed a limit."""
 
     def __init__(self, limits: ParseLimits) -> None:
-        self._max = limits.max_characters
-        self._max_headings = limits.max_headings
-        self._max_tables = limits.max_tables
-        self._max_hidden = limits.max_hidden
+        self._limits = limits
         self._titles_length = 0
         self._parts: list[str] = []
         self._length = 0
@@ -97,16 +94,16 @@ class TextBuilder:
         heading = HeadingSpan(start, level, title[:MAX_TITLE])
         self._headings.append(heading)
         self._titles_length += len(heading.title)
-        if len(self._headings) > self._max_headings:
-            raise UnreadableDocument(f"the file has more than {self._max_headings:,} headings")
+        if len(self._headings) > self._limits.max_headings:
+            raise UnreadableDocument(f"the file has more than {self._limits.max_headings:,} headings")
         if self._titles_length > MAX_TITLES:
             raise UnreadableDocument(f"the file has more than {MAX_TITLES:,} characters of headings")
 
     def mark_table(self, start: int, header_end: int, end: int) -> None:
         """Record a table that is already written, as Markdown rows."""
         self._tables.append(TableSpan(start, header_end, end))
-        if len(self._tables) > self._max_tables:
-            raise UnreadableDocument(f"the file has more than {self._max_tables:,} tables")
+        if len(self._tables) > self._limits.max_tables:
+            raise UnreadableDocument(f"the file has more than {self._limits.max_tables:,} tables")
 
     def extend_table(self, end: int) -> None:
         """Move the end of the last table to text that is already written."""
@@ -120,7 +117,7 @@ class TextBuilder:
         """
         last = self._hidden[-1] if self._hidden else None
         if last is not None and (
-            (last.end >= start and last.reason == reason) or len(self._hidden) >= self._max_hidden
+            (last.end >= start and last.reason == reason) or len(self._hidden) >= self._limits.max_hidden
         ):
             self._hidden[-1] = HiddenSpan(last.start, end, last.reason)
         else:
@@ -158,8 +155,8 @@ class TextBuilder:
 
     def _append(self, text: str) -> None:
         self._length += len(text)
-        if self._length > self._max:
-            raise UnreadableDocument(f"the file has more than {self._max:,} characters of text")
+        if self._length > self._limits.max_characters:
+            raise UnreadableDocument(f"the file has more than {self._limits.max_characters:,} characters of text")
         self._parts.append(text)
 
 

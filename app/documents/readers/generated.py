@@ -96,8 +96,7 @@ _FORMS = (
     re.compile(r'^\[\[package\]\]\nname = "(?P<name>[^"\n]{1,200})"\nversion = "(?P<version>[^"\n]{1,100})"', re.M),
     re.compile(r'^"?(?P<name>@?[^@"\s]{1,200})@[^\n]{0,1000}:\n  version:? "?(?P<version>[^"\n]{1,100})', re.M),
     re.compile(
-        r"^  ['\"/]{0,2}(?P<name>@?[^@'\"\s/]{1,100}(?:/[^@'\"\s]{1,100})?)@(?P<version>\d[^:'\"\s()]{0,60})",
-        re.M,
+        r"^  ['\"/]{0,2}(?P<name>@?[^@'\"\s/]{1,100}(?:/[^@'\"\s]{1,100})?)@(?P<version>\d[^:'\"\s()]{0,60})", re.M
     ),
     re.compile(r"^    (?P<name>[\w.-]{1,100}) \((?P<version>\d[^)\n]{0,60})\)$", re.M),
 )

@@ -28,46 +28,12 @@ _IDEOGRAPH = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U00
 _EMOJI_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
 
 _LETTER = re.compile(r"[^\W\d_]")
-_LOOKALIKES = {
-    "\u0430": "a",
-    "\u0435": "e",
-    "\u043e": "o",
-    "\u0440": "p",
-    "\u0441": "c",
-    "\u0443": "y",
-    "\u0445": "x",
-    "\u0456": "i",
-    "\u0458": "j",
-    "\u0455": "s",
-    "\u0501": "d",
-    "\u04bb": "h",
-    "\u051b": "q",
-    "\u051d": "w",
-    "\u0410": "A",
-    "\u0412": "B",
-    "\u0415": "E",
-    "\u041a": "K",
-    "\u041c": "M",
-    "\u041d": "H",
-    "\u041e": "O",
-    "\u0420": "P",
-    "\u0421": "C",
-    "\u0422": "T",
-    "\u0425": "X",
-    "\u0406": "I",
-    "\u0405": "S",
-    "\u03bf": "o",
-    "\u0391": "A",
-    "\u0392": "B",
-    "\u0395": "E",
-    "\u0397": "H",
-    "\u0399": "I",
-    "\u039f": "O",
-    "\u03a1": "P",
-}
+_OTHERS = (
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u04bb\u051b\u051d\u0410\u0412\u0415\u041a"
+    "\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0406\u0405\u03bf\u0391\u0392\u0395\u0397\u0399\u039f\u03a1"
+)
+_LATIN = str.maketrans(_OTHERS, "aeopcyxijsdhqwABEKMHOPCTXISoABEHIOP")
 """Cyrillic and Greek letters, each with the Latin letter that looks the same."""
-_LATIN = str.maketrans(_LOOKALIKES)
-_OTHERS = "".join(_LOOKALIKES)
 _MIXED = re.compile(f"(?<=[a-zA-Z])[{_OTHERS}]|[{_OTHERS}](?=[a-zA-Z])")
 _WORD = re.compile(r"[^\W\d_]*")
 _ALL_LATIN = re.compile(f"[a-zA-Z{_OTHERS}]*[a-zA-Z]{{2}}[a-zA-Z{_OTHERS}]*|[{_OTHERS}][a-zA-Z][{_OTHERS}]+")
@@ -83,13 +49,7 @@ _ALWAYS = frozenset("\u17b4\u17b5\u202d\u202e\ufff9\ufffa\ufffb" + "".join(map(c
 """Overrides of direction, deprecated formatting, and annotations between lines."""
 _JOINERS = frozenset("\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufeff\u00ad\u034f")
 _TO_THE_LEFT = frozenset("\u202b\u2067")
-_CLOSED_BY = {
-    "\u202a": "\u202c",
-    "\u202b": "\u202c",
-    "\u2066": "\u2069",
-    "\u2067": "\u2069",
-    "\u2068": "\u2069",
-}
+_CLOSED_BY = dict.fromkeys("\u202a\u202b", "\u202c") | dict.fromkeys("\u2066\u2067\u2068", "\u2069")
 """What ends an embedding or an isolate of direction (UAX #9, 2.1 and 2.4). Compilers warn where a line has none, since
 the text is then shown in another order than it is read (CVE-2021-42574)."""
 _LONGEST_ISOLATE = 2_000

@@ -8,17 +8,12 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from app.contract.vocabulary import FLAGS, Flag
 from app.documents.chunking import Chunk
 from app.documents.parsed import ParsedDocument
 from app.documents.screening.characters import FINDERS, replace_lookalikes
-from app.documents.screening.rules import Finding
-
-if TYPE_CHECKING:
-    from app.documents.screening.rules import Hints, RuleSet
-
+from app.documents.screening.rules import Finding, Hints, RuleSet, read_rules
 
 WINDOW = 65_536
 """Characters that are compared at once, without another thread getting a turn: a millisecond of ordinary text."""
@@ -99,9 +94,6 @@ def flags_of_spans(findings: Iterable[Finding], spans: Sequence[tuple[int, int]]
 
 @cache
 def _rules() -> RuleSet:
-    # Most commands screen no text, and do not wait for these.
-    from app.documents.screening.rules import RuleSet, read_rules
-
     probes = (*(probe for probe, _ in FINDERS), _STYLED, _SPACED_START)
     return RuleSet([*read_rules()], probes)
 

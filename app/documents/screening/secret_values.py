@@ -49,8 +49,7 @@ _EXAMPLE_PINS = frozenset({"1337", "4711", "112233", "12345678"})
 _EXAMPLE_SUBJECT = "1234567890"
 """The subject of the token that documentation of JWT shows."""
 _EXAMPLE_HOST = re.compile(
-    r"(?:[\w.-]*\.)?(?:example(?:\.\w+)?|localhost|invalid|test|127\.0\.0\.1|host(?:name)?|server)$",
-    re.IGNORECASE,
+    r"(?:[\w.-]*\.)?(?:example(?:\.\w+)?|localhost|invalid|test|127\.0\.0\.1|host(?:name)?|server)$", re.IGNORECASE
 )
 _CODE = re.compile(r"[()\[\]{}<>\\$=|`,;]|::|->|//|\w\.[a-z_]")
 _KINDS = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]", "[^0-9A-Za-z]")))

@@ -31,12 +31,7 @@ class GeminiProvider:
     """EmbeddingProvider that makes one attempt per batch; the wrapper retries."""
 
     def __init__(
-        self,
-        model: EmbeddingModel,
-        *,
-        api_key: str | None,
-        base_url: str | None = None,
-        timeout: float = 60.0,
+        self, model: EmbeddingModel, *, api_key: str | None, base_url: str | None = None, timeout: float = 60.0
     ) -> None:
         self.model: Final = model
         # Given a client, the SDK does not use aiohttp, whose code path retries after its own delay. A redirect would

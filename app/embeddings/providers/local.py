@@ -155,8 +155,6 @@ def read_verified(path: Path, sha256: str) -> bytes:
         raise ConfigurationError("EMBEDDING_PROVIDER", f"local cannot read {path}", remedy) from None
     if hashlib.sha256(content).hexdigest() != sha256:
         raise ConfigurationError(
-            "EMBEDDING_PROVIDER",
-            f"{path} is not the file that was expected (its sha256 differs)",
-            remedy,
+            "EMBEDDING_PROVIDER", f"{path} is not the file that was expected (its sha256 differs)", remedy
         )
     return content

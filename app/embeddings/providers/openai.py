@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import orjson
-from openai import (
-    APIConnectionError,
-    APIStatusError,
-    APITimeoutError,
-    AsyncOpenAI,
-    DefaultAsyncHttpxClient,
-    omit,
-)
+from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAsyncHttpxClient, omit
 
 from app.embeddings.provider import (
     BatchLimits,
@@ -36,12 +29,7 @@ class OpenAIProvider:
     """EmbeddingProvider that makes one attempt per batch; the wrapper retries."""
 
     def __init__(
-        self,
-        model: EmbeddingModel,
-        *,
-        api_key: str | None,
-        base_url: str | None = None,
-        timeout: float = 60.0,
+        self, model: EmbeddingModel, *, api_key: str | None, base_url: str | None = None, timeout: float = 60.0
     ) -> None:
         self.model: Final = model
         self._client = AsyncOpenAI(

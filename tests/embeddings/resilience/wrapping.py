@@ -7,7 +7,7 @@ import pytest
 from app.embeddings.provider import BatchLimits
 from app.embeddings.resilience import ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
-from app.resilience import CallBudget, Circuit, CircuitState
+from app.resilience import CallBudget, Circuit, CircuitState, Timing
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
 
 POLICY = ResiliencePolicy(
@@ -26,7 +26,7 @@ def down(**changes: float | bool) -> EmbeddingUnavailable:
 def wrap(
     inner: ScriptedProvider, clock: FakeClock, *, jitter: float = 1.0, policy: ResiliencePolicy = POLICY
 ) -> ResilientProvider:
-    return ResilientProvider(inner, policy, clock=clock, sleep=clock.sleep, jitter=lambda: jitter)
+    return ResilientProvider(inner, policy, Timing(clock, clock.sleep, lambda: jitter))
 
 
 async def fail_query(provider: ResilientProvider) -> EmbeddingUnavailable:

@@ -218,15 +218,13 @@ _MAX_LEVEL = 8
 _PLAIN = Style()
 
 
+@dataclass(slots=True)
 class _Paragraph:
-    __slots__ = ("level", "number", "shaded", "style", "text")
-
-    def __init__(self) -> None:
-        self.text: list[str] = []
-        self.style = ""
-        self.level: int | None = None
-        self.number: tuple[str, int | None] | None = None
-        self.shaded = False
+    text: list[str] = field(default_factory=list)
+    style: str = ""
+    level: int | None = None
+    number: tuple[str, int | None] | None = None
+    shaded: bool = False
 
 
 @dataclass(slots=True)

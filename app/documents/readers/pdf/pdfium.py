@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pypdfium2
@@ -92,19 +93,7 @@ class Numbers:
         self.at = [first + size * index for index in range(count)]
 
 
-def floats(count: int) -> Numbers:
-    """Memory for floats."""
-    return Numbers(_FLOAT, count)
-
-
-def doubles(count: int) -> Numbers:
-    """Memory for doubles."""
-    return Numbers(_DOUBLE, count)
-
-
-def integers(count: int) -> Numbers:
-    """Memory for integers."""
-    return Numbers(_UINT, count)
+floats, doubles, integers = (partial(Numbers, kind) for kind in (_FLOAT, _DOUBLE, _UINT))
 
 
 def run_calls(calls: Iterable[Any]) -> None:

@@ -133,15 +133,7 @@ class PdfText:
         for start, block, text in headings:
             title = collapse_spaces(text)
             self._candidates.append(
-                Candidate(
-                    span.start + start,
-                    title,
-                    block.style,
-                    block.numbers,
-                    block.level,
-                    block.tag,
-                    block.likely,
-                )
+                Candidate(span.start + start, title, block.style, block.numbers, block.level, block.tag, block.likely)
             )
         for start, header_end, end in tables:
             if start == header_end:
