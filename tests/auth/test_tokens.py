@@ -1,4 +1,4 @@
-"""Tokens with a shared secret: what is accepted, and every attack that must be refused."""
+"""The verification of tokens, and its memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from app.auth import tokens
 from app.auth.issuing import issue_token
 from app.auth.principal import Principal, Role
-from app.auth.tokens import TokenVerifier, bearer_token
+from app.auth.tokens import SECONDS, TOKENS, TokenVerifier, Verified, VerifiedTokens, bearer_token
 from app.errors import ConfigurationError, InvalidInput, Unauthenticated
 from tests.auth.verification import make_verifier, refuse
 from tests.fixtures.identity.forgery import NOW, SECRET, TENANT, encode, forge, make_claims
@@ -259,3 +260,98 @@ def test_the_token_is_read_from_the_authorization_header(header: str) -> None:
 def test_a_header_without_a_bearer_token_is_refused(header: str | None) -> None:
     with pytest.raises(Unauthenticated):
         bearer_token(header)
+
+
+class Clock:
+    """Seconds since 1970, which the test sets."""
+
+    def __init__(self) -> None:
+        self.now = float(NOW)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Signatures:
+    """Counts the signatures that are verified."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.verified = 0
+        verify = tokens._verify_signature
+
+        def count(*arguments: object) -> bytes:
+            self.verified += 1
+            return verify(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(tokens, "_verify_signature", count)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def verifier(clock: Clock) -> TokenVerifier:
+    return TokenVerifier(secret=SECRET, clock=clock)
+
+
+@pytest.fixture
+def signatures(monkeypatch: pytest.MonkeyPatch) -> Signatures:
+    return Signatures(monkeypatch)
+
+
+async def test_a_signature_is_verified_once_in_a_few_seconds(
+    verifier: TokenVerifier, clock: Clock, signatures: Signatures
+) -> None:
+    token = forge(make_claims())
+    first = await verifier.verify(token)
+    assert await verifier.verify(token) == first
+    assert signatures.verified == 1
+    clock.now += SECONDS
+    assert await verifier.verify(token) == first
+    assert signatures.verified == 2
+    clock.now -= 2 * SECONDS  # a clock that was set back keeps nothing longer
+    await verifier.verify(token)
+    assert signatures.verified == 3
+
+
+async def test_a_token_expires_although_its_signature_was_verified(
+    verifier: TokenVerifier, clock: Clock, signatures: Signatures
+) -> None:
+    token = forge(make_claims(exp=NOW - 29))
+    await verifier.verify(token)
+    clock.now += 1.5
+    with pytest.raises(Unauthenticated, match="expired"):
+        await verifier.verify(token)
+    assert signatures.verified == 1
+
+
+async def test_a_token_is_not_valid_early_although_its_signature_was_verified(
+    verifier: TokenVerifier, clock: Clock
+) -> None:
+    token = forge(make_claims(nbf=NOW + 29))
+    await verifier.verify(token)
+    clock.now -= 2
+    with pytest.raises(Unauthenticated, match="not valid yet"):
+        await verifier.verify(token)
+
+
+async def test_a_refused_token_is_refused_again(verifier: TokenVerifier, signatures: Signatures) -> None:
+    valid = forge(make_claims())
+    await verifier.verify(valid)
+    forged = valid[:-4] + ("AAAA" if not valid.endswith("AAAA") else "BBBB")
+    for _ in range(2):
+        with pytest.raises(Unauthenticated):
+            await verifier.verify(forged)
+    assert signatures.verified == 3
+
+
+async def test_the_number_of_remembered_tokens_is_bounded() -> None:
+    principal = await make_verifier().verify(forge(make_claims()))
+    known = VerifiedTokens()
+    for number in range(TOKENS + 1):
+        known.remember(str(number), Verified(float(NOW), {}, principal))
+    assert known.find("0", NOW) is None
+    assert known.find("1", NOW) is not None
+    assert known.find(str(TOKENS), NOW) is not None

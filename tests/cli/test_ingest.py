@@ -8,7 +8,7 @@ import pytest
 from app.cli.ingest import find_files, name_file
 from app.errors import InvalidInput
 from tests.cli.conftest import CommandLine, running
-from tests.documents.ocr.drawn import ENGLISH, join_pdfs, needs_no_ocr, write_scan
+from tests.documents.ocr.pages import ENGLISH, join_pdfs, needs_no_ocr, write_scan
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.embedded import wait_until
 

@@ -1,4 +1,4 @@
-"""Limits and turns that processes share."""
+"""What the processes of a service share, and the changes and writes of tenants."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 
 from app.concurrency.limits import ByteBudget
-from app.concurrency.memory import ACTIVE, COUNTED_FOR, LOOK_AGAIN, SETS, WAYS, SharedMemory
-from app.concurrency.part import Part
+from app.concurrency.memory import ACTIVE, CELLS, COUNTED_FOR, LOOK_AGAIN, SETS, WAYS, SharedMemory
+from app.concurrency.part import REMEMBERED, Generations, LastWrites, Part
 from app.concurrency.turns import Turns
 from app.web.occupancy import Occupancy
 from tests.concurrency.takers import LIMIT, SECONDS
@@ -182,3 +182,42 @@ def test_the_total_of_the_shares_is_what_was_divided(parts: tuple[Part, Part]) -
     memory = parts[0].memory
     assert [Part(memory, n, n, 3).share_of(10) for n in range(3)] == [4, 3, 3]
     assert Part(memory, 2, 2, 3).share_of(1) == 1
+
+
+def test_a_change_of_a_tenant_begins_a_generation_of_this_tenant_only() -> None:
+    generations = Generations()
+    before, others = generations.current("one"), generations.current("other")
+    generations.advance("one")
+    after = generations.current("one")
+    assert before != after
+    generations.advance("one")
+    assert generations.current("one") not in (before, after)
+    assert generations.current("other") == others
+
+
+def test_changes_of_more_tenants_than_are_remembered_begin_a_generation_of_all() -> None:
+    generations = Generations()
+    generations.advance("one")
+    seen = {tenant: generations.current(tenant) for tenant in ("one", "other")}
+    for number in range(REMEMBERED):
+        generations.advance(number)
+    assert all(generations.current(tenant) != before for tenant, before in seen.items())
+    generations.advance("one")
+    assert generations.current("one") > generations.current("other") > seen["one"]
+
+
+def test_a_write_is_noted_for_its_tenant() -> None:
+    writes, before = LastWrites(), time.monotonic()
+    writes.note(UUID(int=5))
+    assert before <= writes.at(UUID(int=5)) <= time.monotonic()
+    assert writes.at(UUID(int=6)) == 0
+    assert writes.at(UUID(int=5 + CELLS)) > 0, "a shared cell errs on the safe side"
+
+
+def test_processes_see_each_others_writes() -> None:
+    memory = SharedMemory(2)
+    first, second = [Part(memory, place, place, 2) for place in range(2)]
+    first.last_writes().note(UUID(int=7))
+    assert second.last_writes().at(UUID(int=7)) > 0
+    memory.clear(0)
+    assert second.last_writes().at(UUID(int=7)) > 0, "the process may have ended after its write"

@@ -13,7 +13,7 @@ from app.web.bodies import UPLOAD_ROOM
 from tests.console.asset_pages import LIST, PART_OF_PAGE, Work, upload
 from tests.console.browser import OWN, Browser
 from tests.console.conftest import SignIn
-from tests.documents.ocr.drawn import ENGLISH, join_pdfs, needs_no_ocr, write_scan
+from tests.documents.ocr.pages import ENGLISH, join_pdfs, needs_no_ocr, write_scan
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.http.callers import Caller
 

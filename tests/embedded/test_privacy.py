@@ -1,16 +1,17 @@
-"""Only the owner of the data directory gets access, and only with the password."""
+"""The private files of an embedded Postgres, and who can reach it."""
 
 from __future__ import annotations
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import asyncpg
 import pytest
 
-from app.embedded import EmbeddedAddress, EmbeddedPostgres
+from app.embedded import EmbeddedAddress, EmbeddedPostgres, read_or_create_secret
 from app.embedded.data_folder import DataFolder
 from app.embedded.processes import choose_account, find_binaries
 from app.embedded.sockets import choose_socket_dir
@@ -134,3 +135,19 @@ def test_dsn_of_another_role_needs_its_own_password() -> None:
         address.dsn("app")
     assert "app:own@" in address.dsn("app", password="own")
     assert "superuser" not in repr(address)
+
+
+def test_secret_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "jwt.secret"
+    with ThreadPoolExecutor(8) as pool:
+        secrets = set(pool.map(lambda _: read_or_create_secret(path), range(32)))
+    assert len(secrets) == 1
+    assert len(secrets.pop()) >= 43
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [entry.name for entry in tmp_path.iterdir()] == ["jwt.secret"]
+
+
+def test_empty_secret_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "jwt.secret").touch()
+    with pytest.raises(ValueError, match=r"jwt\.secret is empty"):
+        read_or_create_secret(tmp_path / "jwt.secret")

@@ -13,8 +13,7 @@ from app.documents.ocr.access import is_installed
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.parsing import parse_document
 from app.errors import UnreadableDocument
-from tests.documents.ocr.drawn import ENGLISH, GERMAN, draw_page, join_pdfs, write_scan
-from tests.documents.ocr.pages import save
+from tests.documents.ocr.pages import ENGLISH, GERMAN, draw_page, join_pdfs, save, write_scan
 from tests.documents.office import write_zip
 from tests.fixtures.documents import write_pdf
 

@@ -1,4 +1,4 @@
-"""The confined process: what it returns, what ends it, and that nothing of it remains."""
+"""The parsing process: its answers, limits, ends, and what it loads."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from app.documents.formats import find_format
 from app.documents.parsed import ParseLimits, PartSpan
 from app.documents.process.parsing import ParserCrashed, ParserDied, ParserExhausted, parse_document
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
 from tests.documents.bombs import write_heavy_pages, write_wide_structure
 from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_zip
 from tests.fixtures.documents import (
+    WORD,
     paragraph,
     write_docx,
     write_pdf,
@@ -267,3 +269,44 @@ def test_killed_parent_leaves_no_process(tmp_path: Path) -> None:
     for process in alive:
         process.kill()
     assert (len(gone), alive) == (1, [])
+
+
+CHARSETS = ("koi8-r", "windows-1251", "iso-8859-5", "cp866", "mac-cyrillic", "utf-8")
+
+
+@pytest.mark.parametrize("charset", [*CHARSETS, "shift_jis", "gb18030", "euc-kr", "big5"])
+async def test_declared_encoding_is_read_without_opening_its_module(charset: str) -> None:
+    word = "Привет" if charset in CHARSETS else {"euc-kr": "한국"}.get(charset, "日本")
+    page = f'<html><head><meta charset="{charset}"></head><body><p>{word}</p></body></html>'
+    assert (await parse_document(page.encode(charset), "a.html")).text == word
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "cp1252"])
+async def test_encoding_of_a_text_is_read_without_opening_its_module(encoding: str) -> None:
+    assert (await parse_document("Grüße".encode(encoding), "a.txt")).text == "Grüße"
+
+
+@pytest.mark.parametrize("encoding", ["windows-1252", "utf-16", "iso-8859-15"])
+async def test_encoding_of_a_part_is_read_without_opening_its_module(encoding: str) -> None:
+    body = f'<w:document xmlns:w="{WORD}"><w:body>{paragraph("Grüße")}</w:body></w:document>'
+    xml = f'<?xml version="1.0" encoding="{encoding}"?>{body}'
+    data = write_zip({"word/document.xml": xml.encode(encoding)})
+    assert (await parse_document(data, "a.docx")).text == "Grüße"
+
+
+async def test_old_names_of_an_archive_are_read_without_opening_their_encoding() -> None:
+    data = write_zip({"Xber.txt": "word"}).replace(b"Xber", b"\x9aber")
+    assert (await parse_document(data, "a.zip")).text == "Über.txt\n\nword"
+
+
+LATER = {"app.documents.ocr.recogniser", "app.documents.ocr.layout", "statistics", "pypdfium2"}
+
+
+def test_process_for_plain_text_loads_no_text_recognition() -> None:
+    """It loaded the layout of recognised lines and its libraries, a tenth of its start."""
+    command = (
+        f"import sys, app.documents.process.child, {find_format('text').reader.split(':')[0]}; "
+        f"print(sorted({LATER} & sys.modules.keys()))"
+    )
+    run = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -1,3 +1,5 @@
+"""The words of a PDF: their characters, spaces and hyphens, and which are hidden."""
+
 from __future__ import annotations
 
 import pytest
@@ -119,3 +121,154 @@ def test_section_numbered_or_repeated_on_the_first_page_is_not_the_title() -> No
 
 def _read_drawn(*pages: str) -> ParsedDocument:
     return parse(write_drawn_pdf(pages), LIMITS)
+
+
+def read_drawn(*drawn: str) -> ParsedDocument:
+    return parse(write_drawn_pdf([write_lines(PROSE, 60, 780) + "".join(drawn)]), ParseLimits())
+
+
+@pytest.mark.parametrize(
+    ("drawn", "text"),
+    [
+        ("A di\x1berent o\x1bce \x1crst, \x1dat or e\x1ecient", "A different offce first, flat or efficient"),
+        ("\x102\x153 \x1cts\x11 \x16 \x12so\x10 \x13oui\x14", "“2–3 fits” — „so“ «oui»"),
+        ("A di\x0berent \x0crst and e\x0ecient 2{3", "A different first and efficient 2–3"),
+        ("A plain {brace} and a | bar", "A plain {brace} and a | bar"),
+        ("A bell\x07ringer rings", "A bellringer rings"),
+    ],
+)
+def test_control_characters_of_fonts_for_text_are_ligatures_dashes_and_quotes(drawn: str, text: str) -> None:
+    document = read_drawn(write_text(drawn, 60, 500))
+    assert document.text.endswith(f"\n\n{text}")
+    assert document.hidden == ()
+
+
+def test_a_bullet_of_a_font_of_symbols_begins_an_item() -> None:
+    items = [
+        write_text("\x0f", 60, 500 - 14 * place, font="T3")
+        + write_text(f"Rule {name} of the harbour", 75, 500 - 14 * place)
+        for place, name in enumerate(("one", "two"))
+    ]
+    assert read_drawn(*items).text.endswith("- Rule one of the harbour\n- Rule two of the harbour")
+
+
+@pytest.mark.parametrize("character", ["\x10", "\x14", "\x15", "\x16", "\x1b"])
+@pytest.mark.parametrize("font", ["F1", "T3"])
+def test_a_control_character_does_not_end_hidden_text(character: str, font: str) -> None:
+    drawn = write_text(f"{character}unseen {character} words {character}", 60, 500, before="1 1 1 rg", font=font)
+    document = read_drawn(drawn)
+    (span,) = document.hidden
+    hidden = document.text[span.start : span.end]
+    assert "unseen" in hidden
+    assert "words" in hidden
+    assert span.reason == "same_colour"
+    assert not any(ord(each) < 32 and each != "\n" for each in document.text)
+
+
+def test_code_in_a_font_without_a_name_keeps_its_lines() -> None:
+    code = ("for boat in harbour", "  print boat name and berth", "done")
+    document = read_drawn(write_lines(code, 60, 500, font="T3"))
+    assert document.text.endswith("\n\n" + "\n".join(code))
+
+
+def test_few_words_in_a_font_without_a_name_are_not_taken_for_code() -> None:
+    document = read_drawn(write_lines(("of boats and", "harbours"), 60, 500, font="T3"))
+    assert document.text.endswith("of boats and harbours")
+
+
+def read(*pages: str) -> ParsedDocument:
+    return parse(write_drawn_pdf(pages), ParseLimits())
+
+
+def test_word_divided_by_a_gap_is_one_word() -> None:
+    lines = write_lines(["The harbour office sends a list of all its free ber-"], 60, 780)
+    document = read(lines + write_lines(["ths to the guests of the other harbours."], 60, 740))
+    assert "all its free berths to the guests" in document.text
+
+
+def test_address_in_a_font_for_code_does_not_make_its_paragraph_code() -> None:
+    address = "https://harbour.example/berths/list"
+    drawn = write_lines(PROSE[:2], 60, 780)
+    drawn += write_text("see ", 60, 756) + write_text(address, 80, 756, font="F3")
+    document = read(drawn + write_lines(PROSE[2:], 60, 744))
+    assert f"when the last boat see {address} has left." in document.text
+
+
+def test_code_keeps_its_lines_and_indentation() -> None:
+    code = ["def open(gate):", "    if gate.free:", "        gate.open()"]
+    page = write_lines(PROSE, 60, 780)
+    for place, line in enumerate(code):
+        stripped = line.lstrip()
+        page += write_text(stripped, 60 + 6 * (len(line) - len(stripped)), 660 - 12 * place, font="F3")
+    assert "\n".join(code) in read(page).text
+
+
+def test_space_between_letters_of_one_text_object_is_read() -> None:
+    # As in files of groff: the end of a word and the beginning of the next are one text object with spaced letters.
+    below = "BT /F4 10 Tf 60 780 Td (belo) Tj ET BT /F4 10 Tf 77.22 780 Td 2.5 Tc (wf) Tj 0 Tc ET"
+    page = f"{below} BT /F4 10 Tf 90.27 780 Td (or a key) Tj ET " + write_lines(PROSE, 60, 740, font="F4")
+    assert read(page).text.startswith("below for a key\n")
+
+
+def test_letters_set_apart_stay_one_word() -> None:
+    letters = "".join(f"BT /F1 10 Tf {60 + 10 * place} 780 Td ({letter}) Tj ET " for place, letter in enumerate("GATE"))
+    kerned = "BT /F1 10 Tf 60 760 Td (ponto) Tj ET BT /F1 10 Tf 86.4 760 Td (on) Tj ET "
+    assert "pontoon" in read(letters + kerned + write_lines(PROSE, 60, 720)).text
+
+
+@pytest.mark.parametrize(
+    ("reason", "drawn"),
+    [
+        ("same_colour", write_text("unseen words", 60, 500, before="1 1 1 rg")),
+        (
+            "same_colour",
+            "q 0 0 1 rg 50 490 200 30 re f Q " + write_text("unseen words", 60, 500, before="0 0 1 rg"),
+        ),
+        ("tiny", write_text("unseen words", 60, 500, size=0.6)),
+        ("off_page", write_text("unseen words", 60, -300)),
+        ("off_page", write_text("unseen words", 900, 500)),
+        ("transparent", write_text("unseen words", 60, 500, before="3 Tr")),
+        ("covered", write_text("unseen words", 60, 500) + "q 0 0 1 rg 50 490 200 30 re f Q "),
+        ("covered", write_text("unseen words", 60, 500) + "q 1 1 1 rg 1 0 0 1 40 480 cm 0 0 300 60 re f* Q "),
+        ("covered", write_text("unseen words", 60, 500) + "q 200 0 0 40 50 480 cm /I Do Q "),
+        ("clipped", write_text("unseen words", 60, 500, before="0 0 100 100 re W n")),
+        ("clipped", write_text("unseen words", 60, 500, before="50 490 200 30 re W n 0 0 0 0 re W n")),
+    ],
+)
+def test_text_that_a_person_does_not_see_is_marked(reason: str, drawn: str) -> None:
+    document = read(write_lines(PROSE, 60, 780) + drawn)
+    assert [(document.text[span.start : span.end], span.reason) for span in document.hidden] == [
+        ("unseen words", reason)
+    ]
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        write_text("seen words", 60, 500),
+        "q 0 0 0 rg 50 490 200 30 re f Q " + write_text("seen words", 60, 500, before="1 1 1 rg"),
+        "q 595 0 0 842 0 0 cm /I Do Q " + write_text("seen words", 60, 500, before="3 Tr"),
+        "q 200 0 0 200 0 400 cm /I Do Q " + write_text("seen words", 60, 500, before="1 1 1 rg"),
+        write_text("seen words", 60, 500) + "q 0 0 1 rg 50 490 m 250 490 l 150 700 l f Q ",
+        write_text("seen words", 60, 500) + "q 0 0 1 rg 50 490 20 30 re f Q ",
+        write_text("seen words", 60, 500) + "q 0 0 9 9 re W n 0 0 1 rg 50 490 200 30 re f Q ",
+        write_text("seen words", 60, 500) + "q 50 490 200 30 re S Q ",
+        write_text("seen words", 60, 500) + "q 595 0 0 842 0 0 cm /I Do Q ",
+        write_text("seen words", 60, 500) + "q /G gs 1 1 0 rg 50 490 200 30 re f Q ",
+        write_text("seen words", 60, 500) + "q /H gs 1 1 0 rg 50 490 200 30 re f Q ",
+        write_text("seen words", 60, 500) + "q 200 0 0 40 50 480 cm /M Do Q ",
+        write_text("seen words", 60, 500, before="50 490 200 30 re W n"),
+    ],
+)
+def test_text_that_a_person_sees_or_that_was_recognised_is_not_hidden(drawn: str) -> None:
+    document = read(write_lines(PROSE, 60, 780) + drawn)
+    assert document.hidden == ()
+    assert "seen words" in document.text
+
+
+def test_hidden_symbols_of_drawings_are_not_recorded_but_scattered_letters_are() -> None:
+    symbols = write_text(".", 60, 500, before="1 1 1 rg") + write_text("|x", 900, 450)
+    assert read(write_lines(PROSE, 60, 780) + symbols).hidden == ()
+    letters = "".join(write_text(letter, 60 + 20 * place, 500, size=0.6) for place, letter in enumerate("unseen"))
+    document = read(write_lines(PROSE, 60, 780) + letters)
+    assert "".join(document.text[span.start : span.end] for span in document.hidden).count("u") == 1

@@ -1,15 +1,18 @@
-"""What a person sees on a page of a PDF is what its text says: order, paragraphs, headings, tables, lists."""
+"""Reading order, paragraphs, tables and headings of a PDF."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import app.samples
+from app.documents.chunking import split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.pdf.reader import parse
-from tests.documents.drawn_pdf import PROSE, write_drawn_pdf, write_lines, write_rule, write_text
+from tests.documents.chunks import count_framed
+from tests.documents.drawn_pdf import PROSE, mark_content, write_drawn_pdf, write_lines, write_rule, write_text
 
 HANDBOOK = Path(app.samples.__file__).parent / "documents" / "incident-handbook.pdf"
 
@@ -261,3 +264,221 @@ def test_long_file_is_read_without_layout_when_its_time_runs_out() -> None:
     assert PROSE[0] in document.text
     assert document.headings == ()
     assert len(document.pages) == 3
+
+
+HEADER = ("Port", "Depth", "Berths")
+ROWS = [(f"Harbour {name}", f"{depth}.5 m", f"{12 * depth}") for depth, name in enumerate("ABCDEF", start=2)]
+
+
+def draw(rows: Sequence[Sequence[str]], top: float, *, ruled: bool = False, titled: bool = True) -> str:
+    page = "".join(
+        write_text(cell, 60 + 120 * column, top - 16 * row, font="F2" if titled and not row else "F1")
+        for row, cells in enumerate(rows)
+        for column, cell in enumerate(cells)
+    )
+    if ruled:
+        low, high = top - 16 * len(rows) + 11, top + 11
+        page += "".join(write_rule(55, high - 16 * row, 415, high - 16 * row) for row in range(len(rows) + 1))
+        page += "".join(write_rule(55 + 120 * column, low, 55 + 120 * column, high) for column in range(4))
+    return page
+
+
+def list_rows(document: ParsedDocument) -> list[list[str]]:
+    return [document.text[table.start : table.end].splitlines() for table in document.tables]
+
+
+def write_rows(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+WHOLE = [*write_rows([HEADER]), "| --- | --- | --- |", *write_rows(ROWS)]
+
+
+def test_table_whose_header_is_repeated_on_the_next_page_is_one_table() -> None:
+    for ruled in (True, False):
+        document = read(
+            write_lines(PROSE, 50, 800) + draw([HEADER, *ROWS[:3]], 400, ruled=ruled),
+            draw([HEADER, *ROWS[3:]], 640, ruled=ruled) + write_lines(PROSE, 50, 400),
+        )
+        assert list_rows(document) == [WHOLE]
+        (table,) = document.tables
+        assert document.page_at(document.text.index("Harbour C")) == 1
+        assert document.page_at(document.text.index("Harbour E")) == 2
+        assert document.text[table.end :].startswith("\n\nThe harbour office")
+
+
+def test_table_over_three_pages_without_a_repeated_header_is_one_table() -> None:
+    document = read(
+        draw([HEADER, *ROWS[:2]], 640, ruled=True),
+        draw(ROWS[2:4], 600, ruled=True, titled=False),
+        draw(ROWS[4:], 560, ruled=True, titled=False),
+    )
+    assert list_rows(document) == [WHOLE]
+    assert [document.page_at(document.text.index(f"Harbour {name}")) for name in "ACE"] == [1, 2, 3]
+
+
+def test_chunk_of_the_next_page_has_the_header_of_the_table() -> None:
+    rows = [(f"Harbour {number}", f"{number}.5 m", f"{12 * number}") for number in range(120)]
+    document = read(
+        draw([HEADER, *rows[:40]], 780, ruled=True),
+        draw(rows[40:80], 760, ruled=True, titled=False),
+        draw([HEADER, *rows[80:]], 740, ruled=True),
+    )
+    assert len(document.tables) == 1
+    header = document.text[: document.tables[0].header_end]
+    chunks = split(document, count_framed, 60)
+    assert len(chunks) > 3
+    assert all(chunk.text.startswith(header) for chunk in chunks)
+    (found,) = [chunk for chunk in chunks if "| Harbour 81 |" in chunk.text]
+    assert found.page_end == 3
+
+
+def test_tables_that_only_follow_each_other_stay_two() -> None:
+    first = draw([HEADER, *ROWS[:3]], 640, ruled=True)
+    other_header = draw([("Ferry", "Leaves", "Seats"), *ROWS[3:]], 600, ruled=True)
+    assert len(read(first, other_header).tables) == 2
+    text_between = write_text("Harbours in the north of the bay:", 55, 700) + draw(ROWS[3:], 600, ruled=True)
+    assert len(read(first, text_between).tables) == 2
+    other_columns = "".join(
+        write_text(cell, 60 + 150 * column, 600 - 16 * row, font="F1")
+        for row, cells in enumerate(ROWS[3:])
+        for column, cell in enumerate(cells)
+    )
+    assert len(read(draw([HEADER, *ROWS[:3]], 640), other_columns).tables) == 2
+
+
+def test_cells_of_many_lines_between_rules_are_cells() -> None:
+    cells = [
+        (60, 0, "Harbour"), (180, 0, "What it offers"),
+        (60, 2, "Kappeln"), (180, 2, "Water and light at every berth,"), (180, 3, "a crane for boats of ten tons,"),
+        (180, 4, "and a shop for sails."),
+        (60, 6, "Arnis"), (180, 6, "One pontoon, a slipway, and"), (180, 7, "the smallest town of all."),
+    ]  # fmt: skip
+    drawn = "".join(write_text(text, x, 500 - 12 * line) for x, line, text in cells)
+    rules = "".join(write_rule(55, y, 400, y) for y in (512, 488, 405))
+    document = read(write_lines(PROSE, 50, 800) + drawn + rules)
+    assert list_rows(document) == [
+        [
+            "| Harbour | What it offers |",
+            "| --- | --- |",
+            "| Kappeln | Water and light at every berth, a crane for boats of ten tons, and a shop for sails. |",
+            "| Arnis | One pontoon, a slipway, and the smallest town of all. |",
+        ]
+    ]
+
+
+def test_parts_of_a_formula_with_its_number_are_not_a_table() -> None:
+    parts = [
+        (140, 0, "A"),
+        (230, 0, "B"),
+        (60, 1, "r ="),
+        (400, 1, "(46)"),
+        (140, 2, "C"),
+        (230, 2, "D"),
+        (320, 2, "E"),
+    ]
+    drawn = "".join(write_text(text, x, 500 - 13 * line) for x, line, text in parts)
+    assert list_rows(read(write_lines(PROSE, 50, 800) + drawn)) == []
+
+
+LIES = (
+    mark_content(0, write_text("Opening hours of the office", 50, 800, font="F1"))
+    + mark_content(1, write_lines(PROSE, 50, 788))
+    + mark_content(2, write_text("Call the watch at any time!", 50, 650, size=18, font="F2"))
+    + mark_content(3, write_text("Rules for guests of boat owners and of all other", 50, 600, font="F1"))
+    + mark_content(4, write_text("people that have a key", 50, 588, font="F1"))
+    + mark_content(5, write_lines(PROSE, 50, 576))
+)
+"""Headings in the font of the text, and text in a font of headings."""
+
+
+def read_tagged(structure: str, *pages: str) -> ParsedDocument:
+    return parse(write_drawn_pdf(pages, structure), ParseLimits())
+
+
+def list_headings(document: ParsedDocument) -> list[tuple[int, str]]:
+    for heading in document.headings:
+        assert document.text.startswith(heading.title.split()[0], heading.start)
+    return [(heading.level, heading.title) for heading in document.headings]
+
+
+LONG = "Rules for guests of boat owners and of all other people that have a key"
+
+
+@pytest.mark.parametrize(
+    ("structure", "levels"),
+    [
+        ("Document(H1(0.0) P(0.1) P(0.2) H2(0.3 0.4) P(0.5))", (1, 2)),
+        ("H1(0.0) P(0.1) P(0.2) H3(Span(0.3) Span(Link(0.4))) P(0.5)", (1, 3)),
+        ("Sect(H(0.0) P(0.1) P(0.2) Sect(H(0.3 0.4) P(0.5)))", (1, 2)),
+        ("Title(0.0) P(0.1) P(0.2) H12(0.3 0.4) P(0.5)", (1, 6)),
+    ],
+)
+def test_tags_name_headings_where_fonts_lie(structure: str, levels: tuple[int, int]) -> None:
+    document = read_tagged(structure, LIES)
+    assert list_headings(document) == [(levels[0], "Opening hours of the office"), (levels[1], LONG)]
+    assert "Opening hours of the office\n\nThe harbour office opens" in document.text
+    assert f"{LONG}\n\nThe harbour office opens" in document.text
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        "",
+        "Document(P(0.0) P(0.1) P(0.2) P(0.3 0.4) P(0.5))",
+        "Document(Table(TR(TD(H1(0.0)))) P(0.1) P(0.2) TOC(TOCI(H2(0.3 0.4))) P(0.5))",
+        "H1(0.0 0.1 0.2 0.3 0.4 0.5)",
+    ],
+)
+def test_fonts_name_headings_where_tags_do_not(structure: str) -> None:
+    assert list_headings(read_tagged(structure, LIES)) == [(1, "Call the watch at any time!")]
+
+
+def test_few_tags_in_a_long_file_do_not_replace_its_other_headings() -> None:
+    pages = [write_text(f"Part {number} of the book", 50, 500, size=18, font="F2") for number in range(25)]
+    pages = [mark_content(0, title) + write_lines(PROSE, 50, 470) for title in pages]
+    assert len(read_tagged("H1(0.0)", *pages).headings) == 25
+    assert len(read_tagged("H1(0.0) H1(9.0)", *pages).headings) == 2
+
+
+def test_tags_that_name_every_paragraph_do_not_count() -> None:
+    page = mark_content(0, write_text("The harbour office", 50, 780, size=18, font="F2"))
+    for place, line in enumerate(PROSE, start=1):
+        page += mark_content(place, write_text(line, 50, 780 - 24 * place))
+    structure = " ".join(f"H1(0.{place})" for place in range(9))
+    assert list_headings(read_tagged(structure, page)) == [(1, "The harbour office")]
+
+
+def test_heading_with_a_number_apart_stays_outside_of_tables() -> None:
+    rows = [("1.1", "Depth of the harbour"), ("Kiel", "4.5 m"), ("Laboe", "3.2 m"), ("Eckernförde", "6.0 m")]
+    page = "".join(
+        mark_content(place, write_text(left, 50, 780 - 14 * place) + write_text(right, 200, 780 - 14 * place))
+        for place, (left, right) in enumerate(rows)
+    )
+    document = read_tagged("H2(0.0) P(0.1) P(0.2) P(0.3)", page)
+    assert list_headings(document) == [(2, "1.1 Depth of the harbour")]
+    (table,) = document.tables
+    assert document.text[table.start : table.end].startswith("| Kiel | 4.5 m |")
+
+
+def test_tagged_heading_is_kept_at_the_place_of_running_lines() -> None:
+    pages = [
+        mark_content(0, write_text(f"Slide about the {name}", 50, 800)) + write_lines(PROSE, 50, 700)
+        for name in ("harbour", "quay", "watch", "ferry", "keys", "boats")
+    ]
+    structure = " ".join(f"H1({place}.0)" for place in range(6))
+    assert [title for _, title in list_headings(read_tagged(structure, *pages))][:2] == [
+        "Slide about the harbour",
+        "Slide about the quay",
+    ]
+
+
+def test_endless_and_huge_structure_trees_end() -> None:
+    deep = "Sect(" * 5_000 + "H1(0.0)" + ")" * 5_000
+    assert "Opening hours" in read_tagged(deep, LIES).text
+    wide = "Document(" + " ".join(f"H1(0.{number})" for number in range(1_500)) + ")"
+    assert read_tagged(wide, LIES).text
+    looped = write_drawn_pdf([LIES], "Document(Sect(H1(0.0)))")
+    assert looped.count(b"/P 6 0 R") == 1
+    assert "Opening hours" in parse(looped.replace(b"/P 6 0 R", b"/P 8 0 R"), ParseLimits()).text
+    assert "Opening hours" in parse(looped.replace(b"/K [9 0 R]", b"/K [7 0 R 8 0 R 9 0 R]"), ParseLimits()).text

@@ -1,9 +1,11 @@
-"""`openai` and `gemini` over real HTTP: the result of each kind of server response."""
+"""Providers over HTTP: requests, answers and failures."""
 
 from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -187,3 +189,101 @@ def test_retry_after_is_read_in_all_its_formats() -> None:
     for useless in ("", "soon", "nan", "-1", "inf"):
         assert parse_retry_after({"retry-after": useless}) is None
     assert parse_retry_after({}) is None
+
+
+async def test_openai_request_has_the_documented_format(wire: WireServer) -> None:
+    provider = build("openai", wire)
+    await provider.embed_query("a question")
+    request = wire.requests[0]
+    assert request.path == "/v1/embeddings"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.body == {
+        "model": "text-embedding-3-small",
+        "input": ["a question"],
+        "dimensions": DIMENSIONS,
+        "encoding_format": "float",
+    }
+    await provider.close()
+
+
+async def test_openai_sends_no_dimensions_to_other_models(wire: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    provider = build("openai", wire, model="nomic-embed-text", api_key=None)
+    await provider.embed_query("a question")
+    assert "dimensions" not in wire.requests[0].body
+    assert wire.requests[0].body["model"] == "nomic-embed-text"
+    assert KEY not in wire.requests[0].headers["authorization"]
+    await provider.close()
+
+
+async def test_openai_repeated_index_is_malformed(wire: WireServer) -> None:
+    provider = build("openai", wire, attempts=1)
+    item = {"index": 0, "embedding": [1.0] * DIMENSIONS}
+    wire.script = [Reply(body=json.dumps({"data": [item, item]}).encode())]
+    with pytest.raises(EmbeddingUnavailable, match="malformed"):
+        await provider.embed_documents(["a", "b"])
+    await provider.close()
+
+
+async def test_gemini_request_has_the_documented_format(wire: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    monkeypatch.setenv("GOOGLE_API_KEY", "another-key")
+    provider = build("gemini", wire)
+    await provider.embed_query("a question")
+    await provider.embed_documents(["one", "two"])
+    query, documents = wire.requests
+    assert query.path == "/v1beta/models/gemini-embedding-001:batchEmbedContents"
+    assert query.headers["x-goog-api-key"] == KEY
+    assert [item["taskType"] for item in query.body["requests"]] == ["RETRIEVAL_QUERY"]
+    assert [item["taskType"] for item in documents.body["requests"]] == ["RETRIEVAL_DOCUMENT"] * 2
+    assert {item["outputDimensionality"] for item in documents.body["requests"]} == {DIMENSIONS}
+    assert documents.texts == ["one", "two"]
+    await provider.close()
+
+
+async def test_gemini_other_models_return_one_vector_for_each_text(wire: WireServer) -> None:
+    pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
+    provider = build("gemini", wire, model="gemini-embedding-2")
+    assert len(await provider.embed_documents(["one", "two", "three"])) == 3
+    await provider.close()
+
+
+async def test_gemini_invalid_key_is_distinguished_from_a_refused_input(wire: WireServer) -> None:
+    pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
+    provider = build("gemini", wire)
+    details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
+    error = {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": details}
+    wire.script = [Reply(400, json.dumps({"error": error}).encode())]
+    failure = await fail_query(provider)
+    assert failure.permanent
+    assert not isinstance(failure, InputRefused)
+    assert failure.reason == "key rejected (HTTP 400)"
+    await provider.close()
+
+
+async def test_gemini_retry_delay_in_the_body_is_read(wire: WireServer) -> None:
+    pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
+    provider = build("gemini", wire)
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}]
+    error = {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": details}
+    wire.script = [Reply(429, json.dumps({"error": error}).encode())]
+    assert (await fail_query(provider)).retry_after == 34.5
+    await provider.close()
+
+
+_COUNT = "import app.embeddings.providers.local, os; print(len(os.listdir('/proc/self/task')))"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are listed by Linux")
+def test_onnxruntime_starts_no_thread_of_its_own() -> None:
+    """Its reports come from a thread that it starts when it is imported."""
+    alone = subprocess.run(
+        [sys.executable, "-c", _COUNT],
+        env={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=60,
+    )
+    assert alone.stdout.strip() == "1"

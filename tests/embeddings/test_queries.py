@@ -1,18 +1,178 @@
-"""The query cache: expiry, order, shared calls, cancellation."""
+"""Queries of a provider: several in one call, turns between tenants, and the cache."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
 
-from app.embeddings.resilience import TENANTS, QueryCache, asking_tenant
+from app.embeddings.factory import ProviderConfig, build_provider
+from app.embeddings.provider import Vector
+from app.embeddings.resilience import (
+    TENANTS,
+    QueryCache,
+    QueryQueue,
+    ResiliencePolicy,
+    ResilientProvider,
+    asking_tenant,
+)
 from app.errors import EmbeddingUnavailable
+from app.resilience import CallBudget, Timing
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
+from tests.fixtures.providers.wire import WireServer
+
+QUESTIONS = ["where is the harbour", "who opens the gate", "where is the harbour", "why"]
+
+
+@pytest.mark.parametrize("kind", ["local", "mock"])
+async def test_queries_in_one_call_have_the_same_vectors_as_alone(kind: str) -> None:
+    provider = build_provider(ProviderConfig(kind=kind, cache_entries=0))
+    together = await provider.embed_queries(QUESTIONS)
+    for question, vector in zip(QUESTIONS, together, strict=True):
+        np.testing.assert_array_equal(vector, await provider.embed_query(question))
+    await provider.close()
+
+
+@pytest.mark.parametrize("kind", ["openai", "gemini"])
+async def test_a_remote_provider_gets_one_request_for_all_queries(kind: str, wire: WireServer) -> None:
+    if kind == "gemini":
+        pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
+    address = wire.url + ("/v1" if kind == "openai" else "")
+    provider = build_provider(ProviderConfig(kind=kind, dimensions=16, api_key="key", base_url=address))
+    together = await provider.embed_queries(QUESTIONS)
+    assert [request.texts for request in wire.requests] == [list(dict.fromkeys(QUESTIONS))]
+    if kind == "gemini":
+        assert {item["taskType"] for item in wire.requests[0].body["requests"]} == {"RETRIEVAL_QUERY"}
+    np.testing.assert_array_equal(together[0], together[2])
+    alone = await provider.embed_query("why")
+    np.testing.assert_array_equal(alone, together[3])
+    assert len(wire.requests) == 1
+    await provider.close()
+
+
+async def test_the_cache_requests_only_missing_vectors() -> None:
+    inner = ScriptedProvider()
+    cache = QueryCache(inner, clock=FakeClock())
+    known = await cache.embed_query("why")
+    vectors = await cache.embed_queries(QUESTIONS)
+    assert inner.queries == ["why", "where is the harbour", "who opens the gate"]
+    assert vectors[3] is known
+    assert not vectors[0].flags.writeable
+    assert (cache.hits, cache.misses) == (2, 3)
+    await cache.embed_queries(QUESTIONS)
+    assert len(inner.queries) == 3
+
+
+async def test_the_cache_keeps_nothing_from_a_failed_call() -> None:
+    inner = ScriptedProvider(EmbeddingUnavailable("mock", "down"))
+    cache = QueryCache(inner, clock=FakeClock())
+    with pytest.raises(EmbeddingUnavailable):
+        await cache.embed_queries(QUESTIONS)
+    await cache.embed_queries(QUESTIONS)
+    assert len(inner.queries) == 6
+
+
+async def test_queries_in_one_call_are_one_call_to_retries_and_circuit() -> None:
+    clock = FakeClock()
+    inner = ScriptedProvider(*[EmbeddingUnavailable("mock", "down") for _ in range(4)])
+    provider = ResilientProvider(inner, ResiliencePolicy(failure_threshold=2), Timing(clock, clock.sleep, lambda: 0.0))
+    with pytest.raises(EmbeddingUnavailable) as caught:
+        await provider.embed_queries(["a", "b"])
+    assert caught.value.attempts == 3
+    assert len(inner.queries) == 6
+    assert [len(v) for v in await provider.embed_queries(["a", "b"])] == [8, 8]
+    inner.failures = [EmbeddingUnavailable("mock", "down") for _ in range(7)]
+    for _ in range(2):
+        with pytest.raises(EmbeddingUnavailable):
+            await provider.embed_queries(["a", "b"])
+    assert provider.query_circuit.state == "open"
+    with pytest.raises(EmbeddingUnavailable) as refused:
+        await provider.embed_queries(["a", "b"])
+    assert refused.value.attempts == 0
+
+
+CROWD, OTHER = uuid4(), uuid4()
+
+
+def ask(queue: QueryQueue, tenant: UUID, text: str) -> asyncio.Task[Vector]:
+    async def embed() -> Vector:
+        asking_tenant.set(tenant)
+        return await queue.embed_query(text)
+
+    return asyncio.create_task(embed())
+
+
+async def test_tenants_take_turns() -> None:
+    inner = ScriptedProvider()
+    inner.gate.clear()
+    queue = QueryQueue(inner, places=1, patience=10)
+    asked = [ask(queue, CROWD, f"crowd {n}") for n in range(4)]
+    await asyncio.sleep(0)
+    asked.append(ask(queue, OTHER, "other"))
+    await asyncio.sleep(0)
+    inner.gate.set()
+    await asyncio.gather(*asked)
+    assert inner.queries[:1] == ["crowd 0"]
+    assert inner.queries.index("other") <= 2
+
+
+async def test_only_the_tenant_that_floods_the_queue_is_refused() -> None:
+    inner = ScriptedProvider()
+    inner.gate.clear()
+    policy = ResiliencePolicy(query=CallBudget(timeout=10, first_delay=0.1), failure_threshold=1)
+    resilient = ResilientProvider(inner, policy)
+    queue = QueryQueue(resilient, places=1, patience=0.05)
+    first, *crowd = [ask(queue, CROWD, f"crowd {n}") for n in range(8)]
+    refused = await asyncio.gather(*crowd, return_exceptions=True)
+    assert all(isinstance(error, EmbeddingUnavailable) and error.attempts == 0 for error in refused)
+    assert resilient.query_circuit.state == "closed"
+    queue._patience = 60.0  # of `other`, which must be served even if this process is slow
+    other = ask(queue, OTHER, "other")
+    await asyncio.sleep(0)
+    inner.gate.set()
+    await asyncio.gather(first, other)
+    assert inner.queries == ["crowd 0", "other"]
+
+
+async def test_a_flood_leaves_half_of_the_places_to_other_tenants() -> None:
+    inner = ScriptedProvider()
+    inner.gate.clear()
+    queue = QueryQueue(inner, places=2, patience=10)
+    crowd = [ask(queue, CROWD, f"crowd {n}") for n in range(4)]
+    await asyncio.sleep(0)
+    other = ask(queue, OTHER, "other")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert inner.queries == ["crowd 0", "other"]
+    inner.gate.set()
+    await asyncio.gather(*crowd, other)
+
+
+async def test_queries_of_one_call_keep_their_order_and_their_place() -> None:
+    inner = ScriptedProvider()
+    queue = QueryQueue(inner, places=1, patience=10)
+    vectors = await queue.embed_queries(["a", "b", "c"])
+    assert inner.queries == ["a", "b", "c"]
+    assert [v.tolist() for v in vectors] == [(await inner.embed_query(t)).tolist() for t in "abc"]
+
+
+async def test_a_query_that_is_cancelled_while_it_waits_frees_its_place() -> None:
+    inner = ScriptedProvider()
+    inner.gate.clear()
+    queue = QueryQueue(inner, places=1, patience=10)
+    first, second = ask(queue, CROWD, "first"), ask(queue, OTHER, "second")
+    await asyncio.sleep(0)
+    for task in (second, first):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    inner.gate.set()
+    async with asyncio.timeout(30):
+        await ask(queue, OTHER, "third")
 
 
 async def settle() -> None:
