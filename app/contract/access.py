@@ -29,7 +29,7 @@ ListedKind = Literal["entry", "asset", "source"]
 class ListChange:
     """A change of a list: either `set`, or `add` and `remove`."""
 
-    set: Annotated[Principals | None, Field(description="The new list; null: all.")] | Unset = UNSET
+    set: Annotated[Principals | Unset | None, Field(description="The new list; null: all.")] = UNSET
     add: Annotated[Principals | None, Field(description="Principals to add. A list that is null stays null.")] = None
     remove: Annotated[
         Principals | None,

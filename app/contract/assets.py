@@ -82,37 +82,28 @@ class AssetFields:
     # An unset field of a new asset gets its default, and keeps its value in an existing one.
 
     _: KW_ONLY
-    tags: Annotated[Tags, Field(description="Replaces the tags of the asset and its chunks.")] | Unset = UNSET
-    roles: (
-        Annotated[Roles, Field(description="The audience of the asset and its chunks; not a permission.")] | Unset
-    ) = UNSET
-    metadata: (
-        Annotated[
-            Metadata,
-            Field(description="Replaces the metadata of the asset and its chunks; a chunk keeps its position."),
-        ]
-        | Unset
-    ) = UNSET
-    readers: (
-        Annotated[
-            Principals | None,
-            Field(
-                description="Who may read the asset and its chunks, from the answer on; you are one of them. Null: all"
-                " readers of the tenant. An asset of a source has those of the source.",
-            ),
-        ]
-        | Unset
-    ) = UNSET
-    writers: (
-        Annotated[
-            Principals | None,
-            Field(
-                description="Who of its readers with the role creator may change the asset; you are one of them. Null:"
-                " all of them. An asset of a source has those of the source.",
-            ),
-        ]
-        | Unset
-    ) = UNSET
+    tags: Annotated[Tags | Unset, Field(description="Replaces the tags of the asset and its chunks.")] = UNSET
+    roles: Annotated[
+        Roles | Unset, Field(description="The audience of the asset and its chunks; not a permission.")
+    ] = UNSET
+    metadata: Annotated[
+        Metadata | Unset,
+        Field(description="Replaces the metadata of the asset and its chunks; a chunk keeps its position."),
+    ] = UNSET
+    readers: Annotated[
+        Principals | Unset | None,
+        Field(
+            description="Who may read the asset and its chunks, from the answer on; you are one of them. Null: all"
+            " readers of the tenant. An asset of a source has those of the source.",
+        ),
+    ] = UNSET
+    writers: Annotated[
+        Principals | Unset | None,
+        Field(
+            description="Who of its readers with the role creator may change the asset; you are one of them. Null:"
+            " all of them. An asset of a source has those of the source.",
+        ),
+    ] = UNSET
 
     def given(self) -> dict[str, Any]:
         """The fields that are set, with lists as rows have them."""
@@ -128,13 +119,10 @@ class AssetFields:
 class AssetPatch(AssetFields):
     """Changes to an asset. Omitted fields are unchanged."""
 
-    title: (
-        Annotated[
-            Title | None,
-            Field(description="The title of the asset and its chunks; null restores the title of the file."),
-        ]
-        | Unset
-    ) = UNSET
+    title: Annotated[
+        Title | Unset | None,
+        Field(description="The title of the asset and its chunks; null restores the title of the file."),
+    ] = UNSET
 
 
 CHANGEABLE = ("title", "tags", "roles", "metadata", "readers", "writers")

@@ -257,145 +257,94 @@ class EntryDraft:
 
     _: KW_ONLY
     content: Content | Unset = UNSET
-    entry_type: (
-        Annotated[
-            WritableType,
-            Field(
-                description="decision: a choice and its reasons; lesson: learnt from experience; insight and summary:"
-                " derived from other entries (source_ids); template: text to fill in; temp_note: a temporary note. New"
-                " entries: fact.",
-            ),
-        ]
-        | Unset
-    ) = UNSET
-    title: (
-        Annotated[
-            Title | None,
-            Field(
-                description="The subject in a few words; words in the title count more in searches. Null removes it."
-            ),
-        ]
-        | Unset
-    ) = UNSET
-    tags: (
-        Annotated[
-            Tags,
-            Field(description="Subjects; entries that share two tags are related. New entries have none."),
-        ]
-        | Unset
-    ) = UNSET
-    roles: Annotated[Roles, Field(description="The audience; not a permission. New entries: all.")] | Unset = UNSET
-    confidence: (
-        Annotated[
-            float,
-            Field(
-                strict=True,
-                ge=0,
-                le=1,
-                allow_inf_nan=False,
-                description="The author's confidence, 0 to 1. New entries: 1.",
-            ),
-        ]
-        | Unset
-    ) = UNSET
-    scope: (
-        Annotated[
-            Scope,
-            Field(description="Whether the entry applies everywhere or to one project only. New entries: global."),
-        ]
-        | Unset
-    ) = UNSET
-    parent_id: (
-        Annotated[
-            UUID | None,
-            Field(description="The entry of which this one is a part. Null removes the relation."),
-        ]
-        | Unset
-    ) = UNSET
-    source_ids: (
-        Annotated[
-            Items[UUID],
-            Field(max_length=MAX_SOURCES, description="Entries from which this one was derived."),
-            AfterValidator(_drop_repeated),
-        ]
-        | Unset
-    ) = UNSET
-    metadata: (
-        Annotated[
-            Metadata,
-            Field(
-                description="Any other data, as a JSON object, which replaces the stored one; searches can filter by"
-                " it. The service sets `flags`, which names what is suspicious in the entry."
-            ),
-        ]
-        | Unset
-    ) = UNSET
-    language: (
-        Annotated[
-            Language | None,
-            Field(
-                description="A Postgres text search configuration, e.g. english or german. Null has it detected"
-                " again, and so does a new text without a language."
-            ),
-        ]
-        | Unset
-    ) = UNSET
-    expires_at: (
-        Annotated[
-            Expiry | None,
-            Field(
-                description="Date and time with a time zone; the entry is hidden from then on. Null: it does not"
-                " expire."
-            ),
-        ]
-        | Unset
-    ) = UNSET
-    superseded_by_id: (
-        Annotated[
-            UUID | None,
-            Field(description="The entry that replaces this one; searches skip this one. Null: no entry replaces it."),
-        ]
-        | Unset
-    ) = UNSET
-    is_verified: (
-        Annotated[
-            bool,
-            Field(strict=True, description="Whether a person has verified the content. New entries: false."),
-        ]
-        | Unset
-    ) = UNSET
-    external_id: (
-        Annotated[
-            ExternalId | None,
-            Field(
-                description="Your own id; writing with the same id again updates this entry. Null in a new entry"
-                " means no id, and in a patch removes the id."
-            ),
-        ]
-        | Unset
-    ) = UNSET
-    readers: (
-        Annotated[
-            Principals | None,
-            Field(
-                description="Who may read the entry: groups of the tokens and users, of which you are one. Null: all"
-                " readers in the tenant. New entries: null.",
-                examples=[["group:finance", "user:jane"]],
-            ),
-        ]
-        | Unset
-    ) = UNSET
-    writers: (
-        Annotated[
-            Principals | None,
-            Field(
-                description="Who of its readers with the role creator may change the entry; you are one of them. Null:"
-                " all of them. New entries: null.",
-                examples=[["group:payroll"]],
-            ),
-        ]
-        | Unset
-    ) = UNSET
+    entry_type: Annotated[
+        WritableType | Unset,
+        Field(
+            description="decision: a choice and its reasons; lesson: learnt from experience; insight and summary:"
+            " derived from other entries (source_ids); template: text to fill in; temp_note: a temporary note. New"
+            " entries: fact.",
+        ),
+    ] = UNSET
+    title: Annotated[
+        Title | Unset | None,
+        Field(description="The subject in a few words; words in the title count more in searches. Null removes it."),
+    ] = UNSET
+    tags: Annotated[
+        Tags | Unset, Field(description="Subjects; entries that share two tags are related. New entries have none.")
+    ] = UNSET
+    roles: Annotated[Roles | Unset, Field(description="The audience; not a permission. New entries: all.")] = UNSET
+    confidence: Annotated[
+        float | Unset,
+        Field(
+            strict=True,
+            ge=0,
+            le=1,
+            allow_inf_nan=False,
+            description="The author's confidence, 0 to 1. New entries: 1.",
+        ),
+    ] = UNSET
+    scope: Annotated[
+        Scope | Unset,
+        Field(description="Whether the entry applies everywhere or to one project only. New entries: global."),
+    ] = UNSET
+    parent_id: Annotated[
+        UUID | Unset | None, Field(description="The entry of which this one is a part. Null removes the relation.")
+    ] = UNSET
+    source_ids: Annotated[
+        Items[UUID] | Unset,
+        Field(max_length=MAX_SOURCES, description="Entries from which this one was derived."),
+        AfterValidator(_drop_repeated),
+    ] = UNSET
+    metadata: Annotated[
+        Metadata | Unset,
+        Field(
+            description="Any other data, as a JSON object, which replaces the stored one; searches can filter by"
+            " it. The service sets `flags`, which names what is suspicious in the entry."
+        ),
+    ] = UNSET
+    language: Annotated[
+        Language | Unset | None,
+        Field(
+            description="A Postgres text search configuration, e.g. english or german. Null has it detected"
+            " again, and so does a new text without a language."
+        ),
+    ] = UNSET
+    expires_at: Annotated[
+        Expiry | Unset | None,
+        Field(
+            description="Date and time with a time zone; the entry is hidden from then on. Null: it does not expire."
+        ),
+    ] = UNSET
+    superseded_by_id: Annotated[
+        UUID | Unset | None,
+        Field(description="The entry that replaces this one; searches skip this one. Null: no entry replaces it."),
+    ] = UNSET
+    is_verified: Annotated[
+        bool | Unset, Field(strict=True, description="Whether a person has verified the content. New entries: false.")
+    ] = UNSET
+    external_id: Annotated[
+        ExternalId | Unset | None,
+        Field(
+            description="Your own id; writing with the same id again updates this entry. Null in a new entry"
+            " means no id, and in a patch removes the id."
+        ),
+    ] = UNSET
+    readers: Annotated[
+        Principals | Unset | None,
+        Field(
+            description="Who may read the entry: groups of the tokens and users, of which you are one. Null: all"
+            " readers in the tenant. New entries: null.",
+            examples=[["group:finance", "user:jane"]],
+        ),
+    ] = UNSET
+    writers: Annotated[
+        Principals | Unset | None,
+        Field(
+            description="Who of its readers with the role creator may change the entry; you are one of them. Null:"
+            " all of them. New entries: null.",
+            examples=[["group:payroll"]],
+        ),
+    ] = UNSET
 
     def given(self) -> dict[str, Any]:
         """The fields that are set, with lists as rows have them."""

@@ -148,32 +148,23 @@ class NewModelChange:
     means: rebuild its vectors."""
 
     provider: Annotated[str, Field(min_length=1, max_length=50)] | Unset | None = UNSET
-    model: (
-        Annotated[
-            Annotated[str, Field(min_length=1, max_length=200)] | None,
-            Field(description="A model that the operator has registered (`knowledge model add`) and configured."),
-        ]
-        | Unset
-    ) = UNSET
+    model: Annotated[
+        Annotated[str, Field(min_length=1, max_length=200)] | Unset | None,
+        Field(description="A model that the operator has registered (`knowledge model add`) and configured."),
+    ] = UNSET
     dimensions: Annotated[int, Field(strict=True, ge=1, le=4000)] | Unset | None = UNSET
-    rate: (
-        Annotated[
-            Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None,
-            Field(description="Entries to embed per minute; null means as many as the provider accepts."),
-        ]
-        | Unset
-    ) = UNSET
-    switch_at_overlap: (
-        Annotated[
-            Fraction | None,
-            Field(
-                description="Switch automatically when the semantic legs of both models share at least this fraction"
-                f" of their first hits ({DEFAULT_OVERLAP} unless set). Feedback decides instead where there is enough;"
-                " too little evidence never switches. Null means wait for a switch on request."
-            ),
-        ]
-        | Unset
-    ) = UNSET
+    rate: Annotated[
+        Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | Unset | None,
+        Field(description="Entries to embed per minute; null means as many as the provider accepts."),
+    ] = UNSET
+    switch_at_overlap: Annotated[
+        Fraction | Unset | None,
+        Field(
+            description="Switch automatically when the semantic legs of both models share at least this fraction"
+            f" of their first hits ({DEFAULT_OVERLAP} unless set). Feedback decides instead where there is enough;"
+            " too little evidence never switches. Null means wait for a switch on request."
+        ),
+    ] = UNSET
 
     @property
     def names_model(self) -> bool:

@@ -221,11 +221,11 @@ class SettingsPatch:
     max_limit: PageLimit | Unset | None = UNSET
     purge_expired_after_days: Annotated[int, Field(strict=True, ge=0, le=MAX_PURGE_DAYS)] | Unset | None = UNSET
     keep_versions_days: Annotated[int, Field(strict=True, ge=0, le=MAX_KEPT_DAYS)] | Unset | None = UNSET
-    suspicious_content: (
-        Annotated[SuspiciousContent | None, Field(description="Applies to what is written from now on.")] | Unset
-    ) = UNSET
+    suspicious_content: Annotated[
+        SuspiciousContent | Unset | None, Field(description="Applies to what is written from now on.")
+    ] = UNSET
     limits: OwnLimits | Unset | None = UNSET
-    auto_tune: Annotated[YesOrNo | None, Field(description="False undoes `tuned`.")] | Unset = UNSET
+    auto_tune: Annotated[YesOrNo | Unset | None, Field(description="False undoes `tuned`.")] = UNSET
 
     def given(self) -> dict[str, Any]:
         """The settings that the caller sent, as plain values."""

@@ -237,28 +237,22 @@ class Manifest:
             " Default: false."
         ),
     ] = False
-    readers: (
-        Annotated[
-            Principals | None,
-            Field(
-                description="Who may see the source and read those of its assets whose item has no readers. Its"
-                " writers are added. Null: all readers of the tenant. Default: as before; for a new source null.",
-                examples=[["group:finance"]],
-            ),
-        ]
-        | Unset
-    ) = UNSET
-    writers: (
-        Annotated[
-            Principals | None,
-            Field(
-                description="Who may send manifests and files, and change the assets, with the role creator; they see"
-                " all items. Null: all creators that see the source. Default: as before; for a new source null.",
-                examples=[["user:crawler"]],
-            ),
-        ]
-        | Unset
-    ) = UNSET
+    readers: Annotated[
+        Principals | Unset | None,
+        Field(
+            description="Who may see the source and read those of its assets whose item has no readers. Its"
+            " writers are added. Null: all readers of the tenant. Default: as before; for a new source null.",
+            examples=[["group:finance"]],
+        ),
+    ] = UNSET
+    writers: Annotated[
+        Principals | Unset | None,
+        Field(
+            description="Who may send manifests and files, and change the assets, with the role creator; they see"
+            " all items. Null: all creators that see the source. Default: as before; for a new source null.",
+            examples=[["user:crawler"]],
+        ),
+    ] = UNSET
 
 
 @dataclass(frozen=True, slots=True)

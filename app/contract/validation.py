@@ -115,6 +115,9 @@ def _make(cls: type[T], schema: dict[str, Any] | None) -> type[T]:
 
 def _given(hint: Any) -> Any:
     """The type of a field where it is sent: without `Unset`, which only its default has."""
+    if get_origin(hint) is Annotated:
+        kind, *notes = get_args(hint)
+        return Annotated[_given(kind), *notes]
     if get_origin(hint) not in (Union, UnionType):
         return hint
     return reduce(or_, (each for each in get_args(hint) if each is not Unset))
