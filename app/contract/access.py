@@ -90,8 +90,7 @@ class AccessSelection:
         Field(description="Types, as in a search; the type of an asset is `chunk`."),
     ] = None
     filter: Annotated[
-        FilterObject | None,
-        Field(description=f"{FILTER_DESCRIPTION} An asset passes if one of its chunks does."),
+        FilterObject | None, Field(description=f"{FILTER_DESCRIPTION} An asset passes if one of its chunks does.")
     ] = None
     principal: Annotated[
         Principal | None,

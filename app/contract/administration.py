@@ -69,8 +69,7 @@ class RecordUse:
     rows: int
     bytes: Annotated[int, Field(description="Approximate, without indexes.")]
     limit: Annotated[
-        int | None,
-        Field(description="Over it the oldest are removed; no record is refused except a saved search."),
+        int | None, Field(description="Over it the oldest are removed; no record is refused except a saved search.")
     ]
 
 
@@ -84,8 +83,7 @@ class Stats:
     assets_by_status: Mapping[str, int]
     pending_embeddings: int
     flagged_entries: Annotated[
-        Mapping[str, int],
-        Field(description="Entries with each flag of suspicious content; an entry can have several."),
+        Mapping[str, int], Field(description="Entries with each flag of suspicious content; an entry can have several.")
     ]
     quarantined_entries: int
     jobs: int

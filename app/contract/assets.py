@@ -27,8 +27,7 @@ class Asset:
     id: UUID
     source: Annotated[str | None, Field(description="The source that the asset belongs to.")]
     external_id: Annotated[
-        str | None,
-        Field(description="Unique among the assets without a source, and within each source."),
+        str | None, Field(description="Unique among the assets without a source, and within each source.")
     ]
     name: str
     media_type: str
@@ -60,8 +59,7 @@ class Asset:
     chunks: int
     flags: Annotated[Mapping[str, int], Field(description="Chunks with each flag of suspicious content.")]
     quarantined_chunks: Annotated[
-        int,
-        Field(description="Chunks that searches do not find because of their flags, until an admin releases them."),
+        int, Field(description="Chunks that searches do not find because of their flags, until an admin releases them.")
     ]
     duplicate_of: Annotated[
         UUID | None,
@@ -94,14 +92,14 @@ class AssetFields:
         Principals | Unset | None,
         Field(
             description="Who may read the asset and its chunks, from the answer on; you are one of them. Null: all"
-            " readers of the tenant. An asset of a source has those of the source.",
+            " readers of the tenant. An asset of a source has those of the source."
         ),
     ] = UNSET
     writers: Annotated[
         Principals | Unset | None,
         Field(
             description="Who of its readers with the role creator may change the asset; you are one of them. Null:"
-            " all of them. An asset of a source has those of the source.",
+            " all of them. An asset of a source has those of the source."
         ),
     ] = UNSET
 

@@ -24,15 +24,7 @@ from app.contract.text import (
     is_storable_json,
 )
 from app.contract.validation import UNSET, Items, Unset, request, stored_fields
-from app.contract.vocabulary import (
-    FLAGS,
-    LANGUAGES,
-    Audience,
-    EntryType,
-    Relationship,
-    Scope,
-    WritableType,
-)
+from app.contract.vocabulary import FLAGS, LANGUAGES, Audience, EntryType, Relationship, Scope, WritableType
 from app.errors import FieldError
 
 MAX_CONTENT = 100_000
@@ -224,9 +216,7 @@ Tags = Annotated[
     AfterValidator(_drop_repeated),
 ]
 Roles = Annotated[
-    Items[Audience],
-    Field(min_length=1, max_length=len(get_args(Audience))),
-    AfterValidator(_drop_repeated),
+    Items[Audience], Field(min_length=1, max_length=len(get_args(Audience))), AfterValidator(_drop_repeated)
 ]
 Metadata = Annotated[Mapping[str, Any], PlainValidator(_read_metadata, json_schema_input_type=dict[str, Any])]
 Language = Annotated[
@@ -242,9 +232,7 @@ ExternalId = Annotated[
 ]
 # Postgres refuses offsets beyond 16 hours.
 Expiry = Annotated[
-    Moment,
-    _require(is_moment, f"must be {MOMENT}"),
-    AfterValidator(lambda moment: moment.astimezone(UTC)),
+    Moment, _require(is_moment, f"must be {MOMENT}"), AfterValidator(lambda moment: moment.astimezone(UTC))
 ]
 Principals = Annotated[Items[Principal], Field(min_length=1, max_length=MAX_PRINCIPALS), AfterValidator(tuple)]
 
@@ -262,7 +250,7 @@ class EntryDraft:
         Field(
             description="decision: a choice and its reasons; lesson: learnt from experience; insight and summary:"
             " derived from other entries (source_ids); template: text to fill in; temp_note: a temporary note. New"
-            " entries: fact.",
+            " entries: fact."
         ),
     ] = UNSET
     title: Annotated[
@@ -276,11 +264,7 @@ class EntryDraft:
     confidence: Annotated[
         float | Unset,
         Field(
-            strict=True,
-            ge=0,
-            le=1,
-            allow_inf_nan=False,
-            description="The author's confidence, 0 to 1. New entries: 1.",
+            strict=True, ge=0, le=1, allow_inf_nan=False, description="The author's confidence, 0 to 1. New entries: 1."
         ),
     ] = UNSET
     scope: Annotated[

@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    JsonValue,
-    Strict,
-    StringConstraints,
-    WithJsonSchema,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Strict, StringConstraints, WithJsonSchema
 
 from app.contract.text import MARKS_RULE, MOMENT, has_excess_marks, is_moment, is_storable
 from app.contract.validation import read_as

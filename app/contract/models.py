@@ -39,8 +39,7 @@ class ModelUse(ModelInfo):
     index_state: IndexState
     waiting: Annotated[int, Field(description="Entries that still need vectors of this model.")]
     refused: Annotated[
-        int,
-        Field(description="Entries that the provider refused five times; only keyword search finds them."),
+        int, Field(description="Entries that the provider refused five times; only keyword search finds them.")
     ]
     entries: Annotated[int, Field(description="Entries with vectors of this model.")]
 
@@ -52,8 +51,7 @@ class Quality:
     old: float
     new: Annotated[float, Field(description="A lower bound: hits without feedback count as wrong.")]
     low: Annotated[
-        float,
-        Field(description="Lower end of the 95 % bootstrap interval of the mean difference, new - old."),
+        float, Field(description="Lower end of the 95 % bootstrap interval of the mean difference, new - old.")
     ]
     high: Annotated[float, Field(description="Upper end of this interval.")]
 
@@ -71,8 +69,7 @@ class Comparison:
     ]
     depth: Annotated[int, Field(description="Number of first hits compared: 10, or a tenth of the entries if fewer.")]
     overlap: Annotated[
-        float | None,
-        Field(description="Mean fraction of these hits that both models find, in whole searches."),
+        float | None, Field(description="Mean fraction of these hits that both models find, in whole searches.")
     ]
     semantic_overlap: Annotated[float | None, Field(description="The same fraction for the semantic leg only.")]
     same: Annotated[int, Field(description="Queries for which the semantic leg finds the same hits in the same order.")]
@@ -117,12 +114,10 @@ class ModelChange:
     ]
     progress: float
     served: Annotated[
-        bool,
-        Field(description="Whether this service has a provider for that model; if not, the change waits."),
+        bool, Field(description="Whether this service has a provider for that model; if not, the change waits.")
     ]
     failure: Annotated[
-        str | None,
-        Field(description="Why the change waits at the moment, for example a failed provider."),
+        str | None, Field(description="Why the change waits at the moment, for example a failed provider.")
     ]
     comparison: Annotated[Comparison | None, Field(description="Null until every entry has its vectors.")]
     decision: Decision

@@ -95,11 +95,7 @@ CONFLICTS = (
         errors.TextNotReady,
     ),
     ProblemType(
-        "not-failed",
-        409,
-        "Only a failed asset can be retried.",
-        "See the status of the asset.",
-        errors.NotFailed,
+        "not-failed", 409, "Only a failed asset can be retried.", "See the status of the asset.", errors.NotFailed
     ),
     ProblemType("tenant-exists", 409, "A tenant has this slug already.", "Choose another slug.", errors.TenantExists),
     ProblemType(
@@ -149,10 +145,7 @@ _ROWS = (
         errors.Quarantined,
     ),
     ProblemType(
-        "no-such-path",
-        404,
-        "The service has nothing at this path.",
-        "See /docs for the paths of the service.",
+        "no-such-path", 404, "The service has nothing at this path.", "See /docs for the paths of the service."
     ),
     ProblemType(
         "entry-not-found",
@@ -190,11 +183,7 @@ _ROWS = (
         errors.SourceNotFound,
     ),
     ProblemType(
-        "tenant-not-found",
-        404,
-        "There is no tenant with this id.",
-        "List the tenants.",
-        errors.TenantNotFound,
+        "tenant-not-found", 404, "There is no tenant with this id.", "List the tenants.", errors.TenantNotFound
     ),
     ProblemType(
         "model-change-not-found",
@@ -225,11 +214,7 @@ _ROWS = (
         "Use one of the methods in the header Allow.",
     ),
     ProblemType(
-        "too-slow",
-        408,
-        "The request arrived too slowly.",
-        "Send it again over a faster connection.",
-        errors.TooSlow,
+        "too-slow", 408, "The request arrived too slowly.", "Send it again over a faster connection.", errors.TooSlow
     ),
     *CONFLICTS,
     ProblemType("conflict", 409, "The change contradicts what is stored.", "See the detail.", errors.Conflict),
@@ -248,11 +233,7 @@ _ROWS = (
         errors.PreconditionFailed,
     ),
     ProblemType(
-        "too-large",
-        413,
-        "The body or the file is larger than the limit.",
-        "Send less in one request.",
-        errors.TooLarge,
+        "too-large", 413, "The body or the file is larger than the limit.", "Send less in one request.", errors.TooLarge
     ),
     ProblemType(
         "unsupported-media-type",
@@ -301,10 +282,7 @@ _ROWS = (
         "Send the body with a Content-Length, or with Transfer-Encoding: chunked.",
     ),
     ProblemType(
-        "shutting-down",
-        503,
-        "This instance is shutting down.",
-        "Send the request again; another instance answers it.",
+        "shutting-down", 503, "This instance is shutting down.", "Send the request again; another instance answers it."
     ),
     ProblemType(
         "database-unavailable",
@@ -390,10 +368,8 @@ class Problem:
         ),
     ] = None
     deletions: Annotated[
-        int | None,
-        Field(description="For /problems/too-many-deletions: the number of assets that would be deleted."),
+        int | None, Field(description="For /problems/too-many-deletions: the number of assets that would be deleted.")
     ] = None
     assets: Annotated[
-        int | None,
-        Field(description="For /problems/too-many-deletions: the number of assets that the source has."),
+        int | None, Field(description="For /problems/too-many-deletions: the number of assets that the source has.")
     ] = None

@@ -28,8 +28,7 @@ class AddedEntry:
     """The outcome of storing an entry."""
 
     status: Annotated[
-        Literal["created", "existing"],
-        Field(description="existing: the entry existed, and its fields were updated."),
+        Literal["created", "existing"], Field(description="existing: the entry existed, and its fields were updated.")
     ]
     entry: EntryState
 

@@ -53,8 +53,7 @@ class Receipt:
     rrf_k: int
     fusion: Fusion
     options: Annotated[
-        Mapping[str, Any],
-        Field(description="The other fields of the request, without those with their default."),
+        Mapping[str, Any], Field(description="The other fields of the request, without those with their default.")
     ]
     ranking: Annotated[Sequence[RankedEntry], Field(description="Every candidate, best first.")]
     version: Annotated[str, Field(description="The version of the service.")]
@@ -88,8 +87,7 @@ class SearchLine:
     result_count: Annotated[int, Field(description="Hits on the first page.")]
     query_time_ms: int
     fallback: Annotated[
-        bool,
-        Field(description="Whether only keyword search ran, because the provider was not available."),
+        bool, Field(description="Whether only keyword search ran, because the provider was not available.")
     ]
     mode: Mode
     query: Annotated[
@@ -108,12 +106,7 @@ class ReplayRequest:
 
 DifferenceReason = Literal["deleted", "changed", "not_found", "not_ranked_then", "other_score", "other_rank"]
 Cause = Literal[
-    "versions_not_kept",
-    "model_changed",
-    "settings_changed",
-    "service_changed",
-    "degraded_then",
-    "degraded_now",
+    "versions_not_kept", "model_changed", "settings_changed", "service_changed", "degraded_then", "degraded_now"
 ]
 
 
@@ -151,8 +144,7 @@ class Replay:
     ]
     same: Annotated[bool, Field(description="Whether candidates, order and scores are equal.")]
     causes: Annotated[
-        Sequence[Cause],
-        Field(description="What differs between then and now, and may explain differences."),
+        Sequence[Cause], Field(description="What differs between then and now, and may explain differences.")
     ]
     settings: Annotated[
         Sequence[str], Field(description="Settings that have changed since, which the receipt does not have.")

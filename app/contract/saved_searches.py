@@ -9,14 +9,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import orjson
-from pydantic import (
-    AfterValidator,
-    Field,
-    JsonValue,
-    StringConstraints,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import AfterValidator, Field, JsonValue, StringConstraints, ValidatorFunctionWrapHandler, WrapValidator
 
 from app.contract.fields import NOT_BLANK, Text
 from app.contract.search import MOMENTS, SearchQuery, request_of
@@ -133,8 +126,7 @@ class Subscription:
     ]
     confirmed_at: datetime | None
     rights_until: Annotated[
-        datetime,
-        Field(description="Until then the owner counts as a reader; each call of the owner extends it."),
+        datetime, Field(description="Until then the owner counts as a reader; each call of the owner extends it.")
     ]
     waiting: Annotated[int, Field(description="Pending deliveries.")]
     failures: Annotated[int, Field(description="Consecutive failed attempts.")]

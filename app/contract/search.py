@@ -13,26 +13,10 @@ from typing import Annotated, Any, TypeVar, cast
 from uuid import UUID
 
 import orjson
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    ValidationInfo,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from app.contract.entries import MAX_EXTERNAL_ID
-from app.contract.fields import (
-    Fraction,
-    Number,
-    QueryText,
-    Text,
-    VectorNumbers,
-    YesOrNo,
-    ZonedMoment,
-    to_plain,
-)
+from app.contract.fields import Fraction, Number, QueryText, Text, VectorNumbers, YesOrNo, ZonedMoment, to_plain
 from app.contract.filters import EXAMPLE, FILTER_DESCRIPTION, FilterObject
 from app.contract.text import STORABLE, STORABLE_JSON, count_values, is_storable, is_storable_json
 from app.contract.validation import read_as, request
@@ -188,8 +172,7 @@ def _check_facets(names: list[str], info: ValidationInfo) -> tuple[str, ...]:
 
 
 FacetName = Annotated[
-    Text,
-    WithJsonSchema({"type": "string", "pattern": rf"^({'|'.join(FIELD_FACETS)}|metadata\..{{1,100}})$"}),
+    Text, WithJsonSchema({"type": "string", "pattern": rf"^({'|'.join(FIELD_FACETS)}|metadata\..{{1,100}})$"})
 ]
 
 
@@ -220,8 +203,7 @@ class SearchQuery:
 
     query: Annotated[QueryText, Field(description="The query, 1 to 10,000 characters after trimming.")]
     mode: Annotated[
-        Mode,
-        Field(description="The legs to run: both (hybrid, the default), semantic only, or keyword only."),
+        Mode, Field(description="The legs to run: both (hybrid, the default), semantic only, or keyword only.")
     ] = "hybrid"
     limit: Annotated[
         Limit,
@@ -232,8 +214,7 @@ class SearchQuery:
         ),
     ] = None
     similarity_threshold: Annotated[
-        Fraction | None,
-        Field(description="Minimum cosine of a semantic match. Default: the tenant's, or the model's."),
+        Fraction | None, Field(description="Minimum cosine of a semantic match. Default: the tenant's, or the model's.")
     ] = None
     weights: Annotated[
         Weights | None,
@@ -260,13 +241,10 @@ class SearchQuery:
     ] = None
     filter: Annotated[FilterObject | None, Field(description=FILTER_DESCRIPTION)] = None
     created_after: Annotated[
-        ZonedMoment | None,
-        Field(description="Only entries created at this time or later; with a time zone."),
+        ZonedMoment | None, Field(description="Only entries created at this time or later; with a time zone.")
     ] = None
     created_before: Annotated[
-        ZonedMoment | None,
-        _after("created_after"),
-        Field(description="Only entries created before this time."),
+        ZonedMoment | None, _after("created_after"), Field(description="Only entries created before this time.")
     ] = None
     updated_after: Annotated[
         ZonedMoment | None,

@@ -227,8 +227,7 @@ class Manifest:
         Field(description="Whether more assets may be deleted than the share KB_SOURCE_MAX_DELETIONS. Default: false."),
     ] = False
     allow_empty: Annotated[
-        YesOrNo,
-        Field(description="Whether an empty manifest may delete all assets of the source. Default: false."),
+        YesOrNo, Field(description="Whether an empty manifest may delete all assets of the source. Default: false.")
     ] = False
     retry: Annotated[
         YesOrNo,
@@ -305,14 +304,12 @@ class SourceStatus(Source):
     pending: Annotated[int, Field(description="Items whose assets are being ingested.", examples=[0])]
     failed: Annotated[int, Field(description="Items whose files could not be ingested.", examples=[1])]
     refused: Annotated[
-        int,
-        Field(description="Items whose files are too large or in an unsupported format.", examples=[1]),
+        int, Field(description="Items whose files are too large or in an unsupported format.", examples=[1])
     ]
     missing: Annotated[
         int,
         Field(
-            description="Items to upload, and items whose assets were deleted since the last manifest.",
-            examples=[0],
+            description="Items to upload, and items whose assets were deleted since the last manifest.", examples=[0]
         ),
     ]
 
@@ -324,8 +321,7 @@ class Accepted(SourceStatus):
     added: Annotated[int, Field(description="Items with a new external_id.", examples=[2])]
     changed: Annotated[int, Field(description="Items with another digest or name, or tried again.", examples=[1])]
     moved: Annotated[
-        int,
-        Field(description="Items with another external_id and the same bytes, which keep their assets."),
+        int, Field(description="Items with another external_id and the same bytes, which keep their assets.")
     ]
     removed: Annotated[int, Field(description="Deleted assets.", examples=[0])]
 
