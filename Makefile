@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test golden coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock docs test-browser test-ocr test-helm test-llamaindex typescript test-typescript audit sbom
+.PHONY: run test golden coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock docs test-browser test-ocr test-helm test-llamaindex clients typescript test-typescript audit sbom
 
 # One file has the versions and hashes of all packages; a list for each environment names those that it has.
 LOCKED = awk -f requirements/locked.awk requirements/$(1).txt requirements.lock
@@ -85,13 +85,19 @@ $(OCR)/.installed: requirements.lock requirements/ocr.txt $(STAMP)
 test-ocr: $(OCR)/.installed
 	@$(OCR)/bin/python -m pytest tests/documents/ocr
 
-# Builds the TypeScript client into build/, with types from the service's own description. Needs npm.
-typescript: setup
+clients/typescript/node_modules: clients/typescript/package-lock.json
 	@command -v npm >/dev/null || { echo 'npm is needed: install Node 20 or newer'; exit 1; }
+	@cd clients/typescript && npm ci --no-audit --no-fund --ignore-scripts --silent && touch node_modules
+
+# Rewrites the types of both clients from the contract; tests compare them.
+clients: setup clients/typescript/node_modules
+	@$(BIN)/python -m clients.generate
+	@cd clients/typescript && npm run --silent generate
+
+# Builds the TypeScript client into build/.
+typescript: clients/typescript/node_modules
 	@mkdir -p build
-	@$(BIN)/python -c 'import json; from app.main import create_app; from app.settings import Settings; print(json.dumps(create_app(Settings()).openapi()))' > clients/typescript/openapi.json
-	@cd clients/typescript && npm ci --no-audit --no-fund --ignore-scripts --silent && npm run --silent generate \
-		&& npm run --silent build && npm pack --silent --pack-destination ../../build
+	@cd clients/typescript && npm run --silent build && npm pack --silent --pack-destination ../../build
 
 # The TypeScript client against the service; a part of `make test`.
 test-typescript: setup

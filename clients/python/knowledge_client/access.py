@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from knowledge_client.exchange import Exchange
 from knowledge_client.fields import AccessSelection, Id, ListChange
+from knowledge_client.models import ChangedAccess, ItemAccess, ItemReaders, RefusedItem, SubjectAccess
 from knowledge_client.pages import Pages
-from knowledge_client.permissions import ChangedAccess, ItemAccess, ItemReaders, RefusedItem, SubjectAccess
 from knowledge_client.reading import ask, get, path_of
 from knowledge_client.transport import Request
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from knowledge_client.exchange import Exchange
-from knowledge_client.fields import Id
-from knowledge_client.pages import Pages
-from knowledge_client.reading import ask, get, path_of, post
-from knowledge_client.tenancy import (
+from knowledge_client.fields import Id, NewModelChange
+from knowledge_client.models import (
     AuditPage,
     AuditRecord,
     FeedbackReport,
@@ -27,6 +25,8 @@ from knowledge_client.tenancy import (
     TenantPage,
     TenantSettings,
 )
+from knowledge_client.pages import Pages
+from knowledge_client.reading import ask, get, path_of, post
 from knowledge_client.transport import Request
 
 SETTINGS = "/admin/settings"
@@ -97,11 +97,8 @@ def iterate_revoked_tokens(*, limit: int | None = None) -> Pages[RevokedToken]:
     return read
 
 
-def start_model_change(**wanted: Any) -> Exchange[ModelChange]:
-    """Move to another embedding model, or rebuild the vectors of the model in use by naming it.
-
-    `wanted` may have `provider`, `model`, `dimensions`, `rate` and `switch_at_overlap`. Raises Conflict.
-    """
+def start_model_change(**wanted: Unpack[NewModelChange]) -> Exchange[ModelChange]:
+    """Move to another embedding model, or rebuild the vectors of the model in use by naming it. Raises Conflict."""
     return post(REEMBED, wanted, ModelChange)
 
 

@@ -7,17 +7,15 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Unpack
 
 from knowledge_client.errors import IndexingFailed, IndexingUnfinished
 from knowledge_client.exchange import Exchange, Pause
-from knowledge_client.fields import AssetSort, Id, Role
+from knowledge_client.fields import AssetChanges, AssetFields, AssetSort, AssetStatus, Id
 from knowledge_client.models import Asset, AssetPage
 from knowledge_client.pages import Pages
 from knowledge_client.reading import ask, get, path_of
 from knowledge_client.transport import Attachment, Request
-
-Status = Literal["pending", "processing", "indexed", "failed"]
 
 
 def upload_asset(
@@ -28,11 +26,7 @@ def upload_asset(
     external_id: str | None = None,
     source: str | None = None,
     run: int | None = None,
-    tags: Sequence[str] = (),
-    roles: Sequence[Role] = (),
-    metadata: Mapping[str, Any] | None = None,
-    readers: Sequence[str] = (),
-    writers: Sequence[str] = (),
+    **fields: Unpack[AssetFields],
 ) -> Exchange[Asset]:
     """Upload a file: a path, an open binary file, or bytes. Paths and open files are read while they are sent.
 
@@ -46,17 +40,8 @@ def upload_asset(
         if not isinstance(path, str | os.PathLike):
             raise ValueError("name: is required unless the file is a path or has a name")
         name = Path(path).name
-    # A comma separates tags and roles, so each is sent in a field of its own; a tag or role cannot contain one.
-    lists = {"tags": tags, "roles": roles, "readers": readers, "writers": writers}
-    form: dict[str, Any] = {name: list(given) for name, given in lists.items()}
-    if external_id is not None:
-        form["external_id"] = external_id
-    if source is not None:
-        form["source"] = source
-    if run is not None:
-        form["run"] = str(run)
-    if metadata is not None:
-        form["metadata"] = json.dumps(metadata)
+    given = {"external_id": external_id, "source": source, "run": run, **fields}
+    form = {name: _write_part(value) for name, value in given.items() if value is not None}
     attachment = Attachment(file, name, media_type)
     request = Request("POST", "/knowledge/assets", form=form, attachment=attachment, repeatable=attachment.repeatable)
     return ask(request, Asset)
@@ -101,21 +86,20 @@ def get_asset_content(asset_id: Id) -> Exchange[bytes]:
     return content
 
 
-def change_asset(asset_id: Id, *, if_version: int | None = None, **fields: Any) -> Exchange[Asset]:
-    """Change `title`, `tags`, `roles`, `metadata`, `readers` or `writers` of an asset and its chunks.
+def change_asset(asset_id: Id, *, if_version: int | None = None, **changes: Unpack[AssetChanges]) -> Exchange[Asset]:
+    """Change fields of an asset and its chunks; omitted fields stay.
 
-    Omitted fields stay. With `if_version`, the `version` that was read, raises PreconditionFailed if the asset changed
-    since.
+    With `if_version`, the `version` that was read, raises PreconditionFailed if the asset changed since.
     """
     headers = {} if if_version is None else {"If-Match": f'"{if_version}"'}
-    return ask(Request("PATCH", path_of("assets", asset_id), json=fields, headers=headers), Asset)
+    return ask(Request("PATCH", path_of("assets", asset_id), json=changes, headers=headers), Asset)
 
 
 def list_assets(
     *,
     limit: int | None = None,
     cursor: str | None = None,
-    status: Status | None = None,
+    status: AssetStatus | None = None,
     sort: AssetSort | None = None,
 ) -> Exchange[AssetPage]:
     """A page of 1 to 200 assets (50 by default), by default newest first."""
@@ -124,7 +108,7 @@ def list_assets(
 
 
 def iterate_assets(
-    *, limit: int | None = None, status: Status | None = None, sort: AssetSort | None = None
+    *, limit: int | None = None, status: AssetStatus | None = None, sort: AssetSort | None = None
 ) -> Pages[Asset]:
     """All assets, by default newest first, fetched in pages of `limit`."""
 
@@ -143,3 +127,10 @@ def retry_asset(asset_id: Id) -> Exchange[Asset]:
 def delete_asset(asset_id: Id) -> Exchange[None]:
     """Delete an asset with its chunks. Raises NotFound."""
     yield Request("DELETE", path_of("assets", asset_id))
+
+
+def _write_part(value: Any) -> str | list[str]:
+    """A field of a form. A comma separates tags and roles, so each gets a field of its own: none can contain one."""
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    return str(value) if isinstance(value, str | int) else [str(each) for each in value]

@@ -78,16 +78,17 @@ class AsyncKnowledgeClient:
 
         Raises ValueError without an address or a token, and for another access.
         """
-        self._token: AsyncTokenSource | None = token if transport else find_token(token)
-        self._headers = find_headers(access, variable=transport is None)
-        self._current: str | None = None
-        self._retries = retries or Retries()
         self._own: AsyncHttpTransport | None = None
         if transport is None:
             from knowledge_client.http import AsyncHttpTransport  # httpx loads more slowly than all else
 
-            transport = self._own = AsyncHttpTransport(find_url(url), timeout, http)
+            url, token = find_url(url), find_token(token)
+            transport = self._own = AsyncHttpTransport(url, timeout, http)
+        self._headers = find_headers(access, variable=self._own is not None)
         self._transport = transport
+        self._token = token
+        self._current: str | None = None
+        self._retries = retries or Retries()
 
     search = _call(searches.search)
     iterate_hits = _walk(searches.iterate_hits)

@@ -76,16 +76,17 @@ class KnowledgeClient:
 
         Raises ValueError without an address or a token, and for another access.
         """
-        self._token: TokenSource | None = token if transport else find_token(token)
-        self._headers = find_headers(access, variable=transport is None)
-        self._current: str | None = None
-        self._retries = retries or Retries()
         self._own: HttpTransport | None = None
         if transport is None:
             from knowledge_client.http import HttpTransport  # httpx loads more slowly than all else
 
-            transport = self._own = HttpTransport(find_url(url), timeout, http)
+            url, token = find_url(url), find_token(token)
+            transport = self._own = HttpTransport(url, timeout, http)
+        self._headers = find_headers(access, variable=self._own is not None)
         self._transport = transport
+        self._token = token
+        self._current: str | None = None
+        self._retries = retries or Retries()
 
     search = _call(searches.search)
     iterate_hits = _walk(searches.iterate_hits)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 from uuid import UUID
 
 from knowledge_client import entries, searches
 from knowledge_client.errors import KnowledgeError, NotFound
 from knowledge_client.exchange import Exchange
-from knowledge_client.fields import AccessLists, EntryFields, NewEntry, SearchOptions
+from knowledge_client.fields import EntryFields, NewEntry, SearchOptions
 from knowledge_client.models import BulkResult, Entry, Hit
 
 PAGE = 50
@@ -20,6 +20,13 @@ LIST_PAGE = 200
 """The maximum page of a list of entries."""
 
 T = TypeVar("T")
+
+
+class AccessLists(TypedDict, total=False):
+    """Who may read and change a document: `group:NAME` and `user:SUB`; None: all readers, all creators among them."""
+
+    readers: Sequence[str] | None
+    writers: Sequence[str] | None
 
 
 class DocumentsRefused(KnowledgeError):

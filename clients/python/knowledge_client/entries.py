@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from knowledge_client.errors import IndexingUnfinished, NotFound
 from knowledge_client.exchange import Exchange, Pause
 from knowledge_client.fields import EntryChanges, EntryFields, EntrySort, EntryType, Id, NewEntry, TagSort
-from knowledge_client.models import BulkResult, Entry, EntryPage, TagCount, TagPage, _BulkAnswer
+from knowledge_client.models import BulkResponse, BulkResult, Entry, EntryPage, TagCount, TagPage
 from knowledge_client.pages import Pages
 from knowledge_client.reading import ask, get, path_of, post
 from knowledge_client.transport import Request
@@ -38,7 +38,7 @@ def create_entries(entries: Iterable[NewEntry]) -> Exchange[list[BulkResult]]:
     """
     results: list[BulkResult] = []
     for part in _split(entries):
-        answer = yield from post("/knowledge/entries/bulk", {"entries": part}, _BulkAnswer)
+        answer = yield from post("/knowledge/entries/bulk", {"entries": part}, BulkResponse)
         results += [r.model_copy(update={"index": len(results) + r.index}) for r in answer.results]
     return results
 

@@ -1,4 +1,4 @@
-"""Fields of requests; the service's own documentation (`/docs`) describes their meaning and limits."""
+"""Fields of requests. Generated from the service's contract by `make clients`: change that, not this file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Required, TypedDict
 from uuid import UUID
+
+Id = UUID | str
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 GroupBy = Literal["asset"]
@@ -17,114 +19,312 @@ EntryType = Literal["fact", "summary", "template", "decision", "lesson", "temp_n
 WritableType = Literal["fact", "summary", "template", "decision", "lesson", "temp_note", "insight"]
 Role = Literal["pm", "dev", "qa", "all"]
 Scope = Literal["global", "project"]
-Id = UUID | str
+AssetStatus = Literal["pending", "processing", "indexed", "failed"]
+ItemState = Literal["indexed", "pending", "failed", "refused", "missing"]
+AssetsFate = Literal["keep", "delete"]
 
 
-class Weights(TypedDict):
-    """The weight of each leg; the sum is 1."""
+class Weights(TypedDict, total=False):
+    """The weight of each leg; the weights add up to 1."""
 
-    semantic: float
-    keyword: float
+    semantic: Required[float]
+    keyword: Required[float]
 
 
 class SearchOptions(TypedDict, total=False):
-    """Options of a search, in addition to its query."""
+    """Options of a search."""
 
     mode: Mode
+    """The legs to run: both (hybrid, the default), semantic only, or keyword only."""
     limit: int | None
+    """Hits per page. Default: the tenant's, or the service's, which is 10; the maximum is 50 unless the operator
+    has changed it. A page has fewer when the text of its hits reaches 2 MiB; `next_cursor` continues.
+    """
     similarity_threshold: float | None
+    """Minimum cosine of a semantic match. Default: the tenant's, or the model's."""
     weights: Weights | None
+    """Default: the tenant's, else 0.5 and 0.5, or semantic 0.7 and keyword 0.3 with the fusion `rrf`."""
     role: Role | None
+    """Only entries for this role or for all."""
     tags: Sequence[str] | None
+    """One or more tags; omit it for no filter."""
     tags_match: Literal["any", "all"]
+    """Whether an entry needs any (the default) or all of the tags."""
     entry_type: EntryType | Sequence[EntryType] | None
+    """One or more types; omit it for no filter."""
     min_confidence: float | None
     scope: Scope | None
     source: Literal["entry", "asset"] | None
+    """Only entries written by callers, or only chunks of assets."""
     asset_id: Sequence[Id] | None
+    """One or more assets; omit it for no filter."""
     metadata: Mapping[str, Any] | None
+    """Values that the entry's metadata must contain, at most 100 at all depths."""
     filter: Mapping[str, Any] | None
+    """Ranges and logic on metadata and on fields of the entry: either `field` with one or more operators, all of
+    which it has to fulfil, or exactly one of `and`, `or` and `not`. At most 50 operators, 100 values in
+    lists, 10 levels and 64 KiB.
+    """
     created_after: datetime | None
+    """Only entries created at this time or later; with a time zone."""
     created_before: datetime | None
+    """Only entries created before this time."""
     updated_after: datetime | None
+    """Only entries whose last change was at this time or later; with a time zone."""
     updated_before: datetime | None
+    """Only entries whose last change was before this time."""
     as_of: datetime | None
+    """A past time, with a time zone: the search answers from what was valid then. Filters apply to the versions
+    of that time; frequencies of words are today's. The tenant must keep versions (`keep_versions_days`). A
+    time before the period that it keeps gets a 422 response, which names the earliest time. Not with
+    `facets`.
+    """
     include_superseded: bool
+    """Whether replaced entries are found, too. Default: false."""
     boost: Sequence[Literal["type", "access", "verified"]]
+    """Boosts that multiply the fused score. Default: none."""
     fusion: Literal["rrf", "score"] | None
+    """How the legs are combined. Default: the tenant's, or score."""
     rrf_k: int
+    """The constant of reciprocal rank fusion. Default: 60."""
     ef_search: int | None
     query_embedding: Sequence[float] | None
+    """A vector to use instead of the query's embedding."""
     explain: bool
+    """Fill `debug_info`. With `cursor`, it has ranks and scores; terms, boosts and strategies are null."""
     diversity: float
+    """Above 0, hits that resemble better ones move down (maximal marginal relevance). Default: 0."""
     rerank: bool | None
+    """Whether the reranker compares the first candidates with the query and orders them; `score` stays the fused
+    score. Default: true where the service has a reranker. `true` is refused where the tenant's setting is
+    false; without a reranker it gets the fused order, and `reranker_unavailable` in `degraded`.
+    """
     group_by: GroupBy | None
+    """`asset`: a hit is the best passage of its asset, and `group` has further ones. `limit`, `total` and
+    `cursor` count assets; an entry without an asset counts as one.
+    """
     facets: Sequence[str]
+    """Fields whose values are counted over all matches: `tags`, `entry_type`, `roles`, `scope`, `source`,
+    `asset_id`, and keys of metadata as `metadata.KEY`. Default: none.
+    """
     cursor: str | None
+    """The `next_cursor` of an earlier response. Send the same query, and the same filters or none."""
 
 
-class SearchRequest(SearchOptions):
-    """A whole search, for a batch."""
+class SearchRequest(SearchOptions, total=False):
+    """A search. Only `query` is required; unknown fields are refused."""
 
     query: Required[str]
+    """The query, 1 to 10,000 characters after trimming."""
 
 
-class AccessLists(TypedDict, total=False):
-    """Who may read and change an item: `group:NAME` and `user:SUB`; None: all readers, all creators among them."""
-
-    readers: Sequence[str] | None
-    writers: Sequence[str] | None
-
-
-class EntryFields(AccessLists, total=False):
-    """Optional fields of an entry; fields that are omitted keep their value, or get their default."""
+class EntryFields(TypedDict, total=False):
+    """Optional fields of an entry. Omitted fields are unchanged, or get the default of a new entry."""
 
     entry_type: WritableType
+    """decision: a choice and its reasons; lesson: learnt from experience; insight and summary: derived from
+    other entries (source_ids); template: text to fill in; temp_note: a temporary note. New entries: fact.
+    """
     title: str | None
+    """The subject in a few words; words in the title count more in searches. Null removes it."""
     tags: Sequence[str]
+    """Subjects; entries that share two tags are related. New entries have none."""
     roles: Sequence[Role]
+    """The audience; not a permission. New entries: all."""
     confidence: float
+    """The author's confidence, 0 to 1. New entries: 1."""
     scope: Scope
+    """Whether the entry applies everywhere or to one project only. New entries: global."""
     parent_id: Id | None
+    """The entry of which this one is a part. Null removes the relation."""
     source_ids: Sequence[Id]
+    """Entries from which this one was derived."""
     metadata: Mapping[str, Any]
+    """Any other data, as a JSON object, which replaces the stored one; searches can filter by it. The service
+    sets `flags`, which names what is suspicious in the entry.
+    """
     language: str | None
+    """A Postgres text search configuration, e.g. english or german. Null has it detected again, and so does a
+    new text without a language.
+    """
     expires_at: datetime | None
+    """Date and time with a time zone; the entry is hidden from then on. Null: it does not expire."""
     superseded_by_id: Id | None
+    """The entry that replaces this one; searches skip this one. Null: no entry replaces it."""
     is_verified: bool
+    """Whether a person has verified the content. New entries: false."""
     external_id: str | None
-
-
-class NewEntry(EntryFields):
-    """An entry to store."""
-
-    content: Required[str]
+    """Your own id; writing with the same id again updates this entry. Null in a new entry means no id, and in a
+    patch removes the id.
+    """
+    readers: Sequence[str] | None
+    """Who may read the entry: groups of the tokens and users, of which you are one. Null: all readers in the
+    tenant. New entries: null.
+    """
+    writers: Sequence[str] | None
+    """Who of its readers with the role creator may change the entry; you are one of them. Null: all of them. New
+    entries: null.
+    """
 
 
 class EntryChanges(EntryFields, total=False):
-    """Changes to an entry."""
+    """Changes to an entry. Omitted fields are unchanged; null clears a field that may be empty."""
 
     content: str
 
 
+class NewEntry(EntryFields, total=False):
+    """An entry to store."""
+
+    content: Required[str]
+    """The text, self-contained; 1 to 100,000 characters."""
+
+
+class AssetFields(TypedDict, total=False):
+    """What callers set of an asset, and its chunks get."""
+
+    tags: Sequence[str]
+    """Replaces the tags of the asset and its chunks."""
+    roles: Sequence[Role]
+    """The audience of the asset and its chunks; not a permission."""
+    metadata: Mapping[str, Any]
+    """Replaces the metadata of the asset and its chunks; a chunk keeps its position."""
+    readers: Sequence[str] | None
+    """Who may read the asset and its chunks, from the answer on; you are one of them. Null: all readers of the
+    tenant. An asset of a source has those of the source.
+    """
+    writers: Sequence[str] | None
+    """Who of its readers with the role creator may change the asset; you are one of them. Null: all of them. An
+    asset of a source has those of the source.
+    """
+
+
+class AssetChanges(AssetFields, total=False):
+    """Changes to an asset. Omitted fields are unchanged."""
+
+    title: str | None
+    """The title of the asset and its chunks; null restores the title of the file."""
+
+
+class ManifestOptions(TypedDict, total=False):
+    """Options of a manifest."""
+
+    origin: str | None
+    """Describes where the files come from. User and password are removed from URLs. Default: the former
+    description.
+    """
+    run: int | None
+    """The run that the source had when the listing began, 0 for a new source. If another run has begun since,
+    the answer is 409. Default: no check.
+    """
+    listed_at: datetime | None
+    """When the listing began, with a time zone. Default, and latest: the arrival of the request."""
+    confirm_deletions: bool
+    """Whether more assets may be deleted than the share KB_SOURCE_MAX_DELETIONS. Default: false."""
+    allow_empty: bool
+    """Whether an empty manifest may delete all assets of the source. Default: false."""
+    retry: bool
+    """Whether unchanged files that were refused or failed become `missing`, to be uploaded again. Default:
+    false.
+    """
+    readers: Sequence[str] | None
+    """Who may see the source and read those of its assets whose item has no readers. Its writers are added.
+    Null: all readers of the tenant. Default: as before; for a new source null.
+    """
+    writers: Sequence[str] | None
+    """Who may send manifests and files, and change the assets, with the role creator; they see all items. Null:
+    all creators that see the source. Default: as before; for a new source null.
+    """
+
+
+class ManifestItem(TypedDict, total=False):
+    """A file of the origin. Equal digests mean equal bytes; `size` is in bytes, if it is known.
+
+    `readers` are those that the origin has for it; None: those of the source.
+    """
+
+    external_id: Required[str]
+    digest: Required[str]
+    name: str | None
+    size: int | None
+    readers: Sequence[str] | None
+
+
 class ListChange(TypedDict, total=False):
-    """A change of readers or writers, `group:NAME` and `user:SUB`: either `set` (None: all), or `add` and `remove`."""
+    """A change of a list: either `set`, or `add` and `remove`."""
 
     set: Sequence[str] | None
-    add: Sequence[str]
-    remove: Sequence[str]
+    """The new list; null: all."""
+    add: Sequence[str] | None
+    """Principals to add. A list that is null stays null."""
+    remove: Sequence[str] | None
+    """Principals to remove. An item without a list, or with no other principal, is refused."""
 
 
 class AccessSelection(TypedDict, total=False):
-    """Entries and assets that pass all of these conditions, of which at least one is needed.
+    """Which items are changed: those that pass all conditions. At least one is required."""
 
-    `tags`, `entry_type` and `filter` are those of a search; an asset passes a filter if one of its chunks does.
-    `principal` is one that the readers or writers name.
+    ids: Sequence[Id] | None
+    """Ids of entries and assets."""
+    tags: Sequence[str] | None
+    """Tags, as in a search."""
+    tags_match: Literal["any", "all"]
+    """Whether one tag or all are needed. Default: any."""
+    entry_type: EntryType | Sequence[EntryType] | None
+    """Types, as in a search; the type of an asset is `chunk`."""
+    filter: Mapping[str, Any] | None
+    """Ranges and logic on metadata and on fields of the entry: either `field` with one or more operators, all of
+    which it has to fulfil, or exactly one of `and`, `or` and `not`. At most 50 operators, 100 values in
+    lists, 10 levels and 64 KiB. An asset passes if one of its chunks does.
+    """
+    principal: str | None
+    """Items whose readers or writers name this principal."""
+
+
+class NewModelChange(TypedDict, total=False):
+    """The new embedding model. Omitted fields are taken from the only registered model that matches. The model
+    in use means: rebuild its vectors.
     """
 
-    ids: Sequence[Id]
-    tags: Sequence[str]
-    tags_match: Literal["any", "all"]
-    entry_type: EntryType | Sequence[EntryType]
-    filter: Mapping[str, Any]
-    principal: str
+    provider: str | None
+    model: str | None
+    """A model that the operator has registered (`knowledge model add`) and configured."""
+    dimensions: int | None
+    rate: int | None
+    """Entries to embed per minute; null means as many as the provider accepts."""
+    switch_at_overlap: float | None
+    """Switch automatically when the semantic legs of both models share at least this fraction of their first
+    hits (0.8 unless set). Feedback decides instead where there is enough; too little evidence never switches.
+    Null means wait for a switch on request.
+    """
+
+
+__all__ = [
+    "AccessSelection",
+    "AssetChanges",
+    "AssetFields",
+    "AssetSort",
+    "AssetStatus",
+    "AssetsFate",
+    "EntryChanges",
+    "EntryFields",
+    "EntrySort",
+    "EntryType",
+    "GroupBy",
+    "Id",
+    "ItemState",
+    "ListChange",
+    "ManifestItem",
+    "ManifestOptions",
+    "Mode",
+    "NewEntry",
+    "NewModelChange",
+    "Role",
+    "SavedSearchSort",
+    "Scope",
+    "SearchOptions",
+    "SearchRequest",
+    "TagSort",
+    "Weights",
+    "WritableType",
+]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from knowledge_client.exchange import Exchange
 from knowledge_client.fields import Id
+from knowledge_client.models import Replay, Version, VersionPage
 from knowledge_client.pages import Pages
 from knowledge_client.reading import get, path_of, post
-from knowledge_client.records import Replay, Version, VersionPage
 
 
 def list_entry_versions(entry_id: Id, *, limit: int | None = None, cursor: str | None = None) -> Exchange[VersionPage]:

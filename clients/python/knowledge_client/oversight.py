@@ -7,10 +7,9 @@ from uuid import UUID
 
 from knowledge_client.exchange import Exchange
 from knowledge_client.fields import Id
-from knowledge_client.models import Entry, EntryPage
+from knowledge_client.models import Entry, EntryPage, Erasure, ErasurePage, Released
 from knowledge_client.pages import Pages
 from knowledge_client.reading import ask, get, path_of, post
-from knowledge_client.records import Erasure, ErasurePage, _ReleasedAnswer
 from knowledge_client.transport import Request
 
 
@@ -72,5 +71,5 @@ def release(*, entry_ids: Iterable[Id] = (), asset_ids: Iterable[Id] = ()) -> Ex
     Returns the entries that searches can find again; ids that are not in quarantine are skipped.
     """
     body = {"entry_ids": [str(i) for i in entry_ids], "asset_ids": [str(i) for i in asset_ids]}
-    answer = yield from post("/admin/quarantine/release", body, _ReleasedAnswer)
+    answer = yield from post("/admin/quarantine/release", body, Released)
     return answer.released

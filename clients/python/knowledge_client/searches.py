@@ -11,14 +11,15 @@ from knowledge_client.models import (
     Feedback,
     Hit,
     RelatedEntry,
+    RelatedResponse,
     SavedSearch,
     SavedSearchPage,
+    SearchBatchResponse,
     SearchOutcome,
     SearchResult,
     Subscription,
+    SubscriptionWithSecret,
     WhyNot,
-    _BatchAnswer,
-    _RelatedAnswer,
 )
 from knowledge_client.pages import Pages
 from knowledge_client.reading import ask, get, path_of, post
@@ -47,7 +48,7 @@ def iterate_hits(query: str, **options: Unpack[SearchOptions]) -> Pages[Hit]:
 def search_batch(searches: Sequence[SearchRequest | str]) -> Exchange[list[SearchOutcome]]:
     """1 to 32 searches in one request, each with its own outcome; a plain text is a search without options."""
     body = {"searches": [{"query": s} if isinstance(s, str) else s for s in searches]}
-    return (yield from post("/knowledge/search/batch", body, _BatchAnswer)).results
+    return (yield from post("/knowledge/search/batch", body, SearchBatchResponse)).results
 
 
 def why_not(entry_id: Id, query: str, **options: Unpack[SearchOptions]) -> Exchange[WhyNot]:
@@ -59,7 +60,7 @@ def why_not(entry_id: Id, query: str, **options: Unpack[SearchOptions]) -> Excha
 def related(entry_id: Id, *, limit: int | None = None) -> Exchange[list[RelatedEntry]]:
     """The entry's parent, siblings, sources, derived entries and entries with shared tags; 1 to 20, 5 by default."""
     path = path_of("entries", entry_id, "related")
-    return (yield from get(path, _RelatedAnswer, {"limit": limit})).results
+    return (yield from get(path, RelatedResponse, {"limit": limit})).results
 
 
 def give_feedback(search_id: Id, entry_id: Id, *, relevant: bool) -> Exchange[Feedback]:
@@ -106,14 +107,14 @@ def delete_saved_search(saved_search_id: Id) -> Exchange[None]:
     yield Request("DELETE", path_of("saved-searches", saved_search_id))
 
 
-def subscribe(saved_search_id: Id, url: str, *, secret: str | None = None) -> Exchange[Subscription]:
+def subscribe(saved_search_id: Id, url: str, *, secret: str | None = None) -> Exchange[SubscriptionWithSecret]:
     """Send new and changed entries that the saved search finds to a webhook; only this answer shows the secret.
 
     Not repeated when it is unknown whether the call succeeded: a second call creates another secret.
     """
     body: dict[str, Any] = {"url": url} if secret is None else {"url": url, "secret": secret}
     path = path_of("saved-searches", saved_search_id, "subscription")
-    return ask(Request("POST", path, json=body, repeatable=secret is not None), Subscription)
+    return ask(Request("POST", path, json=body, repeatable=secret is not None), SubscriptionWithSecret)
 
 
 def get_subscription(saved_search_id: Id) -> Exchange[Subscription]:

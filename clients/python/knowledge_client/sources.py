@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Any, Literal, NotRequired, TypedDict, Unpack
+from typing import Unpack
 from urllib.parse import quote
 
 from knowledge_client.exchange import Exchange
-from knowledge_client.fields import AccessLists
+from knowledge_client.fields import AssetsFate, ItemState, ManifestItem, ManifestOptions
+from knowledge_client.models import AcceptedManifest, Source, SourceItem, SourceItemPage, SourcePage, SourceStatus
 from knowledge_client.pages import Pages
-from knowledge_client.parts import (
-    AcceptedManifest,
-    Source,
-    SourceItem,
-    SourceItemPage,
-    SourcePage,
-    SourceStatus,
-)
 from knowledge_client.reading import ask, get
 from knowledge_client.transport import Request
 
-ItemState = Literal["indexed", "pending", "failed", "refused", "missing"]
-
-
-class ManifestItem(TypedDict):
-    """A file of an origin. Equal digests must mean equal bytes; `sha256:HEX` is compared with uploads."""
-
-    external_id: str
-    digest: str
-    name: NotRequired[str | None]
-    size: NotRequired[int | None]
-    readers: NotRequired[Sequence[str] | None]
-
 
 def put_source(
-    name: str,
-    items: Iterable[ManifestItem],
-    *,
-    run: int | None = None,
-    origin: str | None = None,
-    listed_at: datetime | None = None,
-    confirm_deletions: bool = False,
-    allow_empty: bool = False,
-    retry: bool = False,
-    **access: Unpack[AccessLists],
+    name: str, items: Iterable[ManifestItem], **options: Unpack[ManifestOptions]
 ) -> Exchange[AcceptedManifest]:
     """Make a source have what its origin lists: moved assets keep their ids, assets that are not listed are deleted.
 
@@ -53,17 +24,8 @@ def put_source(
     Conflict when another run has begun since `run`, and when more assets would be deleted than a run may. With `run`,
     the call is not repeated when it is unknown whether it succeeded.
     """
-    body: dict[str, Any] = {"items": list(items)}
-    options = {
-        "run": run,
-        "origin": origin,
-        "listed_at": None if listed_at is None else listed_at.isoformat(),
-    }
-    body |= {key: value for key, value in options.items() if value is not None}
-    flags = {"confirm_deletions": confirm_deletions, "allow_empty": allow_empty, "retry": retry}
-    body |= {key: True for key, value in flags.items() if value}
-    body |= access
-    request = Request("PUT", _path_of(name), json=body, repeatable=run is None)
+    body = {"items": list(items), **options}
+    request = Request("PUT", _path_of(name), json=body, repeatable=options.get("run") is None)
     return ask(request, AcceptedManifest)
 
 
@@ -104,7 +66,7 @@ def iterate_source_items(name: str, *, state: ItemState | None = None, limit: in
     return read
 
 
-def delete_source(name: str, *, assets: Literal["keep", "delete"] = "keep") -> Exchange[None]:
+def delete_source(name: str, *, assets: AssetsFate = "keep") -> Exchange[None]:
     """Delete a source; its assets stay, or are deleted with it. Raises NotFound, and Conflict when an asset that stays
     has the external id of another one."""
     yield Request("DELETE", _path_of(name), params={"assets": assets})

@@ -11,9 +11,9 @@ from langchain_core.vectorstores import VectorStore
 
 from knowledge_client.async_client import AsyncKnowledgeClient
 from knowledge_client.client import KnowledgeClient
-from knowledge_client.documents import Found, find, lists_of, shared_fields
+from knowledge_client.documents import AccessLists, Found, find, lists_of, shared_fields
 from knowledge_client.exchange import Exchange
-from knowledge_client.fields import AccessLists, EntryFields, SearchOptions
+from knowledge_client.fields import EntryFields, SearchOptions
 from knowledge_client.langchain.documents import document_of, fetch, remove, store
 from knowledge_client.langchain.filters import read_filter
 from knowledge_client.running import run, run_async

@@ -16,9 +16,9 @@ from llama_index.core.vector_stores.types import (
 
 from knowledge_client.async_client import AsyncKnowledgeClient
 from knowledge_client.client import KnowledgeClient
-from knowledge_client.documents import lists_of, shared_fields
+from knowledge_client.documents import AccessLists, lists_of, shared_fields
 from knowledge_client.exchange import Exchange
-from knowledge_client.fields import AccessLists, EntryFields, SearchOptions
+from knowledge_client.fields import EntryFields, SearchOptions
 from knowledge_client.llamaindex import stored
 from knowledge_client.llamaindex.filters import read_filters
 from knowledge_client.llamaindex.queries import read_query
