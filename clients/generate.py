@@ -177,9 +177,7 @@ def write_models() -> str:
     parts = [
         f'"""Answers of the service. {NOTICE}"""',
         "from datetime import datetime\nfrom typing import Any\nfrom uuid import UUID",
-        "from pydantic import BaseModel, ConfigDict",
-        'class Answer(BaseModel):\n    """Part of an answer; fields of a newer service are in `model_extra`."""\n',
-        '    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)',
+        "from knowledge_client.answers import Answer",
     ]
     written: dict[type, str] = {}
     for answer in (*ANSWERS, *PAGES.values()):

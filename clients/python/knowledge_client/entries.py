@@ -6,8 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Unpack
 
-from pydantic_core import to_json
-
+from knowledge_client.answers import write_json
 from knowledge_client.errors import IndexingUnfinished, NotFound
 from knowledge_client.exchange import Exchange, Pause
 from knowledge_client.fields import EntryChanges, EntryFields, EntrySort, EntryType, Id, NewEntry, TagSort
@@ -39,7 +38,8 @@ def create_entries(entries: Iterable[NewEntry]) -> Exchange[list[BulkResult]]:
     results: list[BulkResult] = []
     for part in _split(entries):
         answer = yield from post("/knowledge/entries/bulk", {"entries": part}, BulkResponse)
-        results += [r.model_copy(update={"index": len(results) + r.index}) for r in answer.results]
+        before = len(results)
+        results += [BulkResult(**{**r.model_dump(), "index": before + r.index}) for r in answer.results]
     return results
 
 
@@ -177,7 +177,7 @@ def _split(entries: Iterable[NewEntry]) -> Iterator[list[NewEntry]]:
     part: list[NewEntry] = []
     size = 0
     for entry in entries:
-        length = len(to_json(entry, inf_nan_mode="constants"))
+        length = len(write_json(entry))
         if part and (len(part) == BULK_ENTRIES or size + length > BULK_BYTES):
             yield part
             part, size = [], 0

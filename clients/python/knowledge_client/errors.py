@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from pydantic import ValidationError
-
+from knowledge_client.answers import Mismatch
 from knowledge_client.models import Asset, FieldProblem, Problem
 from knowledge_client.transport import Response
 
@@ -158,7 +157,7 @@ def read_problem(response: Response) -> ProblemError:
     """The error for an answer, also when a server between the client and the service gave it."""
     try:
         problem = Problem.model_validate_json(response.content)
-    except ValidationError:
+    except Mismatch:
         title = PHRASES.get(response.status_code, "")
         problem = Problem(title=title, status=response.status_code, detail=response.text[:200].strip())
     return problem_error(problem, read_retry_after(response.find_header("retry-after")))

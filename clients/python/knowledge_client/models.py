@@ -4,13 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
-
-
-class Answer(BaseModel):
-    """Part of an answer; fields of a newer service are in `model_extra`."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
+from knowledge_client.answers import Answer
 
 
 class EntryCore(Answer):

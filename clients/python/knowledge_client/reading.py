@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ValidationError
-
+from knowledge_client.answers import Answer, Mismatch
 from knowledge_client.errors import MalformedId, UnexpectedAnswer
 from knowledge_client.exchange import Exchange
 from knowledge_client.fields import Id
 from knowledge_client.transport import Request
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound=Answer)
 
 
 def ask(request: Request, model: type[M]) -> Exchange[M]:
@@ -21,10 +20,8 @@ def ask(request: Request, model: type[M]) -> Exchange[M]:
     response = yield request
     try:
         return model.model_validate_json(response.content)
-    except ValidationError as error:
-        raise UnexpectedAnswer(
-            f"{request.method} {request.path}: {error.error_count()} fields do not have the expected form"
-        ) from error
+    except Mismatch as error:
+        raise UnexpectedAnswer(f"{request.method} {request.path}: {error}") from error
 
 
 def get(path: str, model: type[M], params: Mapping[str, Any] | None = None) -> Exchange[M]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 from urllib.parse import quote, urlencode
 
-from pydantic_core import to_json
+from knowledge_client.answers import write_json
 
 PIECE = 1 << 16
 """Bytes of a file that are read at once."""
@@ -85,7 +85,7 @@ class Request:
                 form = _Form(self.form, self.attachment, file)
                 yield Body(form, form.headers)
         elif self.json is not None:
-            content = to_json(self.json, inf_nan_mode="constants")
+            content = write_json(self.json)
             yield Body(content, {"Content-Type": "application/json", "Content-Length": str(len(content))})
         else:
             yield Body(None, {})
