@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from knowledge_client.exchange import Exchange
 from knowledge_client.fields import AccessSelection, Id, ListChange
 from knowledge_client.models import ChangedAccess, ItemAccess, ItemReaders, RefusedItem, SubjectAccess
-from knowledge_client.pages import Pages
+from knowledge_client.pages import Pages, follow
 from knowledge_client.reading import ask, get, path_of
 from knowledge_client.transport import Request
 
@@ -92,12 +93,7 @@ def iterate_subject_access(
     subject: str, *, groups: Sequence[str] | None = None, limit: int | None = None
 ) -> Pages[ItemAccess]:
     """All items that a person may read and not all readers may, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[ItemAccess], str | None]]:
-        page = yield from get_subject_access(subject, groups=groups, limit=limit, cursor=cursor)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(get_subject_access, subject, groups=groups, limit=limit))
 
 
 def _change(

@@ -5,8 +5,9 @@ The first need the role `tenant_admin`, the tenants `platform_admin`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Unpack
 
 from knowledge_client.exchange import Exchange
@@ -25,7 +26,7 @@ from knowledge_client.models import (
     TenantPage,
     TenantSettings,
 )
-from knowledge_client.pages import Pages
+from knowledge_client.pages import Pages, follow
 from knowledge_client.reading import ask, get, path_of, post
 from knowledge_client.transport import Request
 
@@ -56,12 +57,7 @@ def list_audit(*, limit: int | None = None, cursor: str | None = None) -> Exchan
 
 def iterate_audit(*, limit: int | None = None) -> Pages[AuditRecord]:
     """The audit trail, newest first, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[AuditRecord], str | None]]:
-        page = yield from list_audit(limit=limit, cursor=cursor)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_audit, limit=limit))
 
 
 def get_search_receipt(search_id: Id) -> Exchange[SearchReceipt]:
@@ -89,12 +85,7 @@ def list_revoked_tokens(*, limit: int | None = None, cursor: str | None = None) 
 
 def iterate_revoked_tokens(*, limit: int | None = None) -> Pages[RevokedToken]:
     """All revoked tokens that have not expired, newest first, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[RevokedToken], str | None]]:
-        page = yield from list_revoked_tokens(limit=limit, cursor=cursor)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_revoked_tokens, limit=limit))
 
 
 def start_model_change(**wanted: Unpack[NewModelChange]) -> Exchange[ModelChange]:
@@ -130,12 +121,7 @@ def list_tenants(*, limit: int | None = None, cursor: str | None = None) -> Exch
 
 def iterate_tenants(*, limit: int | None = None) -> Pages[Tenant]:
     """All tenants, oldest first, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[Tenant], str | None]]:
-        page = yield from list_tenants(limit=limit, cursor=cursor)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_tenants, limit=limit))
 
 
 def change_tenant_limits(tenant_id: Id, limits: Mapping[str, int | None]) -> Exchange[TenantLimits]:

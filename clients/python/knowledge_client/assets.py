@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Unpack
 
@@ -13,7 +14,7 @@ from knowledge_client.errors import IndexingFailed, IndexingUnfinished
 from knowledge_client.exchange import Exchange, Pause
 from knowledge_client.fields import AssetChanges, AssetFields, AssetSort, AssetStatus, Id
 from knowledge_client.models import Asset, AssetPage
-from knowledge_client.pages import Pages
+from knowledge_client.pages import Pages, follow
 from knowledge_client.reading import ask, get, path_of
 from knowledge_client.transport import Attachment, Request
 
@@ -111,12 +112,7 @@ def iterate_assets(
     *, limit: int | None = None, status: AssetStatus | None = None, sort: AssetSort | None = None
 ) -> Pages[Asset]:
     """All assets, by default newest first, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[Asset], str | None]]:
-        page = yield from list_assets(limit=limit, cursor=cursor, status=status, sort=sort)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_assets, limit=limit, status=status, sort=sort))
 
 
 def retry_asset(asset_id: Id) -> Exchange[Asset]:

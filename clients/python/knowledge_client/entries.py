@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from typing import Unpack
 
 from knowledge_client.answers import write_json
@@ -11,7 +12,7 @@ from knowledge_client.errors import IndexingUnfinished, NotFound
 from knowledge_client.exchange import Exchange, Pause
 from knowledge_client.fields import EntryChanges, EntryFields, EntrySort, EntryType, Id, NewEntry, TagSort
 from knowledge_client.models import BulkResponse, BulkResult, Entry, EntryPage, TagCount, TagPage
-from knowledge_client.pages import Pages
+from knowledge_client.pages import Pages, follow
 from knowledge_client.reading import ask, get, path_of, post
 from knowledge_client.transport import Request
 
@@ -90,14 +91,7 @@ def iterate_entries(
     sort: EntrySort | None = None,
 ) -> Pages[Entry]:
     """All entries, by default newest first, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[Entry], str | None]]:
-        page = yield from list_entries(
-            limit=limit, cursor=cursor, entry_type=entry_type, tag=tag, asset_id=asset_id, sort=sort
-        )
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_entries, limit=limit, entry_type=entry_type, tag=tag, asset_id=asset_id, sort=sort))
 
 
 def list_tags(
@@ -119,12 +113,7 @@ def iterate_tags(
     *, prefix: str | None = None, limit: int | None = None, sort: TagSort | None = None
 ) -> Pages[TagCount]:
     """All tags, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[TagCount], str | None]]:
-        page = yield from list_tags(prefix=prefix, limit=limit, cursor=cursor, sort=sort)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_tags, prefix=prefix, limit=limit, sort=sort))
 
 
 def change_entry(entry_id: Id, *, if_version: int | None = None, **changes: Unpack[EntryChanges]) -> Exchange[Entry]:

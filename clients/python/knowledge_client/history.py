@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from knowledge_client.exchange import Exchange
 from knowledge_client.fields import Id
 from knowledge_client.models import Replay, Version, VersionPage
-from knowledge_client.pages import Pages
+from knowledge_client.pages import Pages, follow
 from knowledge_client.reading import get, path_of, post
 
 
@@ -21,12 +22,7 @@ def list_entry_versions(entry_id: Id, *, limit: int | None = None, cursor: str |
 
 def iterate_entry_versions(entry_id: Id, *, limit: int | None = None) -> Pages[Version]:
     """All former versions of an entry, the latest first, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[Version], str | None]]:
-        page = yield from list_entry_versions(entry_id, limit=limit, cursor=cursor)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_entry_versions, entry_id, limit=limit))
 
 
 def list_asset_versions(asset_id: Id, *, limit: int | None = None, cursor: str | None = None) -> Exchange[VersionPage]:
@@ -39,12 +35,7 @@ def list_asset_versions(asset_id: Id, *, limit: int | None = None, cursor: str |
 
 def iterate_asset_versions(asset_id: Id, *, limit: int | None = None) -> Pages[Version]:
     """All former versions of an asset's chunks, the latest first, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[Version], str | None]]:
-        page = yield from list_asset_versions(asset_id, limit=limit, cursor=cursor)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_asset_versions, asset_id, limit=limit))
 
 
 def replay_search(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from uuid import UUID
 
 from knowledge_client.exchange import Exchange
 from knowledge_client.fields import Id
 from knowledge_client.models import Entry, EntryPage, Erasure, ErasurePage, Released
-from knowledge_client.pages import Pages
+from knowledge_client.pages import Pages, follow
 from knowledge_client.reading import ask, get, path_of, post
 from knowledge_client.transport import Request
 
@@ -36,12 +37,7 @@ def list_erasures(*, limit: int | None = None, cursor: str | None = None) -> Exc
 
 def iterate_erasures(*, limit: int | None = None) -> Pages[Erasure]:
     """The receipts of all erasures, newest first, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[Erasure], str | None]]:
-        page = yield from list_erasures(limit=limit, cursor=cursor)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_erasures, limit=limit))
 
 
 def list_quarantined(
@@ -57,12 +53,7 @@ def list_quarantined(
 
 def iterate_quarantined(*, asset_id: Id | None = None, limit: int | None = None) -> Pages[Entry]:
     """All quarantined entries and chunks, newest first, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[Entry], str | None]]:
-        page = yield from list_quarantined(asset_id=asset_id, limit=limit, cursor=cursor)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_quarantined, asset_id=asset_id, limit=limit))
 
 
 def release(*, entry_ids: Iterable[Id] = (), asset_ids: Iterable[Id] = ()) -> Exchange[Sequence[UUID]]:

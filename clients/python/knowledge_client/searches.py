@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Unpack
 
 from knowledge_client.exchange import Exchange
@@ -21,7 +22,7 @@ from knowledge_client.models import (
     SubscriptionWithSecret,
     WhyNot,
 )
-from knowledge_client.pages import Pages
+from knowledge_client.pages import Pages, follow
 from knowledge_client.reading import ask, get, path_of, post
 from knowledge_client.transport import Request
 
@@ -84,12 +85,7 @@ def list_saved_searches(
 
 def iterate_saved_searches(*, limit: int | None = None, sort: SavedSearchSort | None = None) -> Pages[SavedSearch]:
     """All saved searches of the caller, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[SavedSearch], str | None]]:
-        page = yield from list_saved_searches(limit=limit, cursor=cursor, sort=sort)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_saved_searches, limit=limit, sort=sort))
 
 
 def get_saved_search(saved_search_id: Id) -> Exchange[SavedSearch]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import partial
 from typing import Unpack
 from urllib.parse import quote
 
 from knowledge_client.exchange import Exchange
 from knowledge_client.fields import AssetsFate, ItemState, ManifestItem, ManifestOptions
 from knowledge_client.models import AcceptedManifest, Source, SourceItem, SourceItemPage, SourcePage, SourceStatus
-from knowledge_client.pages import Pages
+from knowledge_client.pages import Pages, follow
 from knowledge_client.reading import ask, get
 from knowledge_client.transport import Request
 
@@ -41,12 +42,7 @@ def list_sources(*, limit: int | None = None, cursor: str | None = None) -> Exch
 
 def iterate_sources(*, limit: int | None = None) -> Pages[Source]:
     """All sources, by name, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[Source], str | None]]:
-        page = yield from list_sources(limit=limit, cursor=cursor)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_sources, limit=limit))
 
 
 def list_source_items(
@@ -58,12 +54,7 @@ def list_source_items(
 
 def iterate_source_items(name: str, *, state: ItemState | None = None, limit: int | None = None) -> Pages[SourceItem]:
     """All items of a source, by external id, fetched in pages of `limit`."""
-
-    def read(cursor: str | None) -> Exchange[tuple[Sequence[SourceItem], str | None]]:
-        page = yield from list_source_items(name, state=state, limit=limit, cursor=cursor)
-        return page.items, page.next_cursor
-
-    return read
+    return follow(partial(list_source_items, name, state=state, limit=limit))
 
 
 def delete_source(name: str, *, assets: AssetsFate = "keep") -> Exchange[None]:
