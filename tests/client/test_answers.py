@@ -84,7 +84,7 @@ def test_a_value_of_another_form_is_named_by_its_place(changes: dict[str, Any], 
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[]", b"null", b"\xff"])
-def test_another_document_is_no_answer(content: bytes) -> None:
+def test_another_document_is_refused(content: bytes) -> None:
     with pytest.raises(Mismatch, match="the answer does not have the expected form"):
         Feedback.model_validate_json(content)
 
