@@ -288,7 +288,7 @@ def _describe(hint: Any) -> str | None:
 
 
 def _document(text: str | None) -> list[str]:
-    """A docstring; long lines are wrapped, and lists stay lists."""
+    """A docstring, wrapped, without its list of attributes: their descriptions are with the fields."""
     if not text:
         return []
     paragraphs = [
