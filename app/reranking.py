@@ -14,7 +14,7 @@ import orjson
 
 from app.embeddings.provider import approximate_tokens
 from app.errors import ConfigurationError, RerankerUnavailable
-from app.resilience import CHECK_TEXT, REAL_TIME, CallBudget, CallPolicy, Calls, Circuit, Timing, read_status
+from app.resilience import CHECK_TEXT, REAL_TIME, CallBudget, CallPolicy, Calls, Timing, read_status
 
 
 class Reranker(Protocol):
@@ -61,11 +61,7 @@ class ResilientReranker:
             patience=timeout,
             timing=timing,
         )
-
-    @property
-    def circuit(self) -> Circuit:
-        """The circuit of all calls."""
-        return self._calls.circuit
+        self.circuit: Final = self._calls.circuit
 
     async def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         if not texts:

@@ -15,7 +15,7 @@ import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.composition.providers import configured_model
-from app.concurrency.part import Part
+from app.concurrency.part import LastWrites, Part
 from app.db.cluster.distribution import DEFAULT_SHARDS, create_roles_of_node, distribute, load_functions
 from app.db.cluster.metadata import (
     NodeUnreachable,
@@ -310,7 +310,7 @@ async def replicas_of(database: Database, settings: Settings, part: Part | None)
         replicas,
         staleness=settings.database.replica_staleness,
         check=check_database,
-        writes=None if part is None else part.last_writes(),
+        writes=None if part is None else LastWrites(part.memory.last_writes),
     )
     try:
         async with database.replicas.watched():

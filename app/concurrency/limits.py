@@ -181,15 +181,10 @@ class Arrivals:
         """`reserve` is the length of the longest body."""
         self._total = total
         self._reserve = reserve
-        self._held = 0
+        self.held = 0
         self._by_tenant: Counter[Hashable] = Counter()
         # In the order in which they began.
         self._incomplete: OrderedDict[Arrival, None] = OrderedDict()
-
-    @property
-    def held(self) -> int:
-        """Bytes of all tenants."""
-        return self._held
 
     @contextlib.contextmanager
     def arrival(self, tenant: Hashable) -> Iterator[Arrival]:
@@ -199,7 +194,7 @@ class Arrivals:
         try:
             yield arrival
         finally:
-            self._held -= arrival.held
+            self.held -= arrival.held
             self._by_tenant[tenant] -= arrival.held
             if not self._by_tenant[tenant]:
                 del self._by_tenant[tenant]
@@ -207,12 +202,12 @@ class Arrivals:
 
     def take(self, arrival: Arrival, count: int) -> bool:
         """Hold `count` bytes more for a body, if it has room for them."""
-        free = self._total - self._held - count
+        free = self._total - self.held - count
         if arrival is not next(iter(self._incomplete), None):
             free -= self._reserve + self._by_tenant[arrival.tenant] + count
         if free < 0:
             return False
-        self._held += count
+        self.held += count
         self._by_tenant[arrival.tenant] += count
         arrival.held += count
         return True

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
 
-from app.concurrency.memory import CELLS, KINDS, ROW, AddressCounts, SharedAmounts, SharedMemory
+from app.concurrency.memory import CELLS, KINDS, ROW, SharedAmounts, SharedMemory
 
 REMEMBERED = 10_000
 """Tenants whose changes and requests are kept separately: the change of one more begins a new generation of all, and
@@ -251,29 +251,13 @@ class Part:
         """The amounts that tenants hold of this kind."""
         return SharedAmounts(self.memory, KINDS.index(kind), self.place)
 
-    def buckets(self) -> SharedBuckets:
-        """The tenants' requests of the last minute."""
-        return SharedBuckets(self.memory)
-
     def generations(self) -> SharedGenerations:
         """The changes of tenants."""
         return SharedGenerations(self.memory, self.place)
 
-    def addresses(self) -> AddressCounts:
-        """The open connections by address."""
-        return AddressCounts(self.memory, self.place)
-
     def figures(self) -> Figures:
         """The figures that this process reports."""
         return Figures(self.memory, self.place)
-
-    def calls(self) -> Calls:
-        """Calls to the other processes to write their pending data."""
-        return Calls(self.memory, self.place)
-
-    def last_writes(self) -> LastWrites:
-        """When each tenant was last written to, by any process."""
-        return LastWrites(self.memory.last_writes)
 
     def share_of(self, total: int) -> int:
         """This process's share of the service's total; at least one."""

@@ -67,16 +67,11 @@ class Turns:
         self._all_places = places if common is None else places * common.processes
         self._looking = False
         self._clock = clock
-        self._taken = 0
+        self.taken = 0
         # Ordered by last activity, the most recent at the end.
         self._queues: OrderedDict[Hashable, _Queue] = OrderedDict()
         # Only waiting tenants; the next turn is at the beginning.
         self._line: OrderedDict[Hashable, None] = OrderedDict()
-
-    @property
-    def taken(self) -> int:
-        """Places in use."""
-        return self._taken
 
     @property
     def waited_for(self) -> int:
@@ -152,7 +147,7 @@ class Turns:
         self._note_at(tenant, now)
         queue = self._queues[tenant]
         queue.most, queue.most_here = most, most_here
-        return not queue.waiting and self._taken < self._places and self._take(tenant, queue, self._share_at(now))
+        return not queue.waiting and self.taken < self._places and self._take(tenant, queue, self._share_at(now))
 
     async def acquire(self, tenant: Hashable, *, most: int | None = None, most_here: int | None = None) -> None:
         """Wait for a place; it is the tenant's until `release`.
@@ -184,7 +179,7 @@ class Turns:
         """Release a place after `took` seconds; the next tenant in turn gets it."""
         queue = self._queues[tenant]
         queue.held -= 1
-        self._taken -= 1
+        self.taken -= 1
         pause = min(self._rest * took, LONGEST_REST)
         if pause > 0 and queue.waiting and not self.is_uncontended:
             queue.resting += 1
@@ -214,7 +209,7 @@ class Turns:
 
     def _hand_out(self) -> None:
         share = self.share
-        while self._taken < self._places and (tenant := self._next(share)) is not None:
+        while self.taken < self._places and (tenant := self._next(share)) is not None:
             queue = self._queues[tenant]
             queue.waiting.popleft().set_result(None)
             if queue.waiting:
@@ -249,7 +244,7 @@ class Turns:
             elif not self._common.take(tenant, 1, own, most):
                 return False
         queue.held += 1
-        self._taken += 1
+        self.taken += 1
         return True
 
     def _count_active(self, now: float) -> int:

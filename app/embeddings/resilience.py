@@ -20,7 +20,7 @@ from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatc
 from app.concurrency.turns import Turns
 from app.embeddings.provider import BatchLimits, EmbeddingProvider, Vector, approximate_tokens, split_batches
 from app.errors import EmbeddingUnavailable
-from app.resilience import CHECK_TEXT, REAL_TIME, CallBudget, CallPolicy, Calls, Circuit, Timing
+from app.resilience import CHECK_TEXT, REAL_TIME, CallBudget, CallPolicy, Calls, Timing
 from app.telemetry.metrics import QUERY_CACHE
 
 SECONDS_PER_QUERY = 0.1
@@ -64,16 +64,8 @@ class ResilientProvider:
 
         self._queries = make_calls("query", lambda: inner.embed_query(CHECK_TEXT))
         self._documents = make_calls("documents", lambda: inner.embed_documents([CHECK_TEXT]))
-
-    @property
-    def query_circuit(self) -> Circuit:
-        """The circuit of queries."""
-        return self._queries.circuit
-
-    @property
-    def document_circuit(self) -> Circuit:
-        """The circuit of documents."""
-        return self._documents.circuit
+        self.query_circuit: Final = self._queries.circuit
+        self.document_circuit: Final = self._documents.circuit
 
     async def embed_query(self, text: str) -> Vector:
         return await self._queries.run(

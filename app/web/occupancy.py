@@ -12,6 +12,7 @@ from typing import Protocol
 
 from app.concurrency.background import MemoryRelease
 from app.concurrency.limits import Pace
+from app.concurrency.memory import AddressCounts
 from app.concurrency.part import Part
 
 log = logging.getLogger("app.api.connections")
@@ -88,7 +89,7 @@ class Occupancy:
         self._waiting: dict[Hashable, dict[Waiting, int]] = {}
         """By tenant, in the order in which they began to wait: connections, and their bytes at that moment."""
         self._unread = 0
-        self._addresses = None if part is None else part.addresses()
+        self._addresses = None if part is None else AddressCounts(part.memory, part.place)
         self._figures = None if part is None else part.figures()
         self._common = None if part is None else part.amounts("unread")
         self.strangers = Pace(STRANGERS_PER_SECOND, STRANGERS_AT_ONCE)

@@ -9,7 +9,7 @@ import time
 from uuid import UUID
 
 from app.concurrency.memory import SharedMemory
-from app.concurrency.part import Part
+from app.concurrency.part import Part, SharedBuckets
 from app.concurrency.turns import Turns
 
 PROCESSES = 3
@@ -20,7 +20,7 @@ SECONDS = 0.7
 
 def take_requests(part: Part) -> list[float]:
     """Take all requests that there are; returns their number."""
-    buckets, taken, end = part.buckets(), 0, time.monotonic() + SECONDS
+    buckets, taken, end = SharedBuckets(part.memory), 0, time.monotonic() + SECONDS
     while time.monotonic() < end:
         taken += not buckets.take(TENANT, LIMIT)
     return [taken]

@@ -216,8 +216,8 @@ def test_a_write_is_noted_for_its_tenant() -> None:
 
 def test_processes_see_each_others_writes() -> None:
     memory = SharedMemory(2)
-    first, second = [Part(memory, place, place, 2) for place in range(2)]
-    first.last_writes().note(UUID(int=7))
-    assert second.last_writes().at(UUID(int=7)) > 0
+    first, second = (LastWrites(memory.last_writes) for _ in range(2))
+    first.note(UUID(int=7))
+    assert second.at(UUID(int=7)) > 0
     memory.clear(0)
-    assert second.last_writes().at(UUID(int=7)) > 0, "the process may have ended after its write"
+    assert second.at(UUID(int=7)) > 0, "the process may have ended after its write"

@@ -31,18 +31,13 @@ class TextBuilder:
         self._limits = limits
         self._titles_length = 0
         self._parts: list[str] = []
-        self._length = 0
+        self.length = 0
         self._headings: list[HeadingSpan] = []
         self._pages: list[PageSpan] = []
         self._parts_within: list[PartSpan] = []
         self._tables: list[TableSpan] = []
         self._hidden: list[HiddenSpan] = []
         self._recognised: list[RecognisedSpan] = []
-
-    @property
-    def length(self) -> int:
-        """The length of the text so far."""
-        return self._length
 
     def add(self, block: str, gap: str = "\n\n") -> int | None:
         """Append a block after `gap`; returns the offset at which it begins, or None if it is blank."""
@@ -51,7 +46,7 @@ class TextBuilder:
             return None
         if self._parts:
             self._append(gap)
-        start = self._length
+        start = self.length
         self._append(block)
         return start
 
@@ -68,16 +63,16 @@ class TextBuilder:
 
     def mark_page(self, number: int, start: int | None) -> PageSpan:
         """Record a page whose text, already written, begins at `start` and ends here; None for a blank page."""
-        span = PageSpan(number, self._length if start is None else start, self._length)
+        span = PageSpan(number, self.length if start is None else start, self.length)
         self._pages.append(span)
         return span
 
     def add_part(self, path: str, document: ParsedDocument) -> None:
         """Append a separate document under a heading with its path; its page numbers are not kept."""
-        first = self._length
+        first = self.length
         self.add_heading(path, 1)
         self._append("\n\n")
-        start = self._length
+        start = self.length
         self._append(document.text)
         for heading in document.headings:
             self.mark_heading(start + heading.start, heading.title, heading.level + 1)
@@ -87,7 +82,7 @@ class TextBuilder:
             self.mark_hidden(start + span.start, start + span.end, span.reason)
         for part in document.recognised:
             self.mark_recognised(start + part.start, start + part.end)
-        self._parts_within.append(PartSpan(first, self._length, document.format))
+        self._parts_within.append(PartSpan(first, self.length, document.format))
 
     def mark_heading(self, start: int, title: str, level: int) -> None:
         """Record a heading at an offset that is already written."""
@@ -154,8 +149,8 @@ class TextBuilder:
         )
 
     def _append(self, text: str) -> None:
-        self._length += len(text)
-        if self._length > self._limits.max_characters:
+        self.length += len(text)
+        if self.length > self._limits.max_characters:
             raise UnreadableDocument(f"the file has more than {self._limits.max_characters:,} characters of text")
         self._parts.append(text)
 

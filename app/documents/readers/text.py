@@ -45,6 +45,11 @@ def collapse_spaces(text: str) -> str:
     return " ".join(clean_text(text).split())
 
 
+def read_integer(text: str, digits: int, default: int) -> int:
+    """A number of at most so many digits without a sign; the default for any other text."""
+    return int(text) if text.isdecimal() and len(text) <= digits else default
+
+
 def marked_encoding(data: bytes) -> tuple[str, int] | None:
     """The encoding that the byte order mark indicates, and the length of the mark."""
     for mark, encoding in _BOMS:

@@ -32,12 +32,8 @@ class E5Provider:
     def __init__(self, engine: Engine, lanes: ComputeLanes | None = None) -> None:
         self._engine = engine
         self._lanes = lanes or ComputeLanes(query_threads=1, document_threads=1)
+        self.query_threads: Final = self._lanes.query_threads
         self.model: Final = resolve_model(LOCAL, E5)
-
-    @property
-    def query_threads(self) -> int:
-        """The number of queries computed concurrently; others wait."""
-        return self._lanes.query_threads
 
     async def embed_query(self, text: str) -> Vector:
         return await self._lanes.run_query(self._embed_query, text)

@@ -93,13 +93,9 @@ class LocalProvider:
         cores = count_cores()
         self._minilm = minilm
         self._lanes = lanes or ComputeLanes(query_threads=max(2, cores // processes), document_threads=cores)
+        self.query_threads: Final = self._lanes.query_threads
         self.model: Final = resolve_model(LOCAL, MINILM)
         self._memory = MemoryRelease(minilm.release_memory)
-
-    @property
-    def query_threads(self) -> int:
-        """The number of queries computed concurrently; others wait."""
-        return self._lanes.query_threads
 
     async def embed_query(self, text: str) -> Vector:
         return await self._lanes.run_query(self._minilm.embed, text)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from app.concurrency.background import start_background
 from app.concurrency.limits import ByteBudget
-from app.concurrency.part import Part
+from app.concurrency.part import Calls, Part
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.db.database import Database
@@ -187,7 +187,7 @@ class SearchJournal:
 
     def __init__(self, database: Database, *, waiting: WaitingSearches | None = None, part: Part | None = None) -> None:
         self._database = database
-        self._calls = None if part is None else part.calls()
+        self._calls = None if part is None else Calls(part.memory, part.place)
         self._queue = WaitingSearches() if waiting is None else waiting
         self.meter = TokenMeter()
         self._writer: asyncio.Task[None] | None = None

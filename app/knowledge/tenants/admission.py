@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from uuid import UUID
 
 from app.concurrency.limits import Arrival, Arrivals, ByteBudget
-from app.concurrency.part import Buckets, Part
+from app.concurrency.part import Buckets, Part, SharedBuckets
 from app.concurrency.share import AdmissionTicket, LoopShare, Work
 from app.concurrency.stopwatch import current_stopwatch
 from app.concurrency.turns import Turns
@@ -112,7 +112,7 @@ class Admission:
         self._clock = clock
         self._waiting = waiting
         self._patience = patience
-        self._buckets = Buckets(clock) if part is None else part.buckets()
+        self._buckets = Buckets(clock) if part is None else SharedBuckets(part.memory)
         searches, bodies, answers = (
             None if part is None else part.amounts(kind) for kind in ("searches", "bodies", "answers")
         )

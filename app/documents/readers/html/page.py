@@ -14,7 +14,7 @@ from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, 
 from app.documents.readers.html.furniture import UNSEEN, Furniture, is_content, points_to_heading
 from app.documents.readers.html.visibility import StyleSheets, find_reason
 from app.documents.readers.tables import write_markdown_table
-from app.documents.readers.text import build_tree, clean_text, collapse_spaces, decode_text
+from app.documents.readers.text import build_tree, clean_text, collapse_spaces, decode_text, read_integer
 
 _CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{0,100}encoding=[\"']([\w.:-]+)", re.I
@@ -156,8 +156,7 @@ def _place(
 
 
 def _span(element: Any, name: str) -> int:
-    value = element.get(name, "1").strip()
-    return max(1, min(int(value), _MAX_SPAN)) if value.isdecimal() and len(value) < 6 else 1
+    return max(1, min(read_integer(element.get(name, "1").strip(), 5, 1), _MAX_SPAN))
 
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -241,7 +240,7 @@ class PageReader:
             write_markdown_table(self._builder, rows, headers, self._take_gap())
             return True
         if tag in _LISTS:
-            self._lists.append(_first_number(element) if tag == "ol" else None)
+            self._lists.append(read_integer(element.get("start", "1"), 6, 1) if tag == "ol" else None)
         elif tag == "li":
             self._begin_item()
         elif tag == "dt":
@@ -393,11 +392,6 @@ def _is_notice(table: Any) -> bool:
     around = table.getparent()
     names = around.get("class", "") if around is not None else ""
     return not _NOTICES.isdisjoint(names.lower().split()) and table.get("border", "0") == "0"
-
-
-def _first_number(element: Any) -> int:
-    start = element.get("start", "1")
-    return int(start) if start.isdecimal() and len(start) < 7 else 1
 
 
 def _describe(image: Any) -> str:

@@ -16,7 +16,7 @@ from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
 from app.documents.readers.office.ooxml import OfficePackage, find_children, local_name, write_number
 from app.documents.readers.tables import write_markdown_table
-from app.documents.readers.text import collapse_spaces
+from app.documents.readers.text import collapse_spaces, read_integer
 from app.errors import UnreadableDocument
 
 # Names of heading styles: Word writes the English one; other programs write that of the user's language.
@@ -189,7 +189,7 @@ def _read_levels(item: Any) -> Iterator[tuple[int, _Level]]:
                 _Level(
                     read_child(level, "numFmt") or "decimal",
                     read_child(level, "lvlText")[:_MAX_PATTERN],
-                    _read_start(level, "start"),
+                    read_integer(read_child(level, "start"), 6, 1),
                     read_child(level, "pStyle"),
                 ),
             )
@@ -199,12 +199,7 @@ def _read_starts(item: Any) -> Iterator[tuple[int, int]]:
     for level in find_children(item, "lvlOverride"):
         place = read_value(level, "ilvl")
         if place.isdecimal() and len(place) == 1 and next(find_children(level, "startOverride"), None) is not None:
-            yield int(place), _read_start(level, "startOverride")
-
-
-def _read_start(level: Any, name: str) -> int:
-    start = read_child(level, name) or "1"
-    return int(start) if start.isdecimal() and len(start) < 7 else 1
+            yield int(place), read_integer(read_child(level, "startOverride"), 6, 1)
 
 
 # Text that was moved away, and the second copy of a text box for old programs.
@@ -300,8 +295,7 @@ class BodyReader:
         elif name == "tblHeader" and is_on(element) and table.headers == len(table.rows):
             table.headers += 1
         elif name == "gridSpan":
-            value = read_value(element)
-            table.span = min(int(value), _MAX_SPAN) if value.isdecimal() and len(value) < 6 else 1
+            table.span = min(read_integer(read_value(element), 5, 1), _MAX_SPAN)
         elif name == "vMerge":
             table.merged = read_value(element) != "restart"
 

@@ -13,7 +13,7 @@ from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
 from app.documents.readers.office.ooxml import OfficePackage, find_children, local_name, write_number
 from app.documents.readers.tables import write_markdown_table
-from app.documents.readers.text import collapse_spaces
+from app.documents.readers.text import collapse_spaces, read_integer
 from app.errors import UnreadableDocument
 
 _MAX_LEVEL = 8
@@ -38,8 +38,7 @@ class Bullets:
         if properties is None:
             self._numbers.clear()
             return ""
-        level = properties.get("lvl", "0")
-        depth = min(int(level), _MAX_LEVEL) if level.isdecimal() and len(level) < 3 else 0
+        depth = min(read_integer(properties.get("lvl", "0"), 2, 0), _MAX_LEVEL)
         for deeper in [place for place in self._numbers if place > depth]:
             del self._numbers[deeper]
         kinds = {local_name(item): item for item in properties}
@@ -48,14 +47,9 @@ class Bullets:
             self._numbers.pop(depth, None)
             listed = depth > 0 or not kinds.keys().isdisjoint({"buChar", "buBlip"})
             return "  " * depth + "- " if listed and "buNone" not in kinds else ""
-        number = self._numbers.get(depth, _read_start(counted) - 1) + 1
+        number = self._numbers.get(depth, read_integer(counted.get("startAt", "1"), 6, 1) - 1) + 1
         self._numbers[depth] = number
         return f"{'  ' * depth}{_write(number, counted.get('type', ''))} "
-
-
-def _read_start(counted: Any) -> int:
-    start = counted.get("startAt", "1")
-    return int(start) if start.isdecimal() and len(start) < 7 else 1
 
 
 def _write(number: int, kind: str) -> str:
