@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -30,87 +31,77 @@ class ProblemType:
         return f"{PATH}/{self.name}"
 
 
+def _of(
+    error: type[errors.KnowledgeError], status: int, meaning: str, remedy: str, name: str | None = None
+) -> ProblemType:
+    """The type of an error; its name is that of the error, unless it has another one."""
+    own = re.sub(r"(?<!^)(?=[A-Z])", "-", error.__name__).lower()
+    return ProblemType(name or own, status, meaning, remedy, error)
+
+
 CONFLICTS = (
-    ProblemType(
-        "entry-exists",
+    _of(
+        errors.EntryExists,
         409,
         "Another entry has the same external_id, or without one the same content.",
         "Change or delete the entry that existing_id names.",
-        errors.EntryExists,
     ),
-    ProblemType(
-        "asset-exists",
+    _of(
+        errors.AssetExists,
         409,
         "With these readers, the asset would have the same external_id as another one, or without one the same bytes.",
         "Change or delete the asset that existing_id names.",
-        errors.AssetExists,
     ),
-    ProblemType(
-        "part-of-asset",
+    _of(
+        errors.PartOfAsset,
         409,
         "The entry is a chunk of an asset, which determines its text, title, type and position.",
         "Change the title of the asset, upload a new version of it, or delete it.",
-        errors.PartOfAsset,
     ),
-    ProblemType(
-        "concurrent-writes",
-        409,
-        "Other requests are writing the same item.",
-        "Send the request again.",
-        errors.ConcurrentWrites,
-    ),
-    ProblemType(
-        "source-taken",
+    _of(errors.ConcurrentWrites, 409, "Other requests are writing the same item.", "Send the request again."),
+    _of(
+        errors.SourceTaken,
         409,
         "The name is that of a source that the caller may not see.",
         "Choose another name, or ask a tenant administrator to be one of the source's writers.",
-        errors.SourceTaken,
     ),
-    ProblemType(
-        "run-superseded",
+    _of(
+        errors.RunSuperseded,
         409,
         "Another run of the source has sent a manifest since this one began.",
         "List the origin again, and send a manifest with the run that the source has now.",
-        errors.RunSuperseded,
     ),
-    ProblemType(
-        "item-changed",
+    _of(
+        errors.ItemChanged,
         409,
         "The source's last manifest does not list the file, or with another digest.",
         "List the origin again, and send a new manifest.",
-        errors.ItemChanged,
     ),
-    ProblemType(
-        "too-many-deletions",
+    _of(
+        errors.TooManyDeletions,
         409,
         "The manifest would delete more assets of the source than a run may; nothing was changed.",
         "Check the listing. If it is right, send it with confirm_deletions, or with allow_empty if it is empty.",
-        errors.TooManyDeletions,
     ),
-    ProblemType(
-        "text-not-ready",
+    _of(
+        errors.TextNotReady,
         409,
         "The asset has no text yet, or its text could not be extracted.",
         "Wait until its status is indexed; if it is failed, see its error.",
-        errors.TextNotReady,
     ),
-    ProblemType(
-        "not-failed", 409, "Only a failed asset can be retried.", "See the status of the asset.", errors.NotFailed
-    ),
-    ProblemType("tenant-exists", 409, "A tenant has this slug already.", "Choose another slug.", errors.TenantExists),
-    ProblemType(
-        "maximum-reached",
+    _of(errors.NotFailed, 409, "Only a failed asset can be retried.", "See the status of the asset."),
+    _of(errors.TenantExists, 409, "A tenant has this slug already.", "Choose another slug."),
+    _of(
+        errors.MaximumReached,
         409,
         "The caller or the tenant has the maximum number of such items.",
         "Delete one first.",
-        errors.MaximumReached,
     ),
-    ProblemType(
-        "model-change-conflict",
+    _of(
+        errors.ModelChangeConflict,
         409,
         "The state of the model change does not allow this step.",
         "See the detail and GET /admin/reembed; try again when the state has changed.",
-        errors.ModelChangeConflict,
     ),
 )
 
@@ -122,146 +113,115 @@ _ROWS = (
         "The request is not valid HTTP, or its body cannot be read.",
         "Check the request's form and its Content-Type.",
     ),
-    ProblemType(
-        "unauthenticated",
+    _of(
+        errors.Unauthenticated,
         401,
         "The request has no valid token, or the tenant of the token no longer exists.",
         "Send a valid token: Authorization: Bearer <token>.",
-        errors.Unauthenticated,
     ),
-    ProblemType("forbidden", 403, "The token lacks the required role.", "Use a token with the role.", errors.Forbidden),
-    ProblemType(
-        "not-a-writer",
+    _of(errors.Forbidden, 403, "The token lacks the required role.", "Use a token with the role."),
+    _of(
+        errors.NotAWriter,
         403,
         "The caller may read the item, but is not one of its writers.",
         "Ask one of its writers to change it, or to add you.",
-        errors.NotAWriter,
     ),
-    ProblemType(
-        "quarantined",
+    _of(
+        errors.Quarantined,
         403,
         "The text is in quarantine: only callers who can correct it read it, and never through /mcp.",
         "Ask a tenant administrator to release it, or to correct it.",
-        errors.Quarantined,
     ),
     ProblemType(
         "no-such-path", 404, "The service has nothing at this path.", "See /docs for the paths of the service."
     ),
-    ProblemType(
-        "entry-not-found",
+    _of(
+        errors.EntryNotFound,
         404,
         "The tenant has no entry with this id.",
         "Check the id; the entry may have been deleted.",
-        errors.EntryNotFound,
     ),
-    ProblemType(
-        "asset-not-found",
+    _of(
+        errors.AssetNotFound,
         404,
         "The tenant has no asset with this id.",
         "Check the id; the asset may have been deleted.",
-        errors.AssetNotFound,
     ),
-    ProblemType(
-        "saved-search-not-found",
+    _of(
+        errors.SavedSearchNotFound,
         404,
         "The caller has no saved search with this id.",
         "List your saved searches; those of other callers are not shown.",
-        errors.SavedSearchNotFound,
     ),
-    ProblemType(
-        "subscription-not-found",
+    _of(
+        errors.SubscriptionNotFound,
         404,
         "The saved search has no subscription that the caller may see.",
         "Subscribe first.",
-        errors.SubscriptionNotFound,
     ),
-    ProblemType(
-        "source-not-found",
+    _of(
+        errors.SourceNotFound,
         404,
         "The tenant has no source with this name.",
         "List the sources, or create one with PUT /knowledge/sources/{name}.",
-        errors.SourceNotFound,
     ),
-    ProblemType(
-        "tenant-not-found", 404, "There is no tenant with this id.", "List the tenants.", errors.TenantNotFound
-    ),
-    ProblemType(
-        "model-change-not-found",
-        404,
-        "No model change is in progress.",
-        "Start one with POST /admin/reembed.",
-        errors.ModelChangeNotFound,
-    ),
-    ProblemType(
-        "search-not-found",
+    _of(errors.TenantNotFound, 404, "There is no tenant with this id.", "List the tenants."),
+    _of(errors.ModelChangeNotFound, 404, "No model change is in progress.", "Start one with POST /admin/reembed."),
+    _of(
+        errors.SearchNotFound,
         404,
         "There is no search with this id, or its record has expired.",
         "Search again, and use the new search_id within 24 hours.",
-        errors.SearchNotFound,
     ),
-    ProblemType(
-        "erasure-not-found",
-        404,
-        "The tenant has no erasure with this id.",
-        "List the erasures of the tenant.",
-        errors.ErasureNotFound,
-    ),
-    ProblemType("not-found", 404, "The tenant has no item with this id.", "Check the id.", errors.NotFound),
+    _of(errors.ErasureNotFound, 404, "The tenant has no erasure with this id.", "List the erasures of the tenant."),
+    _of(errors.NotFound, 404, "The tenant has no item with this id.", "Check the id."),
     ProblemType(
         "method-not-allowed",
         405,
         "The path does not support this method.",
         "Use one of the methods in the header Allow.",
     ),
-    ProblemType(
-        "too-slow", 408, "The request arrived too slowly.", "Send it again over a faster connection.", errors.TooSlow
-    ),
+    _of(errors.TooSlow, 408, "The request arrived too slowly.", "Send it again over a faster connection."),
     *CONFLICTS,
-    ProblemType("conflict", 409, "The change contradicts what is stored.", "See the detail.", errors.Conflict),
-    ProblemType(
-        "cursor-expired",
+    _of(errors.Conflict, 409, "The change contradicts what is stored.", "See the detail."),
+    _of(
+        errors.CursorExpired,
         410,
         "The ranked list of the cursor is not available any more.",
         "Search again without the cursor.",
-        errors.CursorExpired,
     ),
-    ProblemType(
-        "stale-etag",
+    _of(
+        errors.PreconditionFailed,
         412,
         "The entry has changed since it was read, so If-Match does not name its version.",
         "Read the entry again, and repeat the change with the new ETag.",
-        errors.PreconditionFailed,
+        "stale-etag",
     ),
-    ProblemType(
-        "too-large", 413, "The body or the file is larger than the limit.", "Send less in one request.", errors.TooLarge
-    ),
-    ProblemType(
-        "unsupported-media-type",
+    _of(errors.TooLarge, 413, "The body or the file is larger than the limit.", "Send less in one request."),
+    _of(
+        errors.UnsupportedMediaType,
         415,
         "The body or the file has a format that the service does not read.",
         "See the detail for the supported formats.",
-        errors.UnsupportedMediaType,
     ),
-    ProblemType(
-        "invalid-input",
+    _of(
+        errors.InvalidInput,
         422,
         "A field, a parameter or a filter is not valid.",
         "Correct the fields that errors names.",
-        errors.InvalidInput,
     ),
-    ProblemType(
-        "unreadable-document",
+    _of(
+        errors.UnreadableDocument,
         422,
         "The text of the file cannot be extracted.",
         "See the detail, and send a file that is not damaged or encrypted.",
-        errors.UnreadableDocument,
     ),
-    ProblemType(
-        "limit-reached",
+    _of(
+        errors.RateLimited,
         429,
         "The tenant has reached the limit that the member limit names.",
         "Wait as long as Retry-After says, or ask for a higher limit.",
-        errors.RateLimited,
+        "limit-reached",
     ),
     ProblemType(
         "headers-too-long",
@@ -284,26 +244,23 @@ _ROWS = (
     ProblemType(
         "shutting-down", 503, "This instance is shutting down.", "Send the request again; another instance answers it."
     ),
-    ProblemType(
-        "database-unavailable",
+    _of(
+        errors.DatabaseUnavailable,
         503,
         "The database is down or too busy.",
         "Wait as long as Retry-After says, and try again.",
-        errors.DatabaseUnavailable,
     ),
-    ProblemType(
-        "embedding-quota-used",
+    _of(
+        errors.EmbeddingQuotaUsed,
         503,
         "The tenant has used its embedding tokens of the day.",
         "Wait as long as Retry-After says, or use keyword search.",
-        errors.EmbeddingQuotaUsed,
     ),
-    ProblemType(
-        "embedding-unavailable",
+    _of(
+        errors.EmbeddingUnavailable,
         503,
         "The embedding provider is unavailable, and the request needs it.",
         "Wait as long as Retry-After says, and try again.",
-        errors.EmbeddingUnavailable,
     ),
 )
 

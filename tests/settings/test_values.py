@@ -5,147 +5,103 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from app.settings import ServerSettings, Settings, load_settings, variable_names
 from tests.settings.environment import SECRET, SERVER, load
 
+KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
-def test_settings_have_the_documented_defaults() -> None:
-    settings = load()
-    assert settings == Settings()
-    assert settings.database.embedded
-    assert settings.database.data_dir == Path(".data")
-    assert settings.database.prepared_statements
-    assert (settings.server.host, settings.server.port, settings.server.metrics_port) == (
-        "127.0.0.1",
-        8000,
-        None,
-    )
+
+READ: dict[str, tuple[str, object]] = {
+    "DATABASE_URL": (SERVER["DATABASE_URL"], "postgresql://kb:pw@db.example:5432/kb"),
+    "DATABASE_ADMIN_URL": ("postgres://admin:pw@db.example/kb", "postgresql://admin:pw@db.example/kb"),
+    "DATABASE_DIRECT_URL": ("postgres://kb:pw@node.example/kb", "postgresql://kb:pw@node.example/kb"),
+    "DATABASE_REPLICA_URLS": (
+        "postgres://kb@b1,b2:5433/kb, postgresql://kb@c/kb",
+        ("postgresql://kb@b1,b2:5433/kb", "postgresql://kb@c/kb"),
+    ),
+    "KB_REPLICA_STALENESS": ("0.5", 0.5),
+    "KB_DATA_DIR": ("/srv/kb data", Path("/srv/kb data")),
+    "DATABASE_PREPARED_STATEMENTS": ("off", False),
+    "KB_DATABASE_POOL_SIZE": ("3", 3),
+    "KB_DATABASE_TIMEOUT": ("2.5", 2.5),
+    "KB_DATABASE_STATEMENT_TIMEOUT": ("7", 7.0),
+    "EMBEDDING_PROVIDER": ("OpenAI", "openai"),
+    "EMBEDDING_MODEL": ("text-embedding-3-large", "text-embedding-3-large"),
+    "EMBEDDING_DIMENSIONS": ("256", 256),
+    "KB_EMBEDDING_QUERY_TIMEOUT": ("1", 1.0),
+    "OPENAI_API_KEY": ("key-1", "key-1"),
+    "OPENAI_BASE_URL": ("http://10.0.0.7:8080/v1", "http://10.0.0.7:8080/v1"),
+    "GEMINI_API_KEY": ("key-2", "key-2"),
+    "GEMINI_BASE_URL": ("https://gemini.example", "https://gemini.example"),
+    "EMBEDDING_NEXT_PROVIDER": ("Gemini", "gemini"),
+    "EMBEDDING_NEXT_MODEL": ("gemini-embedding-001", "gemini-embedding-001"),
+    "EMBEDDING_NEXT_DIMENSIONS": ("1536", 1536),
+    "EMBEDDING_NEXT_API_KEY": ("key-3", "key-3"),
+    "EMBEDDING_NEXT_BASE_URL": ("https://next.example", "https://next.example"),
+    "JWT_SECRET": (SECRET, SECRET),
+    "JWT_AUDIENCE": ("kb", "kb"),
+    "JWT_ISSUER": ("https://issuer.example/", "https://issuer.example/"),
+    "JWT_GROUPS_CLAIM": ("realm.groups", "realm.groups"),
+    "KB_ENCRYPTION_KEY": (KEY, KEY),
+    "KB_PUBLIC_URL": ("https://kb.example.com", "https://kb.example.com"),
+    "KB_OIDC_ISSUER": ("https://login.example.com/realms/kb", "https://login.example.com/realms/kb"),
+    "KB_OIDC_CLIENT_ID": ("console", "console"),
+    "KB_OIDC_CLIENT_SECRET": ("key-4", "key-4"),
+    "KB_OIDC_NAME": ("Example ID", "Example ID"),
+    "KB_OIDC_SCOPES": ("openid  profile", "openid profile"),
+    "KB_OIDC_TENANT_CLAIM": ("tenant", "tenant"),
+    "KB_OIDC_ROLES_CLAIM": ("realm_access.roles", "realm_access.roles"),
+    "KB_OIDC_SESSION_HOURS": ("0.5", 0.5),
+    "KB_OIDC_ORIGINS": ("https://a.example, https://b.example", ("https://a.example", "https://b.example")),
+    "KB_SEARCH_DEFAULT_LIMIT": ("20", 20),
+    "KB_SEARCH_MAX_LIMIT": ("100", 100),
+    "KB_RRF_SEMANTIC_WEIGHT": ("0.1", 0.1),
+    "KB_RRF_KEYWORD_WEIGHT": ("0.9", 0.9),
+    "KB_SEMANTIC_SIMILARITY_THRESHOLD": ("0", 0.0),
+    "KB_EXACT_SEARCH_LIMIT": ("500", 500),
+    "KB_MAX_UPLOAD_BYTES": ("1000", 1000),
+    "KB_WORKER": ("off", False),
+    "KB_FILES_AT_ONCE": ("4", 4),
+    "KB_CHUNK_OVERLAP": ("40", 40),
+    "KB_OCR_SECONDS": ("600", 600.0),
+    "KB_SOURCE_MAX_DELETIONS": ("0.5", 0.5),
+    "KB_HOST": ("::1", "::1"),
+    "KB_PORT": ("9000", 9000),
+    "KB_METRICS_PORT": ("9001", 9001),
+    "KB_CORS_ORIGINS": (
+        "https://app.example.com, http://localhost:3000",
+        ("https://app.example.com", "http://localhost:3000"),
+    ),
+    "LOG_LEVEL": ("WARNING", "warning"),
+    "KB_LOG_FORMAT": ("json", "json"),
+}
+"""Variables, each with a text and the value that it stands for."""
+
+
+def reveal(value: object) -> object:
+    if isinstance(value, tuple):
+        return tuple(map(reveal, value))
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
+
+
+def by_variable(settings: Settings) -> dict[str, object]:
+    return {
+        str(field.validation_alias): reveal(getattr(group, name))
+        for _, group in settings
+        for name, field in type(group).model_fields.items()
+    }
+
+
+def test_settings_are_read_from_their_variables() -> None:
+    settings = load(**{name: text for name, (text, _) in READ.items()})
+    assert by_variable(settings) == by_variable(Settings()) | {name: value for name, (_, value) in READ.items()}
+    assert not settings.database.embedded
+
+
+def test_metrics_do_not_listen_where_the_service_does() -> None:
     assert load(KB_HOST="0.0.0.0").server.metrics_host == "127.0.0.1"  # noqa: S104  # only compared
-    assert (settings.search.default_limit, settings.search.max_limit) == (10, 50)
-    assert (settings.search.semantic_weight, settings.search.keyword_weight) == (0.7, 0.3)
-    assert settings.search.similarity_threshold is None
-    assert settings.search.exact_limit == 5_000
-    assert settings.embedding.provider == "local"
-    assert settings.ingestion.max_upload_bytes == 50 * 1024 * 1024
-    assert settings.ingestion.worker
-    assert settings.logging.level == "info"
-
-
-def test_settings_are_read_from_every_documented_variable() -> None:
-    settings = load(
-        **SERVER,
-        DATABASE_ADMIN_URL="postgres://admin:pw@db.example/kb",
-        DATABASE_DIRECT_URL="postgres://kb:pw@node.example/kb",
-        DATABASE_REPLICA_URLS="postgres://kb@b1,b2:5433/kb, postgresql://kb@c/kb",
-        KB_REPLICA_STALENESS="0.5",
-        KB_DATA_DIR="/srv/kb data",
-        DATABASE_PREPARED_STATEMENTS="off",
-        KB_DATABASE_POOL_SIZE="3",
-        KB_DATABASE_TIMEOUT="2.5",
-        KB_DATABASE_STATEMENT_TIMEOUT="7",
-        EMBEDDING_PROVIDER="OpenAI",
-        EMBEDDING_MODEL="text-embedding-3-large",
-        EMBEDDING_DIMENSIONS="256",
-        KB_EMBEDDING_QUERY_TIMEOUT="1",
-        OPENAI_API_KEY="key-1",
-        OPENAI_BASE_URL="http://10.0.0.7:8080/v1",
-        GEMINI_API_KEY="key-2",
-        GEMINI_BASE_URL="https://gemini.example",
-        EMBEDDING_NEXT_PROVIDER="Gemini",
-        EMBEDDING_NEXT_MODEL="gemini-embedding-001",
-        EMBEDDING_NEXT_DIMENSIONS="1536",
-        EMBEDDING_NEXT_API_KEY="key-3",
-        EMBEDDING_NEXT_BASE_URL="https://next.example",
-        JWT_AUDIENCE="kb",
-        JWT_ISSUER="https://issuer.example/",
-        KB_ENCRYPTION_KEY="MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
-        KB_PUBLIC_URL="https://kb.example.com",
-        KB_OIDC_ISSUER="https://login.example.com/realms/kb",
-        KB_OIDC_CLIENT_ID="console",
-        KB_OIDC_CLIENT_SECRET="key-4",
-        KB_OIDC_NAME="Example ID",
-        KB_OIDC_SCOPES="openid  profile",
-        KB_OIDC_TENANT_CLAIM="tenant",
-        KB_OIDC_ROLES_CLAIM="realm_access.roles",
-        KB_OIDC_SESSION_HOURS="0.5",
-        KB_OIDC_ORIGINS="https://a.example, https://b.example",
-        JWT_GROUPS_CLAIM="realm.groups",
-        KB_SEARCH_DEFAULT_LIMIT="20",
-        KB_SEARCH_MAX_LIMIT="100",
-        KB_RRF_SEMANTIC_WEIGHT="0.1",
-        KB_RRF_KEYWORD_WEIGHT="0.9",
-        KB_SEMANTIC_SIMILARITY_THRESHOLD="0",
-        KB_EXACT_SEARCH_LIMIT="500",
-        KB_MAX_UPLOAD_BYTES="1000",
-        KB_WORKER="off",
-        KB_FILES_AT_ONCE="4",
-        KB_CHUNK_OVERLAP="40",
-        KB_OCR_SECONDS="600",
-        KB_SOURCE_MAX_DELETIONS="0.5",
-        KB_HOST="::1",
-        KB_PORT="9000",
-        KB_METRICS_PORT="9001",
-        KB_CORS_ORIGINS="https://app.example.com, http://localhost:3000",
-        LOG_LEVEL="WARNING",
-        KB_LOG_FORMAT="json",
-    )
-    database, embedding, search = settings.database, settings.embedding, settings.search
-    assert database.url is not None
-    replicas = [url.get_secret_value() for url in database.replica_urls]
-    assert replicas == ["postgresql://kb@b1,b2:5433/kb", "postgresql://kb@c/kb"]
-    assert database.replica_staleness == 0.5
-    assert database.admin_url is not None
-    assert database.url.get_secret_value() == "postgresql://kb:pw@db.example:5432/kb"
-    assert database.admin_url.get_secret_value() == "postgresql://admin:pw@db.example/kb"
-    assert database.direct_url is not None
-    assert database.direct_url.get_secret_value() == "postgresql://kb:pw@node.example/kb"
-    assert not database.embedded
-    assert database.data_dir == Path("/srv/kb data")
-    assert not database.prepared_statements
-    assert (database.pool_size, database.timeout, database.statement_timeout) == (3, 2.5, 7)
-    assert settings.server.cors_origins == ("https://app.example.com", "http://localhost:3000")
-    assert embedding.provider == "openai"
-    assert embedding.model == "text-embedding-3-large"
-    assert (embedding.dimensions, embedding.query_timeout) == (256, 1)
-    assert embedding.openai_api_key is not None
-    assert embedding.openai_api_key.get_secret_value() == "key-1"
-    assert embedding.openai_base_url == "http://10.0.0.7:8080/v1"
-    assert embedding.gemini_api_key is not None
-    assert embedding.gemini_api_key.get_secret_value() == "key-2"
-    assert embedding.gemini_base_url == "https://gemini.example"
-    following = settings.next_embedding
-    assert (following.provider, following.model, following.dimensions) == (
-        "gemini",
-        "gemini-embedding-001",
-        1536,
-    )
-    assert following.api_key is not None
-    assert (following.api_key.get_secret_value(), following.base_url) == ("key-3", "https://next.example")
-    assert settings.jwt.secret is not None
-    assert settings.jwt.secret.get_secret_value() == SECRET
-    assert (settings.jwt.audience, settings.jwt.issuer) == ("kb", "https://issuer.example/")
-    oidc = settings.oidc
-    assert (oidc.issuer, oidc.client_id, oidc.name) == (
-        "https://login.example.com/realms/kb",
-        "console",
-        "Example ID",
-    )
-    assert oidc.client_secret is not None
-    assert oidc.client_secret.get_secret_value() == "key-4"
-    assert (oidc.scopes, oidc.session_hours) == ("openid profile", 0.5)
-    assert (oidc.tenant_claim, oidc.roles_claim) == ("tenant", "realm_access.roles")
-    assert oidc.origins == ("https://a.example", "https://b.example")
-    assert settings.jwt.groups_claim == "realm.groups"
-    assert (search.default_limit, search.max_limit, search.exact_limit) == (20, 100, 500)
-    assert (search.semantic_weight, search.keyword_weight, search.similarity_threshold) == (0.1, 0.9, 0)
-    assert settings.ingestion.max_upload_bytes == 1000
-    assert not settings.ingestion.worker
-    assert settings.ingestion.ocr_seconds == 600
-    assert (settings.ingestion.files_at_once, settings.ingestion.chunk_overlap) == (4, 40)
-    assert settings.ingestion.source_max_deletions == 0.5
-    assert (settings.server.host, settings.server.port, settings.server.metrics_port) == ("::1", 9000, 9001)
-    assert (settings.logging.level, settings.logging.format) == ("warning", "json")
 
 
 def test_a_data_folder_in_a_home_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
