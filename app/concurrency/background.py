@@ -1,8 +1,10 @@
-"""Start background work outside of requests, and return memory to the system after large bodies."""
+"""Start background work outside of requests, load things once, and return memory to the system after large bodies."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeVar
@@ -16,6 +18,18 @@ def start_background(work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
     """Start work that is independent of requests: its log lines name no request, not even the one that started it."""
     # Otherwise a task keeps a copy of its creator's context variables, such as the id and the span of a request.
     return asyncio.create_task(work, context=Context())
+
+
+def once(load: Callable[[], Result]) -> Callable[[], Result]:
+    """Call a function at its first use only; threads that need its result at the same time wait for it."""
+    lock, cached = threading.Lock(), functools.cache(load)
+
+    @functools.wraps(load)
+    def get() -> Result:
+        with lock:
+            return cached()
+
+    return get
 
 
 LARGE = 1024 * 1024

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
-from threading import Lock
 from typing import Protocol
+
+from app.concurrency.background import once
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +126,6 @@ class _Identifier(Protocol):
     def rank(self, text: str) -> list[tuple[str, float]]: ...
 
 
-_loading = Lock()
-
-
 def detect_language(text: str, default: str = "english") -> str:
     """Return the configuration for `text`, or `default` if the language is not clear.
 
@@ -158,13 +155,8 @@ def detect_language(text: str, default: str = "english") -> str:
     return "english" if english > german else default
 
 
+@once
 def _load_identifier() -> _Identifier:
-    with _loading:
-        return _build_identifier()
-
-
-@cache
-def _build_identifier() -> _Identifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -14,19 +14,12 @@ from app.auth import jwks
 from app.auth.jwks import MAX_DOCUMENT_BYTES, MAX_STALE_SECONDS, JwksCache
 from app.auth.tokens import TokenVerifier
 from app.errors import ConfigurationError, Unauthenticated
+from tests.fixtures.clock import FakeClock
 from tests.fixtures.identity.forgery import NOW, forge_asymmetric, make_claims, to_jwk
 from tests.fixtures.identity.issuer import Issuer
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 OTHER = ec.generate_private_key(ec.SECP256R1())
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -37,12 +30,12 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
-async def cache(issuer: Issuer, clock: Clock) -> AsyncIterator[JwksCache]:
+async def cache(issuer: Issuer, clock: FakeClock) -> AsyncIterator[JwksCache]:
     async with httpx.AsyncClient() as client:
         cache = JwksCache(issuer.url, client, clock=clock)
         yield cache
@@ -63,7 +56,7 @@ async def test_a_token_is_verified_with_a_fetched_key(cache: JwksCache) -> None:
         await verifier.verify(forged)
 
 
-async def test_keys_are_fetched_once_and_cached(issuer: Issuer, cache: JwksCache, clock: Clock) -> None:
+async def test_keys_are_fetched_once_and_cached(issuer: Issuer, cache: JwksCache, clock: FakeClock) -> None:
     for _ in range(20):
         assert await knows(cache)
         clock.now += 1.4
@@ -84,7 +77,7 @@ async def test_concurrent_callers_share_one_fetch(issuer: Issuer, cache: JwksCac
 
 
 async def test_an_unknown_key_id_fetches_at_most_once_in_ten_seconds(
-    issuer: Issuer, cache: JwksCache, clock: Clock
+    issuer: Issuer, cache: JwksCache, clock: FakeClock
 ) -> None:
     assert await knows(cache)
     for step in range(1, 30):
@@ -96,7 +89,7 @@ async def test_an_unknown_key_id_fetches_at_most_once_in_ten_seconds(
     assert await knows(cache, "b")
 
 
-async def test_a_withdrawn_key_is_refused_within_a_minute(issuer: Issuer, cache: JwksCache, clock: Clock) -> None:
+async def test_a_withdrawn_key_is_refused_within_a_minute(issuer: Issuer, cache: JwksCache, clock: FakeClock) -> None:
     assert await knows(cache)
     issuer.publish(to_jwk(OTHER, kid="b"))
     clock.now += 54  # no calls in between
@@ -104,7 +97,7 @@ async def test_a_withdrawn_key_is_refused_within_a_minute(issuer: Issuer, cache:
     assert await knows(cache, "b")
 
 
-async def test_all_keys_can_be_withdrawn(issuer: Issuer, cache: JwksCache, clock: Clock) -> None:
+async def test_all_keys_can_be_withdrawn(issuer: Issuer, cache: JwksCache, clock: FakeClock) -> None:
     assert await knows(cache)
     issuer.publish()
     clock.now += 54
@@ -112,7 +105,7 @@ async def test_all_keys_can_be_withdrawn(issuer: Issuer, cache: JwksCache, clock
 
 
 async def test_keys_are_renewed_in_the_background_before_they_expire(
-    issuer: Issuer, cache: JwksCache, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    issuer: Issuer, cache: JwksCache, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await knows(cache)
     monkeypatch.setattr(jwks, "FETCH_SECONDS", 60.0)
@@ -142,7 +135,7 @@ async def test_keys_are_renewed_in_the_background_before_they_expire(
     ],
 )
 async def test_known_keys_are_used_while_the_issuer_is_down(
-    issuer: Issuer, cache: JwksCache, clock: Clock, status: str, headers: str, body: bytes
+    issuer: Issuer, cache: JwksCache, clock: FakeClock, status: str, headers: str, body: bytes
 ) -> None:
     assert await knows(cache)
     issuer.status, issuer.headers, issuer.body = status, headers.format(url=issuer.url), body
@@ -160,7 +153,7 @@ async def test_known_keys_are_used_while_the_issuer_is_down(
     assert await knows(cache)
 
 
-async def test_known_keys_are_used_while_nothing_listens(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_known_keys_are_used_while_nothing_listens(clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
     async with httpx.AsyncClient() as client:
         async with Issuer() as issuer:
             issuer.publish(to_jwk(KEY, kid="a"))
@@ -176,7 +169,7 @@ async def test_known_keys_are_used_while_nothing_listens(clock: Clock, caplog: p
 
 
 async def test_requests_wait_only_once_for_an_issuer_that_hangs(
-    issuer: Issuer, cache: JwksCache, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    issuer: Issuer, cache: JwksCache, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await knows(cache)
     monkeypatch.setattr(jwks, "FETCH_SECONDS", 0.2)

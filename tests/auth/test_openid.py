@@ -29,6 +29,7 @@ from app.auth.openid.provider import (
 from app.auth.openid.sign_in import Sessions
 from app.auth.principal import Principal, Role, find_claim
 from app.errors import ConfigurationError, Unauthenticated
+from tests.fixtures.clock import FakeClock
 from tests.fixtures.identity.forgery import NOW, forge, make_claims
 from tests.fixtures.identity.issuer import Issuer
 
@@ -124,19 +125,10 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-class Clock:
-    """Seconds that a test sets."""
-
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 async def test_the_document_is_fetched_once_and_outlives_an_outage(
     issuer: Issuer, client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    url, clock = issuer.url.removesuffix("/keys"), Clock()
+    url, clock = issuer.url.removesuffix("/keys"), FakeClock()
     issuer.body = describe(url, url)
     provider = Provider(url, client, clock=clock)
     found = await asyncio.gather(*(provider.endpoints() for _ in range(20)))
@@ -218,7 +210,7 @@ async def test_requests_to_other_origins_are_not_sent() -> None:
 
 
 def test_an_attempt_is_opened_by_any_key_and_for_ten_minutes() -> None:
-    clock = Clock()
+    clock = FakeClock()
     old, new = (derive_key(key, "attempt", ISSUER, "console") for key in KEYS)
     attempt = Attempt.new("/console/entries")
     assert all(43 <= len(value) <= 128 for value in (attempt.state, attempt.nonce, attempt.code_verifier))

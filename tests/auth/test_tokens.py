@@ -16,6 +16,7 @@ from app.auth.principal import Principal, Role
 from app.auth.tokens import SECONDS, TOKENS, TokenVerifier, Verified, VerifiedTokens, bearer_token
 from app.errors import ConfigurationError, InvalidInput, Unauthenticated
 from tests.auth.verification import make_verifier, refuse
+from tests.fixtures.clock import FakeClock
 from tests.fixtures.identity.forgery import NOW, SECRET, TENANT, encode, forge, make_claims
 
 HS256 = {"alg": "HS256", "typ": "JWT"}
@@ -262,16 +263,6 @@ def test_a_header_without_a_bearer_token_is_refused(header: str | None) -> None:
         bearer_token(header)
 
 
-class Clock:
-    """Seconds since 1970, which the test sets."""
-
-    def __init__(self) -> None:
-        self.now = float(NOW)
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Signatures:
     """Counts the signatures that are verified."""
 
@@ -287,12 +278,12 @@ class Signatures:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> FakeClock:
+    return FakeClock(float(NOW))
 
 
 @pytest.fixture
-def verifier(clock: Clock) -> TokenVerifier:
+def verifier(clock: FakeClock) -> TokenVerifier:
     return TokenVerifier(secret=SECRET, clock=clock)
 
 
@@ -302,7 +293,7 @@ def signatures(monkeypatch: pytest.MonkeyPatch) -> Signatures:
 
 
 async def test_a_signature_is_verified_once_in_a_few_seconds(
-    verifier: TokenVerifier, clock: Clock, signatures: Signatures
+    verifier: TokenVerifier, clock: FakeClock, signatures: Signatures
 ) -> None:
     token = forge(make_claims())
     first = await verifier.verify(token)
@@ -317,7 +308,7 @@ async def test_a_signature_is_verified_once_in_a_few_seconds(
 
 
 async def test_a_token_expires_although_its_signature_was_verified(
-    verifier: TokenVerifier, clock: Clock, signatures: Signatures
+    verifier: TokenVerifier, clock: FakeClock, signatures: Signatures
 ) -> None:
     token = forge(make_claims(exp=NOW - 29))
     await verifier.verify(token)
@@ -328,7 +319,7 @@ async def test_a_token_expires_although_its_signature_was_verified(
 
 
 async def test_a_token_is_not_valid_early_although_its_signature_was_verified(
-    verifier: TokenVerifier, clock: Clock
+    verifier: TokenVerifier, clock: FakeClock
 ) -> None:
     token = forge(make_claims(nbf=NOW + 29))
     await verifier.verify(token)

@@ -13,6 +13,7 @@ import pytest
 from app.concurrency import background
 from app.concurrency.background import LARGE, MemoryRelease
 from app.concurrency.limits import Arrival, Arrivals, ByteBudget, Pace
+from tests.fixtures.clock import settle
 
 
 class Holder:
@@ -35,11 +36,6 @@ class Holder:
         self._end.set()
         await self.task
         await settle()
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 async def test_bytes_over_the_budget_wait_in_order_and_only_for_their_tenant() -> None:

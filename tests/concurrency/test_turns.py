@@ -8,21 +8,7 @@ import random
 import pytest
 
 from app.concurrency.turns import LATELY, PLATFORM, Turns
-
-
-class Clock:
-    """A clock that moves only when the test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
+from tests.fixtures.clock import FakeClock, settle
 
 
 def wait_for(turns: Turns, tenant: str) -> asyncio.Task[None]:
@@ -54,7 +40,7 @@ async def test_tenants_share_the_places_while_several_are_active() -> None:
 
 async def test_a_process_that_stands_still_forgets_no_place() -> None:
     """Whatever time passes between two readings of the clock, a place that was taken can be released."""
-    clock = Clock()
+    clock = FakeClock()
 
     def read() -> float:
         clock.now += 2 * LATELY
@@ -70,7 +56,7 @@ async def test_a_process_that_stands_still_forgets_no_place() -> None:
 
 
 async def test_a_tenant_that_was_active_elsewhere_counts_for_a_while() -> None:
-    clock = Clock()
+    clock = FakeClock()
     turns = Turns(10, crowd=2, clock=clock)
     turns.note("b")
     assert (turns.share, turns.is_uncontended) == (10, True), "alone so far"
@@ -108,7 +94,7 @@ async def test_waiting_callers_leave_room_for_another_tenant() -> None:
 
 
 async def test_a_tenant_is_alone_again_when_the_others_have_been_idle() -> None:
-    clock = Clock()
+    clock = FakeClock()
     turns = Turns(4, crowd=1, clock=clock)
     await turns.acquire("b")
     turns.release("b")
@@ -155,7 +141,7 @@ async def test_a_caller_that_stops_waiting_leaves_nothing_behind() -> None:
 
 
 async def test_a_tenant_whose_last_turn_was_long_delays_no_other() -> None:
-    clock = Clock()
+    clock = FakeClock()
     turns = Turns(1, clock=clock)
     await turns.acquire("a")
     waiting = wait_for(turns, "b")
@@ -175,7 +161,7 @@ async def test_places_are_neither_lost_nor_duplicated_in_random_runs(
     seed: int,
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 (no secret)
-    clock = Clock()
+    clock = FakeClock()
     places = chance.choice((1, 3, 10))
     turns = Turns(places, crowd=2, least=chance.choice((1, 3)), clock=clock)
     held: list[str] = []

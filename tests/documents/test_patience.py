@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from app.documents.patience import Pace
 from app.errors import UnreadableDocument
+from tests.fixtures.clock import FakeClock
 
 LIMIT = 50.0
 """Seconds for the whole file."""
 
 
-@dataclass
-class Clock:
-    """A clock that runs only when it is told to."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def open_pages(pages: int, seconds: float, first: float = 0.0) -> int:
     """Open pages that take `seconds` each, the first one `first` more; returns how many are opened."""
-    clock = Clock()
+    clock = FakeClock(0.0)
     pace = Pace(pages, LIMIT, clock)
     for index in range(pages):
         try:
@@ -56,7 +45,7 @@ def test_a_slow_first_page_does_not_stand_for_the_others() -> None:
 
 
 def test_layout_is_read_only_while_there_is_time_for_all_pages() -> None:
-    clock = Clock()
+    clock = FakeClock(0.0)
     pace = Pace(100, LIMIT, clock)
     with_layout = 0
     for index in range(100):

@@ -22,7 +22,8 @@ from app.embeddings.resilience import (
 )
 from app.errors import EmbeddingUnavailable
 from app.resilience import CallBudget, Timing
-from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
+from tests.fixtures.clock import FakeClock, settle
+from tests.fixtures.providers.scripted import ScriptedProvider
 from tests.fixtures.providers.wire import WireServer
 
 QUESTIONS = ["where is the harbour", "who opens the gate", "where is the harbour", "why"]
@@ -173,11 +174,6 @@ async def test_a_query_that_is_cancelled_while_it_waits_frees_its_place() -> Non
     inner.gate.set()
     async with asyncio.timeout(30):
         await ask(queue, OTHER, "third")
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 @contextmanager

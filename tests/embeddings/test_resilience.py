@@ -13,7 +13,8 @@ from app.embeddings.resilience import ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
 from app.resilience import CHECK_TEXT, CallBudget
 from tests.embeddings.wrapping import POLICY, down, fail_query, open_circuit, state_of, wrap
-from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
+from tests.fixtures.clock import FakeClock
+from tests.fixtures.providers.scripted import ScriptedProvider
 
 
 async def test_retries_stop_after_three_tries() -> None:

@@ -8,7 +8,8 @@ from app.embeddings.provider import BatchLimits
 from app.embeddings.resilience import ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
 from app.resilience import CallBudget, Circuit, CircuitState, Timing
-from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
+from tests.fixtures.clock import FakeClock
+from tests.fixtures.providers.scripted import ScriptedProvider
 
 POLICY = ResiliencePolicy(
     query=CallBudget(timeout=2.0, first_delay=0.1),

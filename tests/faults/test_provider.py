@@ -21,8 +21,8 @@ from app.embeddings.resilience import QueryCache, ResiliencePolicy, ResilientPro
 from app.resilience import CallBudget, Circuit, CircuitState, Timing
 from tests.faults.conftest import OPENAI_MODEL
 from tests.faults.proxy import Fault, FaultProxy
+from tests.fixtures.clock import FakeClock
 from tests.fixtures.database.cluster import TestDatabase
-from tests.fixtures.providers.scripted import FakeClock
 from tests.fixtures.providers.wire import DIMENSIONS, Reply, WireServer, encode_rows
 
 KEY = "sk-of-the-tests"

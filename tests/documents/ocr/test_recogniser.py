@@ -15,6 +15,7 @@ from app.documents.ocr.recogniser import Recogniser, open_image
 from app.documents.parsed import ParseLimits
 from app.errors import UnreadableDocument
 from tests.documents.ocr.pages import ListedEngine, found, save, white, write_image
+from tests.fixtures.clock import FakeClock
 
 
 def draw_all(data: bytes, **limits: Any) -> list[Any]:
@@ -171,25 +172,12 @@ def test_a_page_without_lines_has_no_text() -> None:
     assert arrange([]) == ""
 
 
-class Clock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def pass_time(self, seconds: float) -> None:
-        self.now += seconds
-
-
 TEN = [found(f"line {n}", 0, 30 * n, 200) for n in range(10)]
 
 
 def make(lines: list[Any], **limits: Any) -> Recogniser:
-    clock = Clock()
-    engine = ListedEngine(lines, clock.pass_time)
+    clock = FakeClock()
+    engine = ListedEngine(lines, clock.advance)
     return Recogniser(engine, lambda data, limits: iter(()), ParseLimits(**limits), clock)
 
 
