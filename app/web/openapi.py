@@ -15,15 +15,17 @@ from typing import Any
 import fastapi_offline
 import orjson
 from fastapi import FastAPI, Request, Response
+from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
+from pydantic import TypeAdapter
 
 from app.concurrency.background import start_background
-from app.contract.problems import TYPES
+from app.contract.problems import TYPES, Problem
 from app.errors import FieldError
 from app.web.layer import accepts_gzip
 from app.web.openapi_examples import REQUEST_ID, ExampleMaker
-from app.web.problems import MEDIA_TYPE, problems, title_of
+from app.web.problems import MEDIA_TYPE, SCHEMA, problems, title_of
 from app.web.rendering import REQUEST_ID as REQUEST_ID_HEADER
 from app.web.rendering import RETRY_AFTER, WWW_AUTHENTICATE, Headers, ReleasedFiles
 
@@ -31,7 +33,6 @@ ANYWHERE = (400, 408, 431, 500, 501)
 """Statuses that any request may get, before or around its handler."""
 
 _WRONG_FIELD = FieldError("limit", "must be between 1 and 50")
-_PROBLEM: Mapping[str, Any] = {"$ref": "#/components/schemas/Problem"}
 _DETAILS = {
     400: "the request body could not be read",
     401: "send a token: Authorization: Bearer <token>",
@@ -89,6 +90,8 @@ def describe(app: FastAPI) -> None:
 
 def _complete(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
+    problem = TypeAdapter(Problem).json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+    schemas |= jsonable_encoder({**problem.pop("$defs", {}), "Problem": problem}, exclude_none=True)
     for name, schema in schemas.items():
         if name.startswith("Body_"):  # of a form; FastAPI has no setting for it
             schema["additionalProperties"] = False
@@ -100,7 +103,7 @@ def _complete(document: dict[str, Any]) -> None:
                     str(status),
                     {
                         "description": response["description"],
-                        "content": {MEDIA_TYPE: {"schema": {**_PROBLEM}}},
+                        "content": {MEDIA_TYPE: {"schema": {**SCHEMA}}},
                     },
                 )
             operation["responses"] = dict(sorted(operation["responses"].items()))
@@ -142,9 +145,8 @@ def _rename(document: dict[str, Any], names: Mapping[str, str]) -> None:
 
 def _complete_response(status: int, response: dict[str, Any], make: ExampleMaker) -> None:
     content = response.get("content", {})
-    if any(part.get("schema") == _PROBLEM for part in content.values()):
-        # FastAPI declares a problem under the media type of the path's responses.
-        response["content"] = {MEDIA_TYPE: {"schema": {**_PROBLEM}, "example": make_problem(status)}}
+    if any(part.get("schema") == SCHEMA for part in content.values()):
+        response["content"] = {MEDIA_TYPE: {"schema": {**SCHEMA}, "example": make_problem(status)}}
         if status in _HEADERS:
             response["headers"] = _HEADERS[status]
     else:
