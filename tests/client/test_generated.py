@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.fixtures.http.running_service import RunningService
 from tests.fixtures.node import expect_success, install_packages
@@ -41,6 +42,7 @@ def test_a_generated_python_client_works(tmp_path: Path, service: RunningService
     expect_ok((sys.executable, "workflow.py"), project, service, token)
 
 
+@pytest.mark.slow
 def test_a_generated_typescript_client_type_checks_and_works(
     tmp_path: Path, service: RunningService, token: str
 ) -> None:

@@ -66,6 +66,7 @@ async def sample(services: Services, fresh_database: TestDatabase) -> Sample:
     return Sample(scene, bounded, list_callers(scene), questions)
 
 
+@pytest.mark.slow
 async def test_callers_find_all_that_they_may_read(sample: Sample) -> None:
     scene = sample.scene
     words = await read_words(sample.services, scene.plain.tenant_id, [q.text for q in sample.questions])
