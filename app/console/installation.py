@@ -9,8 +9,20 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 
-from app.console.pages import assets, entries, platform, saved_searches, searching, signing_in
-from app.console.pages.admin import access, audit, health, receipts, settings, sources
+from app.console.pages import (
+    access,
+    assets,
+    audit,
+    entries,
+    health,
+    platform,
+    receipts,
+    saved_searches,
+    searching,
+    settings,
+    signing_in,
+    sources,
+)
 from app.console.rendering import FOLDER, render_problem
 from app.console.session import HOME
 from app.web.rendering import ReleasedFiles
@@ -21,25 +33,16 @@ def install_console(app: FastAPI) -> None:
     app.mount("/console/files", ReleasedFiles(directory=FOLDER / "static"), name="console-files")
     for router in (
         signing_in.router,
-        signing_in.router,
-        searching.router,
-        searching.router,
         searching.router,
         entries.writers,
         entries.admins,
         entries.readers,
-        entries.router,
         assets.writers,
         assets.readers,
         saved_searches.router,
         health.router,
-        health.router,
-        health.router,
         settings.router,
-        health.router,
         sources.router,
-        access.router,
-        access.router,
         access.router,
         receipts.router,
         audit.router,

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import urlencode
+from uuid import UUID
 
 import orjson
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from app.console.parts.entries import excerpt_of
-from app.console.parts.words import (
-    LABELS,
-    LISTS,
-    TYPES,
-    describe_search,
-    name_action,
-    name_flag,
-    name_principal,
-    name_type,
-    picker_of,
-)
+from app.composition.services import Services
+from app.console.forms import EXAMPLE
+from app.console.search_form import FILTERS, RANKING, describe_search
 from app.console.visitor import PAGE_STATE, visitor_of
+from app.console.words import LISTS, NAMED, name_principal, name_value, picker_of, pretty_json
+from app.contract.entries import Entry
+from app.contract.fields import Page
 from app.documents.formats import FORMATS
 from app.knowledge.quarantine.flagging import flags_of
+from app.knowledge.search.answer.snippet import SnippetMaker
+from app.web.access import Caller, CurrentCaller, CurrentServices
 
 READERS = (
     ("/console", "Search"),
@@ -64,26 +65,6 @@ POLICY = (
 HEADERS = {"content-security-policy": POLICY, "cache-control": "no-store", "referrer-policy": "same-origin"}
 CARRIED = ("retry-after", "allow", "connection")
 """Headers of a problem that its page also has."""
-HEADINGS = {
-    401: "Please sign in",
-    403: "You may not do this",
-    404: "This does not exist",
-    409: "This is not possible now",
-    410: "These results are no longer available",
-    412: "This has changed in the meantime",
-    413: "This is too large",
-    415: "This kind of file is not supported",
-    422: "Something in the request is not valid",
-    429: "Too many requests",
-    500: "Something went wrong",
-    503: "The service is not available now",
-}
-"""Headings of the pages of problems, by their status."""
-
-
-def pretty_json(value: Any) -> str:
-    """Format JSON for people."""
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
 def plain_value(value: Any) -> str:
@@ -109,6 +90,15 @@ def name_media_type(media_type: str) -> str:
     return next((kind.label for kind in FORMATS if kind.media_type == media_type), media_type)
 
 
+LOOKED_AT = 2_000
+"""Characters of the text that the excerpt is taken from."""
+
+
+def excerpt_of(entry: Entry) -> str:
+    """The first words as a reader sees them, without marks of Markdown or headings that the title repeats."""
+    return SnippetMaker("").make(entry.title, entry.content[:LOOKED_AT], entry.language, (), None).text
+
+
 templates = Environment(
     loader=FileSystemLoader(FOLDER / "templates"),
     autoescape=True,
@@ -116,27 +106,32 @@ templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-templates.globals["version"] = version("knowledge-search")
-templates.globals["ENTRY_TYPES"] = TYPES
-templates.globals["SEARCH_LABELS"] = LABELS
-templates.globals["PAGE_STATE"] = PAGE_STATE
-templates.globals["LISTS"] = LISTS
-templates.globals["SECTIONS"] = READERS
-templates.globals["ADMIN_SECTIONS"] = ADMINS
-
-templates.filters["pretty_json"] = pretty_json
-templates.filters["plain"] = plain_value
-templates.filters["action"] = name_action
-templates.filters["principal"] = name_principal
-templates.filters["kind"] = name_type
-templates.filters["excerpt"] = excerpt_of
-templates.filters["described"] = describe_search
-templates.filters["sentence"] = make_sentence
-templates.filters["flags"] = flags_of
-templates.filters["flag"] = name_flag
-templates.filters["media"] = name_media_type
-templates.filters["section"] = section_of
-templates.filters["picker"] = picker_of
+templates.globals.update(
+    version=version("knowledge-search"),
+    NAMED=NAMED,
+    EXAMPLE=EXAMPLE,
+    FILTERS=FILTERS,
+    RANKING=RANKING,
+    PAGE_STATE=PAGE_STATE,
+    LISTS=LISTS,
+    SECTIONS=READERS,
+    ADMIN_SECTIONS=ADMINS,
+)
+templates.filters.update(
+    pretty_json=pretty_json,
+    plain=plain_value,
+    action=partial(name_value, "action"),
+    principal=name_principal,
+    kind=partial(name_value, "entry_type"),
+    excerpt=excerpt_of,
+    described=describe_search,
+    sentence=make_sentence,
+    flags=flags_of,
+    flag=partial(name_value, "flag"),
+    media=name_media_type,
+    section=section_of,
+    picker=picker_of,
+)
 
 
 def render(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:
@@ -151,7 +146,7 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 def render_problem(request: Request, response: Response) -> Response:
     """Render a problem as a page, or as a part if a part was requested."""
     problem = orjson.loads(response.body)
-    problem["heading"] = HEADINGS.get(problem["status"], problem["title"])
+    problem["heading"] = NAMED["problems"].get(str(problem["status"]), problem["title"])
     part = "parts/problem.html" if request.headers.get("hx-request") else "pages/problem.html"
     shown = render(request, part, status=response.status_code, problem=problem)
     shown.headers.update({name: response.headers[name] for name in CARRIED if name in response.headers})
@@ -162,3 +157,63 @@ def place_above(response: Response) -> Response:
     """Show the part above the page, so that a problem does not replace the target of the request."""
     response.headers.update({"HX-Retarget": "#problem", "HX-Reselect": ".problem", "HX-Reswap": "innerHTML"})
     return response
+
+
+PAGE_SIZE = 25
+"""Items per page of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageLinks:
+    """The addresses of the first page, if this is another one, and of the next page."""
+
+    first: str | None
+    following: str | None
+
+
+def page_links(address: str, page: Page[Any], cursor: str, given: Mapping[str, str]) -> PageLinks:
+    """Build the links of a page; `cursor` is empty for the first page, and `given` are the filters of the list."""
+    more = page.next_cursor
+    return PageLinks(
+        first=_address(address, given) if cursor else None,
+        following=_address(address, {**given, "cursor": more}) if more else None,
+    )
+
+
+def _address(address: str, parameters: Mapping[str, str]) -> str:
+    return f"{address}?{urlencode(parameters)}" if parameters else address
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request of a page by a member of a tenant, with the services for it."""
+
+    request: Request
+    caller: Caller
+    services: Services
+
+    @property
+    def tenant_id(self) -> UUID:
+        """The tenant of the visitor."""
+        return self.caller.tenant_id
+
+    @property
+    def subject(self) -> str:
+        """The name of the visitor, for audit and receipts."""
+        return self.caller.subject
+
+    @property
+    def wants_part(self) -> bool:
+        """Whether a script of a page asks for a part of it."""
+        return bool(self.request.headers.get("hx-request"))
+
+    def render(self, template: str, *, status: int = 200, **context: Any) -> Response:
+        """Render a page, or a part of one, for the visitor."""
+        return render(self.request, template, status=status, **context)
+
+
+async def _visit(request: Request, caller: CurrentCaller, services: CurrentServices) -> Visit:
+    return Visit(request, caller, services)
+
+
+CurrentVisit = Annotated[Visit, Depends(_visit)]

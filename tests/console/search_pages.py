@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import QueryParams
 
-from app.console.parts.search.form import SearchForm
+from app.console.search_form import SearchForm
 from tests.console.browser import Page
 
 

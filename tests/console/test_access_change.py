@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.console.pages.admin import access
+from app.console.pages import access
 from tests.console.asset_pages import Work
 from tests.console.browser import Browser, Page
 from tests.console.members import join

@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID, uuid4
 
 from app.composition.services import Services
+from app.console.document_text import mark_chunks
 from app.console.pages.assets import PART
-from app.console.parts.document_text import mark_chunks
 from app.db.queries.entries import ChunkSpan
 from app.knowledge.entries.reading import TextPart
 from app.web.bodies import UPLOAD_ROOM
@@ -58,9 +58,9 @@ async def test_a_part_of_the_page_reports_the_upload(browser: Browser) -> None:
 
 async def test_an_invalid_upload_is_explained(browser: Browser) -> None:
     for form, message in (
-        ({"tags": "x" * 101}, "tags: 1: must have at most 100 characters"),
+        ({"tags": "x" * 101}, "xxx' must have at most 100 characters"),
         ({"metadata": "[]"}, "metadata: must be a JSON object"),
-        ({"roles": "boss"}, "roles: 1: must be pm, dev, qa or all"),
+        ({"roles": "boss"}, "roles: 'boss' must be pm, dev, qa or all"),
         ({"external_id": "x" * 513}, "external_id: must have at most 512 characters"),
     ):
         for part in (True, False):

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.console.parts.words import ACTIONS
+from app.console.words import NAMED
 from app.contract.administration import AuditAction
 from tests.console.browser import Browser, Page
 from tests.fixtures.http.callers import Caller
@@ -40,8 +40,8 @@ async def test_the_page_shows_the_same_rows_as_the_api(browser: Browser, admin: 
 
 
 def test_every_action_has_a_name() -> None:
-    assert set(ACTIONS) == set(get_args(AuditAction))
-    assert len(set(ACTIONS.values())) == len(ACTIONS)
+    assert set(NAMED["values"]["action"]) == set(get_args(AuditAction))
+    assert len(set(NAMED["values"]["action"].values())) == len(NAMED["values"]["action"])
 
 
 async def test_actions_are_named_in_words(browser: Browser, admin: Caller) -> None:

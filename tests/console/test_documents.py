@@ -6,7 +6,7 @@ import time
 from uuid import UUID
 
 from app.composition.services import Services
-from app.console.parts.document_text import read_marks
+from app.console.document_text import read_marks
 from app.knowledge.entries.reading import DOCUMENT_PART, DocumentPart
 from tests.console.asset_pages import Work, upload
 from tests.console.browser import Browser

@@ -117,22 +117,9 @@ async def test_a_stale_edit_is_refused_and_loses_nothing(browser: Browser, admin
 WRONG = [
     ("content", "", "is required"),
     ("content", "x\x00y", "no NUL"),
-    ("title", "x" * 1001, "at most 1000 characters"),
-    ("entry_type", "chunk", "must be fact, summary"),
-    ("tags", "a" * 101, "1: must have at most 100 characters"),
-    ("confidence", "much", "must be a number"),
-    ("confidence", "nan", "finite"),
-    ("confidence", "1.5", "must be at most 1"),
     ("roles", "boss", "must be pm, dev, qa or all"),
-    ("parent_id", "x", "must be a UUID"),
     ("parent_id", str(uuid4()), "there is no entry with this id"),
     ("source_ids", f"{uuid4()}", "there is no entry with this id"),
-    ("metadata", "[1]", "must be a JSON object"),
-    ("metadata", "{", "must be a JSON object"),
-    ("language", "klingon", "must be one of"),
-    ("expires_at", "tomorrow", "must be a date and time"),
-    ("expires_at", "2026-01-01T00:00:00.5", "with a time zone"),
-    ("external_id", "x" * 513, "at most 512 characters"),
 ]
 """A field, its value, and the error shown for it."""
 

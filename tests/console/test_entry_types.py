@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import get_args
 
-from app.console.parts.words import TYPES
+from app.console.words import NAMED
 from app.contract.vocabulary import EntryType
 from tests.console.browser import Browser
 from tests.fixtures.http.callers import Caller
 
 
 def test_every_type_has_a_name() -> None:
-    assert set(TYPES) == set(get_args(EntryType))
-    assert not [name for name in TYPES.values() if "_" in name]
+    assert set(NAMED["values"]["entry_type"]) == set(get_args(EntryType))
+    assert not [name for name in NAMED["values"]["entry_type"].values() if "_" in name]
 
 
 async def test_every_page_has_the_same_name_for_a_type(browser: Browser, admin: Caller) -> None:

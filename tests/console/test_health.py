@@ -9,7 +9,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.console.parts.charts import draw_hours, round_up
+from app.console.pages.health import draw_hours, round_up
 from tests.console.browser import Browser
 from tests.console.conftest import SignIn
 from tests.fixtures.database.cluster import TestDatabase, connected

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from app.console.parts.words import picker_of, read_moment, write_moment
+from app.console.words import picker_of, read_moment, write_moment
 from tests.console.browser import Browser
 from tests.console.entry_pages import LIST, fields
 from tests.fixtures.http.callers import Caller
@@ -55,10 +55,10 @@ async def test_a_search_begins_at_a_day(browser: Browser, admin: Caller) -> None
     await admin.add("The bell")
     today = await browser.search("bell", created_after="2020-01-31")
     assert len(today.all(".hit")) == 1
-    field = today.one("#f-created_after")
+    field = today.one("#field-created_after")
     assert (field.get("type"), field.get("value")) == ("date", "2020-01-31")
     assert not (await browser.search("bell", created_before="2020-01-31")).all(".hit")
     exact = await browser.search("bell", created_after="2020-01-31T12:00:00Z")
-    assert exact.one("#f-created_after").get("type") == "text"
+    assert exact.one("#field-created_after").get("type") == "text"
     refused = await browser.get("/console", {"query": "bell", "created_after": "soon"})
-    assert refused.one("#f-created_after").get("aria-invalid") == "true"
+    assert refused.one("#field-created_after").get("aria-invalid") == "true"

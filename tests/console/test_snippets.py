@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.console.parts.search.hits import show_cells
+from app.console.hits import show_cells
 
 
 @pytest.mark.parametrize(

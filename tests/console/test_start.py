@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.console.parts.search.start import QUESTIONS
+from app.console.start import QUESTIONS
 from tests.console.asset_pages import Work, upload
 from tests.console.browser import Browser
 from tests.console.conftest import SignIn

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Annotated, cast, get_args
+from typing import Annotated, Any, cast, get_args
 from uuid import UUID
 
-from fastapi import Query, Request, Response
+from fastapi import Query, Response
 from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Role
-from app.composition.services import Services
-from app.console.parts.entries import PAGE_SIZE, group_neighbours, page_links
-from app.console.parts.forms import EntryForm, errors_at, read_texts, read_version
-from app.console.rendering import render
+from app.console.forms import Form, errors_at, list_facts, read_texts, read_version, show_form
+from app.console.rendering import PAGE_SIZE, CurrentVisit, Visit, page_links
 from app.console.session import console_router
-from app.contract.entries import Entry, FormerVersion
+from app.console.words import RELATIONSHIPS
+from app.contract.entries import DEFAULTS, Entry, EntryDraft, FormerVersion, NewEntry, RelatedEntry
 from app.contract.erasures import Release
 from app.contract.fields import Page
-from app.contract.vocabulary import LANGUAGES, Audience, EntryType, Scope, Source, WritableType
+from app.contract.validation import validate
+from app.contract.vocabulary import EntryType, Source
+from app.db.queries.entries import Connection
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
-from app.knowledge.entries.entry import embedding_text
-from app.web.access import Caller, CurrentCaller, CurrentServices
+from app.knowledge.entries.entry import PLACE, embedding_text
+from app.knowledge.languages import detect
 from app.web.rendering import PageCursor
 
 readers = console_router(Role.READER)
@@ -40,13 +43,19 @@ DONE = {
     "deleted": "The entry has been deleted.",
     "released": "The entry has been released: searches find it.",
 }
+OF_DOCUMENT = ("content", "title", "entry_type", "external_id", "readers", "writers")
+"""Fields that a chunk has from its document; its form omits them."""
+SHOWN_ELSEWHERE = (
+    "content", "title", "tags", "entry_type", "roles", "readers", "writers", "confidence", "is_verified", "parent_id",
+    "source_ids", "superseded_by_id", "metadata", "expires_at",
+)  # fmt: skip
+"""Fields that the page of an entry does not show in the list of the others."""
+BLANK = show_form(NewEntry, DEFAULTS)
 
 
 @readers.get("/entries")
 async def show_entries(
-    request: Request,
-    caller: CurrentCaller,
-    services: CurrentServices,
+    visit: CurrentVisit,
     entry_type: str = "",
     tag: Annotated[str, Query(max_length=100)] = "",
     source: str = "",
@@ -62,8 +71,8 @@ async def show_entries(
     """
     tag = tag.strip()
     shown_source = source or ("asset" if asset_id or entry_type == "chunk" else "entry")
-    page = await services.entries.list_entries(
-        caller.tenant_id,
+    page = await visit.services.entries.list_entries(
+        visit.tenant_id,
         limit=PAGE_SIZE,
         cursor=cursor or None,
         entry_type=_one_of("entry_type", entry_type, get_args(EntryType)),
@@ -71,14 +80,13 @@ async def show_entries(
         source=cast(Source, _one_of("source", shown_source, tuple(SOURCES))) if shown_source != "any" else None,
         asset_id=_id("asset_id", asset_id),
         include_expired=include_expired == "true",
-        include_quarantined=include_quarantined == "true" and caller.sees_quarantined,
+        include_quarantined=include_quarantined == "true" and visit.caller.sees_quarantined,
     )
     filters = {"entry_type": entry_type, "tag": tag, "source": source, "asset_id": asset_id}
     filters["include_expired"] = "true" if include_expired == "true" else ""
     filters["include_quarantined"] = "true" if include_quarantined == "true" else ""
     given = {name: value for name, value in filters.items() if value}
-    return render(
-        request,
+    return visit.render(
         "pages/entries.html",
         page=page,
         filters=filters,
@@ -92,104 +100,98 @@ async def show_entries(
 
 
 @writers.get("/entries/new")
-async def show_new_entry(request: Request, parent_id: str = "", title: str = "") -> Response:
+async def show_new_entry(visit: CurrentVisit, parent_id: str = "", title: str = "") -> Response:
     """Show the form for a new entry, optionally with a `parent_id` and a `title`."""
-    form = EntryForm.empty()
-    texts = {**form.texts, "parent_id": parent_id, "title": title}
-    form = EntryForm(texts, form.roles, form.is_verified)
-    return _show_form(request, form, None, {})
+    form = replace(BLANK, values={**BLANK.values, "parent_id": [parent_id], "title": [title]})
+    return _show_form(visit, form, None, {})
 
 
 @writers.post("/entries")
-async def create_entry(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def create_entry(visit: CurrentVisit) -> Response:
     """Store an entry, or show an error at each invalid field."""
-    form = EntryForm.read(await read_texts(request))
+    form = BLANK.fill(await read_texts(visit.request))
     try:
-        entry, new = await services.entries.create(caller.tenant_id, form.new_draft(), actor=caller.subject)
+        # Only what differs from the defaults: an existing entry with this text keeps its other fields.
+        draft = validate(NewEntry, form.changes(BLANK))
+        entry, new = await visit.services.entries.create(visit.tenant_id, draft, actor=visit.subject)
     except InvalidInput as error:
-        return _show_form(request, form, None, errors_at(error.errors), status=422)
+        return _show_form(visit, form, None, errors_at(error.errors, form), status=422)
     return _lead_to(entry.id, "created" if new else "exists")
 
 
 @writers.get("/entries/{entry_id}/edit")
-async def show_entry_form(
-    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def show_entry_form(visit: CurrentVisit, entry_id: UUID) -> Response:
     """Show the form with the stored entry."""
-    entry = await services.entries.get(caller.tenant_id, entry_id)
-    return _show_form(request, EntryForm.of_entry(entry), entry, {})
+    entry = await visit.services.entries.get(visit.tenant_id, entry_id)
+    return _show_form(visit, _form_of(entry), entry, {})
 
 
 @writers.post("/entries/{entry_id}/edit")
-async def change_entry(request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def change_entry(visit: CurrentVisit, entry_id: UUID) -> Response:
     """Store the changes, unless the entry has changed since the form was shown."""
-    sent = await read_texts(request)
+    sent = await read_texts(visit.request)
     version = read_version(sent.get("version"), PAGE)
-    stored = await services.entries.get(caller.tenant_id, entry_id)
-    form = EntryForm.read(sent, stored)
+    stored = await visit.services.entries.get(visit.tenant_id, entry_id)
+    form = _form_of(stored).fill(sent)
     try:
-        await services.entries.change(
-            caller.tenant_id,
+        await visit.services.entries.change(
+            visit.tenant_id,
             entry_id,
-            form.changes(stored),
+            _read_changes(form, stored),
             if_version=version,
-            actor=caller.subject,
+            actor=visit.subject,
         )
     except InvalidInput as error:
-        return _show_form(request, form, stored, errors_at(error.errors), status=422, version=version)
+        return _show_form(visit, form, stored, errors_at(error.errors, form), status=422, version=version)
     except PreconditionFailed:
-        stored = await services.entries.get(caller.tenant_id, entry_id)
-        return _show_form(request, form, stored, {}, status=412, is_stale=True)
+        stored = await visit.services.entries.get(visit.tenant_id, entry_id)
+        return _show_form(visit, form, stored, {}, status=412, is_stale=True)
     except Conflict as error:
-        return _show_form(request, form, stored, {}, status=409, version=version, refusal=error)
+        return _show_form(visit, form, stored, {}, status=409, version=version, refusal=error)
     return _lead_to(entry_id, "changed")
 
 
 @writers.get("/entries/{entry_id}/delete")
-async def ask_before_deletion(
-    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
-) -> Response:
+async def ask_before_deletion(visit: CurrentVisit, entry_id: UUID) -> Response:
     """Ask for confirmation before an entry is deleted, and show the consequences."""
-    return await _show_question(request, entry_id, caller, services)
+    return await _show_question(visit, entry_id)
 
 
 @writers.post("/entries/{entry_id}/delete")
-async def delete_entry(request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def delete_entry(visit: CurrentVisit, entry_id: UUID) -> Response:
     """Delete the entry, unless it has changed since the confirmation page."""
-    version = read_version((await read_texts(request)).get("version"), PAGE)
+    version = read_version((await read_texts(visit.request)).get("version"), PAGE)
     try:
-        await services.entries.delete(caller.tenant_id, entry_id, if_version=version, actor=caller.subject)
+        await visit.services.entries.delete(visit.tenant_id, entry_id, if_version=version, actor=visit.subject)
     except (PreconditionFailed, Conflict) as error:
         status = 412 if isinstance(error, PreconditionFailed) else 409
-        return await _show_question(request, entry_id, caller, services, status=status, refusal=str(error))
+        return await _show_question(visit, entry_id, status=status, refusal=str(error))
     return RedirectResponse(f"{LIST}?done=deleted", 303)
 
 
 @admins.post("/entries/{entry_id}/release")
-async def release_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def release_entry(visit: CurrentVisit, entry_id: UUID) -> Response:
     """Release the entry from quarantine."""
-    await services.entries.get(caller.tenant_id, entry_id)
-    await services.entries.quarantine.release(caller.tenant_id, Release(entry_ids=[entry_id]), actor=caller.subject)
+    await visit.services.entries.get(visit.tenant_id, entry_id)
+    await visit.services.entries.quarantine.release(visit.tenant_id, Release(entry_ids=[entry_id]), actor=visit.subject)
     return _lead_to(entry_id, "released")
 
 
 @readers.get("/entries/{entry_id}")
-async def show_entry(
-    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices, done: str = ""
-) -> Response:
+async def show_entry(visit: CurrentVisit, entry_id: UUID, done: str = "") -> Response:
     """Show all data of an entry."""
-    tenant_id = caller.tenant_id
-    sees_quarantined = caller.sees_quarantined
-    entry = await services.entries.read(tenant_id, entry_id, include_quarantined=sees_quarantined)
-    details = await services.inspection.entry(tenant_id, entry_id, include_quarantined=sees_quarantined)
-    related = await services.related.related(tenant_id, entry_id, 10, include_quarantined=sees_quarantined)
-    response = render(
-        request,
+    tenant_id = visit.tenant_id
+    sees_quarantined = visit.caller.sees_quarantined
+    entry = await visit.services.entries.read(tenant_id, entry_id, include_quarantined=sees_quarantined)
+    details = await visit.services.inspection.entry(tenant_id, entry_id, include_quarantined=sees_quarantined)
+    related = await visit.services.related.related(tenant_id, entry_id, 10, include_quarantined=sees_quarantined)
+    response = visit.render(
         "pages/entry.html",
         entry=entry,
         details=details,
         neighbours=group_neighbours(details.connections, related.results),
         embedded_text=embedding_text(entry.title, entry.content),
+        facts_of=list_facts(NewEntry, entry, SHOWN_ELSEWHERE),
         expired=entry.expires_at is not None and entry.expires_at <= datetime.now(UTC),
         done=DONE.get(done),
     )
@@ -197,9 +199,58 @@ async def show_entry(
     return response
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """An entry next to another one; `overlap` is the number of tags that they share, if that is why."""
+
+    id: UUID
+    title: str | None
+    text: str
+    entry_type: str
+    overlap: int | None = None
+
+
+def group_neighbours(
+    connections: Iterable[Connection], related: Iterable[RelatedEntry]
+) -> list[tuple[str, Sequence[Neighbour]]]:
+    """The entries by relationship, in the order of RELATIONSHIPS; an entry with several is under the first."""
+    found = [(c.relation, Neighbour(c.id, c.title, c.excerpt, c.entry_type)) for c in connections]
+    found += [(r.relationship, Neighbour(r.id, r.title, r.content, r.entry_type, r.overlap_count)) for r in related]
+    order = list(RELATIONSHIPS)
+    found.sort(key=lambda pair: order.index(pair[0]))
+    first: dict[UUID, tuple[str, Neighbour]] = {}
+    for relation, neighbour in found:
+        first.setdefault(neighbour.id, (relation, neighbour))
+    groups = [(name, [n for r, n in first.values() if r == relation]) for relation, name in RELATIONSHIPS.items()]
+    return [(name, group) for name, group in groups if group]
+
+
+def _form_of(entry: Entry) -> Form:
+    place = _place(entry)
+    return show_form(NewEntry, replace(entry, metadata={n: v for n, v in entry.metadata.items() if n not in place}))
+
+
+def _place(entry: Entry) -> dict[str, Any]:
+    """The position of a chunk in its document: metadata that callers cannot write."""
+    return {n: v for n, v in entry.metadata.items() if entry.asset_id is not None and n in PLACE}
+
+
+def _read_changes(form: Form, stored: Entry) -> EntryDraft:
+    """The changes to an entry. Raises InvalidInput.
+
+    A changed text has its language detected again, unless the stored language differs from the detected one.
+    """
+    given = form.changes(_form_of(stored))
+    if given.keys() & {"title", "content"} and stored.language != detect(stored.title, stored.content):
+        given.setdefault("language", stored.language)
+    if isinstance(given.get("metadata"), dict):
+        given["metadata"] |= _place(stored)
+    return validate(EntryDraft, given)
+
+
 def _show_form(
-    request: Request,
-    form: EntryForm,
+    visit: Visit,
+    form: Form,
     entry: Entry | None,
     errors: dict[str, str],
     *,
@@ -208,8 +259,7 @@ def _show_form(
     is_stale: bool = False,
     refusal: KnowledgeError | None = None,
 ) -> Response:
-    return render(
-        request,
+    return visit.render(
         "pages/entry_form.html",
         status=status,
         form=form,
@@ -218,25 +268,14 @@ def _show_form(
         version=version or (entry.version if entry else 0),
         is_stale=is_stale,
         refusal=str(refusal) if refusal else None,
-        types=get_args(WritableType),
-        languages=LANGUAGES,
-        scopes=get_args(Scope),
-        all_roles=get_args(Audience),
+        of_document=OF_DOCUMENT,
     )
 
 
-async def _show_question(
-    request: Request,
-    entry_id: UUID,
-    caller: CurrentCaller,
-    services: CurrentServices,
-    *,
-    status: int = 200,
-    refusal: str | None = None,
-) -> Response:
-    entry = await services.entries.get(caller.tenant_id, entry_id)
-    details = await services.inspection.entry(caller.tenant_id, entry_id, include_quarantined=True)
-    return render(request, "pages/entry_deletion.html", status=status, entry=entry, details=details, refusal=refusal)
+async def _show_question(visit: Visit, entry_id: UUID, *, status: int = 200, refusal: str | None = None) -> Response:
+    entry = await visit.services.entries.get(visit.tenant_id, entry_id)
+    details = await visit.services.inspection.entry(visit.tenant_id, entry_id, include_quarantined=True)
+    return visit.render("pages/entry_deletion.html", status=status, entry=entry, details=details, refusal=refusal)
 
 
 def _lead_to(entry_id: UUID, done: str) -> Response:
@@ -262,59 +301,36 @@ def _id(field: str, text: str) -> UUID | None:
         raise InvalidInput.of(field, "must be an id") from None
 
 
-router = console_router(Role.READER)
-
-
-@router.get("/entries/{entry_id}/versions")
-async def show_entry_versions(
-    request: Request,
-    entry_id: UUID,
-    caller: CurrentCaller,
-    services: CurrentServices,
-    cursor: PageCursor = "",
-) -> Response:
+@readers.get("/entries/{entry_id}/versions")
+async def show_entry_versions(visit: CurrentVisit, entry_id: UUID, cursor: PageCursor = "") -> Response:
     """Show the former versions of an entry, which may be deleted, the latest first."""
-    page = await services.versions.list_versions(
-        caller.tenant_id,
+    page = await visit.services.versions.list_versions(
+        visit.tenant_id,
         entry_id,
         limit=PAGE_SIZE,
         cursor=cursor or None,
-        include_quarantined=caller.sees_quarantined,
+        include_quarantined=visit.caller.sees_quarantined,
     )
-    return await _show(request, caller, services, page, f"/console/entries/{entry_id}", cursor)
+    return await _show(visit, page, f"/console/entries/{entry_id}", cursor)
 
 
-@router.get("/assets/{asset_id}/versions")
-async def show_asset_versions(
-    request: Request,
-    asset_id: UUID,
-    caller: CurrentCaller,
-    services: CurrentServices,
-    cursor: PageCursor = "",
-) -> Response:
+@readers.get("/assets/{asset_id}/versions")
+async def show_asset_versions(visit: CurrentVisit, asset_id: UUID, cursor: PageCursor = "") -> Response:
     """Show the former passages of a document, which may be deleted; those of one version are together."""
-    page = await services.versions.list_of_asset(
-        caller.tenant_id,
+    page = await visit.services.versions.list_of_asset(
+        visit.tenant_id,
         asset_id,
         limit=PAGE_SIZE,
         cursor=cursor or None,
-        include_quarantined=caller.sees_quarantined,
+        include_quarantined=visit.caller.sees_quarantined,
     )
-    return await _show(request, caller, services, page, f"/console/assets/{asset_id}", cursor)
+    return await _show(visit, page, f"/console/assets/{asset_id}", cursor)
 
 
-async def _show(
-    request: Request,
-    caller: Caller,
-    services: Services,
-    page: Page[FormerVersion],
-    address: str,
-    cursor: str,
-) -> Response:
-    settings = (await services.tenants.context(caller.tenant_id)).settings
+async def _show(visit: Visit, page: Page[FormerVersion], address: str, cursor: str) -> Response:
+    settings = (await visit.services.tenants.context(visit.tenant_id)).settings
     ended = [(at, list(found)) for at, found in groupby(page.items, key=lambda version: version.valid_until)]
-    return render(
-        request,
+    return visit.render(
         "pages/versions.html",
         ended=[(at, sorted(found, key=lambda version: version.chunk_index or 0)) for at, found in ended],
         address=address,

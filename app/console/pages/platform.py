@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Principal, Role
 from app.composition.services import Services
-from app.console.parts.forms import errors_at
+from app.console.forms import errors_at
 from app.console.rendering import render
 from app.console.session import PLATFORM, console_router
 from app.contract.administration import NewTenant

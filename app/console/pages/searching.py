@@ -6,34 +6,31 @@ from itertools import groupby
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Form, Request, Response
+from fastapi import Form, Response
 from fastapi.responses import RedirectResponse
 from starlette.datastructures import FormData, ImmutableMultiDict
 
 from app.auth.principal import Role
-from app.composition.services import Services
 from app.concurrency.stopwatch import Stopwatch, run_stopwatch
-from app.console.parts.entries import RELATIONSHIPS
-from app.console.parts.forms import read_id, read_texts
-from app.console.parts.search.comparison import (
+from app.console.comparison import (
     COMPARE_ADDRESS,
-    SETTINGS,
     SHARED,
     SIDES,
     compare,
     compare_with,
     comparison_address,
 )
-from app.console.parts.search.form import ADDRESS, LONGEST_ADDRESS, SearchForm, errors_by_field
-from app.console.parts.search.hits import FACETS, MOST_VALUES, ShownResult, show_answer
-from app.console.parts.search.start import gather_start
-from app.console.rendering import render
+from app.console.forms import errors_at, read_id, read_texts
+from app.console.hits import FACETS, MOST_VALUES, ShownResult, show_answer
+from app.console.rendering import CurrentVisit, Visit
+from app.console.search_form import ADDRESS, LONGEST_ADDRESS, RANKING, SearchForm
 from app.console.session import HOME, console_router, local_page
+from app.console.start import gather_start
+from app.console.words import RELATIONSHIPS
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.contract.validation import validate
 from app.errors import InvalidInput
-from app.web.access import Caller, CurrentCaller, CurrentServices
 
 router = console_router(Role.READER)
 
@@ -43,40 +40,23 @@ TYPING = "query"
 RELATED = 10
 """Maximum number of related entries shown."""
 
-STAGES = {
-    "entry": "No such entry",
-    "filter": "Filter",
-    "cut": "Below the end of the page",
-    "semantic": "Semantic leg",
-    "keyword": "Keyword leg",
-}
-"""The stages that can exclude an entry, as shown to people."""
-
 
 @router.api_route("", methods=["GET", "POST"])
-async def show_search(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def show_search(visit: CurrentVisit) -> Response:
     """Show the search form and the hits; the URL of this page can be shared.
 
     The form is sent with POST, because a search may be too long for a URL; otherwise, the response redirects to it.
     """
-    parameters = await read_parameters(request)
+    parameters = await read_parameters(visit)
     form = SearchForm.read(parameters)
-    if form.text("query") and (led := lead_to_address(request, form.address())):
+    if form.text("query") and (led := lead_to_address(visit, form.address())):
         return led
-    typing = request.headers.get("hx-trigger") == TYPING
+    typing = visit.request.headers.get("hx-trigger") == TYPING
     asked = bool(form.text("query")) if typing else "query" in parameters
-    return await render_search(request, form, caller, services, is_asked=asked, typing=typing)
+    return await render_search(visit, form, is_asked=asked, typing=typing)
 
 
-async def render_search(
-    request: Request,
-    form: SearchForm,
-    caller: Caller,
-    services: Services,
-    *,
-    is_asked: bool = True,
-    typing: bool = False,
-) -> Response:
+async def render_search(visit: Visit, form: SearchForm, *, is_asked: bool = True, typing: bool = False) -> Response:
     """Render the search page, with the result if `is_asked`, and what a new visitor needs if not.
 
     While the visitor is `typing`, searches are not recorded, and leave the address of the page as it is.
@@ -86,21 +66,22 @@ async def render_search(
     if is_asked:
         try:
             query = read_query(form, explain=True)
-            result = await services.search.search(caller.tenant_id, query, subject=caller.subject, recorded=not typing)
-            names = await _name_documents(services, caller, form, result)
+            result = await visit.services.search.search(
+                visit.tenant_id, query, subject=visit.subject, recorded=not typing
+            )
+            names = await _name_documents(visit, form, result)
             answer = show_answer(form, result, names, rateable=not typing)
         except InvalidInput as error:
-            errors = errors_by_field(error)
-    response = render(
-        request,
+            errors = errors_at(error.errors, form)
+    response = visit.render(
         "pages/search.html",
         status=422 if errors else 200,
         form=form,
         answer=answer,
         errors=errors,
-        maximum=services.search.defaults.max_limit,
+        maximum=visit.services.search.defaults.max_limit,
         compare_address=comparison_address(form, compare_with(form)),
-        start=None if answer or errors else await gather_start(services, caller),
+        start=None if answer or errors else await gather_start(visit),
     )
     if typing:
         return response
@@ -110,81 +91,79 @@ async def render_search(
 
 
 @router.api_route("/why-not", methods=["GET", "POST"])
-async def show_why_not(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def show_why_not(visit: CurrentVisit) -> Response:
     """Show which filter, leg, threshold or cut excluded an entry from the given search; without one, ask for it."""
-    parameters = await read_parameters(request)
+    parameters = await read_parameters(visit)
     form = SearchForm.read(parameters)
     wanted = str(parameters.get("entry_id", "")).strip()
     verdict, refusal = None, ""
     if "entry_id" in parameters:
         try:
             query = read_query(form)
-            entry_id = await _find_entry(services, caller, wanted)
-            verdict = await services.search.why_not(caller.tenant_id, entry_id, query)
+            entry_id = await _find_entry(visit, wanted)
+            verdict = await visit.services.search.why_not(visit.tenant_id, entry_id, query)
         except InvalidInput as error:
             refusal = str(error)
     status = 422 if refusal else 200
-    return render(
-        request,
+    return visit.render(
         "pages/why_not.html",
         status=status,
         form=form,
         verdict=verdict,
         refusal=refusal,
         wanted=wanted,
-        stages=STAGES,
     )
 
 
 @router.get("/related/{entry_id}")
-async def show_related(request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def show_related(visit: CurrentVisit, entry_id: UUID) -> Response:
     """Show the entries related to an entry, by relationship. An unknown id has none."""
-    found = await services.related.related(
-        caller.tenant_id, entry_id, RELATED, include_quarantined=caller.sees_quarantined
+    found = await visit.services.related.related(
+        visit.tenant_id, entry_id, RELATED, include_quarantined=visit.caller.sees_quarantined
     )
     groups = [
         (RELATIONSHIPS[relationship], list(items))
         for relationship, items in groupby(found.results, key=lambda item: item.relationship)
     ]
-    return render(request, "pages/related.html", groups=groups)
+    return visit.render("pages/related.html", groups=groups)
 
 
-async def _name_documents(services: Services, caller: Caller, form: SearchForm, result: SearchResult) -> dict[str, str]:
+async def _name_documents(visit: Visit, form: SearchForm, result: SearchResult) -> dict[str, str]:
     """The names of the documents that the facets show."""
     counted = (result.facets or {}).get("asset_id")
     values = [str(value.value) for value in counted.values[:MOST_VALUES]] if counted is not None else []
     shown = dict.fromkeys((*form.chosen("asset_id"), *values))
-    found = await services.assets.find(caller.tenant_id, [UUID(asset_id) for asset_id in shown]) if shown else ()
+    found = await visit.services.assets.find(visit.tenant_id, [UUID(asset_id) for asset_id in shown]) if shown else ()
     return {str(asset.id): asset.name for asset in found}
 
 
-async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:
+async def _find_entry(visit: Visit, wanted: str) -> UUID:
     """Find the entry with this id, address or external id. Raises InvalidInput if no entry can have it."""
     try:
         return UUID(read_id(wanted))
     except ValueError:
         if wanted and "\x00" not in wanted:
-            page = await services.entries.list_entries(
-                caller.tenant_id, limit=1, external_id=wanted, include_expired=True, include_quarantined=True
+            page = await visit.services.entries.list_entries(
+                visit.tenant_id, limit=1, external_id=wanted, include_expired=True, include_quarantined=True
             )
             if page.items:
                 return page.items[0].id
         raise InvalidInput.of("entry_id", "must be the id, the address or the external id of an entry") from None
 
 
-async def read_parameters(request: Request) -> ImmutableMultiDict[str, Any]:
+async def read_parameters(visit: Visit) -> ImmutableMultiDict[str, Any]:
     """The parameters of a search, from the URL or a form; the URL takes precedence."""
-    named = request.query_params
-    if request.method != "POST":
+    named = visit.request.query_params
+    if visit.request.method != "POST":
         return named
-    sent = await read_texts(request)
+    sent = await read_texts(visit.request)
     kept = [(n, v) for n, v in sent.multi_items() if n not in named and isinstance(v, str)]
     return FormData([*kept, *named.multi_items()])
 
 
-def lead_to_address(request: Request, address: str) -> Response | None:
+def lead_to_address(visit: Visit, address: str) -> Response | None:
     """Redirect from a submitted form to the URL of the same search; None if it is too long or no form was sent."""
-    if request.method != "POST" or request.headers.get("hx-request") or len(address) > LONGEST_ADDRESS:
+    if visit.request.method != "POST" or visit.wants_part or len(address) > LONGEST_ADDRESS:
         return None
     return RedirectResponse(address, 303)
 
@@ -203,15 +182,15 @@ def read_query(form: SearchForm, *, explain: bool = False) -> SearchQuery:
 
 
 @router.api_route("/compare", methods=["GET", "POST"])
-async def show_comparison(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def show_comparison(visit: CurrentVisit) -> Response:
     """Show one query and its filters with two settings, and the rank changes."""
-    parameters = await read_parameters(request)
+    parameters = await read_parameters(visit)
     shared = SearchForm.read(parameters, SHARED)
-    sides = {side: SearchForm.read(parameters, SETTINGS, f"{side}.") for side in SIDES}
+    sides = {side: SearchForm.read(parameters, RANKING, f"{side}.") for side in SIDES}
     if not any(side.values for side in sides.values()):
         sides = compare_with(SearchForm({}))
     address = comparison_address(shared, sides)
-    if shared.text("query") and not shared.is_long and (led := lead_to_address(request, address)):
+    if shared.text("query") and not shared.is_long and (led := lead_to_address(visit, address)):
         return led
     errors: dict[str, dict[str, str]] = {}
     results: list[SearchResult] = []
@@ -221,12 +200,11 @@ async def show_comparison(request: Request, caller: CurrentCaller, services: Cur
             try:
                 query = read_query(whole)
                 with run_stopwatch(Stopwatch()):  # the time of this side only
-                    results.append(await services.search.search(caller.tenant_id, query, subject=caller.subject))
+                    results.append(await visit.services.search.search(visit.tenant_id, query, subject=visit.subject))
             except InvalidInput as error:
-                errors[side] = errors_by_field(error)
+                errors[side] = errors_at(error.errors, whole)
     comparison = compare(results, [side.upper() for side in SIDES]) if len(results) == len(SIDES) else None
-    response = render(
-        request,
+    response = visit.render(
         "pages/compare.html",
         status=422 if errors else 200,
         shared=shared,
@@ -234,7 +212,7 @@ async def show_comparison(request: Request, caller: CurrentCaller, services: Cur
         errors=errors,
         shared_errors={n: m for found in errors.values() for n, m in found.items() if n in SHARED},
         comparison=comparison,
-        maximum=services.search.defaults.max_limit,
+        maximum=visit.services.search.defaults.max_limit,
         alone={side: shared.lead_to(whole) for side, whole in wholes.items()},
     )
     is_long = shared.is_long or len(address) > LONGEST_ADDRESS
@@ -244,9 +222,7 @@ async def show_comparison(request: Request, caller: CurrentCaller, services: Cur
 
 @router.post("/feedback")
 async def rate_hit(
-    request: Request,
-    caller: CurrentCaller,
-    services: CurrentServices,
+    visit: CurrentVisit,
     search_id: Annotated[UUID, Form()],
     entry_id: Annotated[UUID, Form()],
     relevant: Annotated[bool, Form()],
@@ -256,7 +232,7 @@ async def rate_hit(
 
     If a part of the page was requested, the response is the two buttons with the new state.
     """
-    given = await services.feedback.give(caller.tenant_id, caller.subject, search_id, entry_id, relevant)
-    part = bool(request.headers.get("hx-request"))
+    given = await visit.services.feedback.give(visit.tenant_id, visit.subject, search_id, entry_id, relevant)
+    part = visit.wants_part
     template = "parts/rated.html" if part else "pages/rated.html"
-    return render(request, template, given=given, next=local_page(next))
+    return visit.render(template, given=given, next=local_page(next))

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.composition.services import Services
-from app.console.parts.search.hits import HEADINGS
+from app.console.hits import HEADINGS
+from app.console.rendering import Visit
 from app.contract.assets import Asset
 from app.contract.entries import Entry
 from app.contract.saved_searches import SavedSearch
-from app.web.access import Caller
 
 NEWS = 6
 """Most new documents and entries shown."""
@@ -71,9 +70,9 @@ class Start:
         return not self.news
 
 
-async def gather_start(services: Services, caller: Caller) -> Start:
+async def gather_start(visit: Visit) -> Start:
     """Read the contents of the first page. Raises DatabaseUnavailable."""
-    tenant_id = caller.tenant_id
+    tenant_id, services = visit.tenant_id, visit.services
     # One after another: a page has no need of several connections.
     assets = await services.assets.list_assets(tenant_id, limit=NEWS)
     written = await services.entries.list_entries(tenant_id, limit=LOOKED_AT, source="entry")
@@ -81,7 +80,7 @@ async def gather_start(services: Services, caller: Caller) -> Start:
     for asset in assets.items:
         chunks = await services.entries.list_entries(tenant_id, limit=LOOKED_AT, asset_id=asset.id)
         newest += chunks.items
-    saved = await services.saved_searches.list_saved(tenant_id, caller.subject, limit=SAVED)
+    saved = await services.saved_searches.list_saved(tenant_id, visit.subject, limit=SAVED)
     news = [*map(_document, assets.items), *map(_entry, written.items[:NEWS])]
     news.sort(key=lambda item: item.at, reverse=True)
     return Start(news[:NEWS], saved.items, find_questions(newest))

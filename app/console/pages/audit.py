@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, get_args
 
-from fastapi import Query, Request, Response
+from fastapi import Query, Response
 
 from app.auth.principal import Role
-from app.console.parts.entries import PAGE_SIZE, page_links
-from app.console.parts.forms import errors_at
-from app.console.parts.words import name_action, read_moment
-from app.console.rendering import render
+from app.console.forms import errors_at
+from app.console.rendering import PAGE_SIZE, CurrentVisit, page_links
 from app.console.session import console_router
+from app.console.words import name_value, read_moment
 from app.contract.administration import AuditAction, AuditFilter, AuditOutcome, AuditRecord
 from app.contract.fields import MAX_SUBJECT_CHARACTERS, Page
 from app.contract.validation import validate
 from app.errors import InvalidInput
-from app.web.access import CurrentCaller, CurrentServices
 from app.web.rendering import PageCursor
 
 router = console_router(Role.TENANT_ADMIN)
@@ -32,9 +31,7 @@ PLACES = {"entry": "/console/entries/", "asset": "/console/assets/"}
 
 @router.get("/audit")
 async def show_audit(
-    request: Request,
-    caller: CurrentCaller,
-    services: CurrentServices,
+    visit: CurrentVisit,
     actor: Annotated[str, Query(max_length=MAX_SUBJECT_CHARACTERS)] = "",
     action: str = "",
     outcome: str = "",
@@ -47,25 +44,24 @@ async def show_audit(
     errors: dict[str, str] = {}
     page: Page[AuditRecord] = Page([], None)
     try:
-        page = await services.administration.audit(
-            caller.tenant_id,
+        page = await visit.services.administration.audit(
+            visit.tenant_id,
             _read_filter(filters),
             limit=PAGE_SIZE,
             cursor=cursor or None,
-            reader=caller.subject,
+            reader=visit.subject,
         )
     except InvalidInput as error:
         errors = errors_at(error.errors)
     given = {name: value for name, value in filters.items() if value}
-    return render(
-        request,
+    return visit.render(
         "pages/admin/audit.html",
         status=422 if errors else 200,
         page=page,
         filters=filters,
         given=given,
         errors=errors,
-        actions=sorted(get_args(AuditAction), key=name_action),
+        actions=sorted(get_args(AuditAction), key=partial(name_value, "action")),
         outcomes=get_args(AuditOutcome),
         links=page_links(LIST, page, cursor, given),
         places=PLACES,

@@ -7,24 +7,19 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 from uuid import UUID
 
-from app.console.parts.search.form import NAMES, SearchForm
-from app.console.parts.search.hits import Place, RankChart, Ranking, draw_ranks, title_of
+from app.console.hits import Place, RankChart, Ranking, draw_ranks, title_of
+from app.console.search_form import INPUTS, PAGES, RANKING, SearchForm
 from app.contract.results import Hit, SearchResult
 
 COMPARE_ADDRESS = "/console/compare"
 SIDES = ("a", "b")
-SETTINGS = (
-    "mode", "fusion", "weights.semantic", "weights.keyword", "rrf_k", "similarity_threshold", "boost", "diversity",
-    "ef_search", "rerank",
-)  # fmt: skip
-"""Parameters that each side has for itself."""
-
-SHARED = tuple(name for name in NAMES if name not in (*SETTINGS, "cursor", "explain", "group_by", "facets"))
+SHARED = tuple(name for name in INPUTS if name not in (*RANKING, *PAGES))
+"""Parameters of both sides; each side has its own ranking."""
 
 
 def compare_with(form: SearchForm) -> dict[str, SearchForm]:
     """Sides to begin with: a search's own settings, and the same with the other fusion."""
-    own = {name: values for name, values in form.values.items() if name in SETTINGS}
+    own = {name: values for name, values in form.values.items() if name in RANKING}
     fusion = form.text("fusion") or "score"
     other = "rrf" if fusion == "score" else "score"
     return {"a": SearchForm({**own, "fusion": (fusion,)}), "b": SearchForm({**own, "fusion": (other,)})}

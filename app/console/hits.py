@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from uuid import UUID
 
-from app.console.parts.search.form import SearchForm
-from app.console.parts.words import VALUES
+from app.console.search_form import INPUTS, SearchForm
 from app.contract.results import (
     Explanation,
     Hit,
@@ -75,7 +74,7 @@ def show_facets(form: SearchForm, counted: Mapping[str, Counted] | None, names: 
             values = [
                 FacetValue(
                     value,
-                    names.get(value) or VALUES.get((parameter, value), value),
+                    names.get(value) or INPUTS[parameter].say([value]),
                     f"{least}{counts.get(value, 0)}",
                     value in chosen,
                     form.lead_to(form.toggle(parameter, value, several=several)),

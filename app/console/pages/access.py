@@ -1,0 +1,303 @@
+"""Show who may read what, change the readers of many items, and switch to see everything."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import Form, Query, Response
+from fastapi.responses import RedirectResponse
+from starlette.datastructures import FormData
+
+from app.auth.principal import Role
+from app.console.forms import errors_at, read_texts
+from app.console.rendering import PAGE_SIZE, CurrentVisit, Visit, page_links
+from app.console.session import COOKIE, HOME, console_router, is_https, local_page
+from app.console.visitor import begin_everything, end_everything
+from app.console.words import LISTS, SHOWN, name_reason, read_list, read_principals
+from app.contract.access import (
+    AccessPatch,
+    AccessSelection,
+    ChangedAccess,
+    ListChange,
+    ListedKind,
+    Refused,
+    SubjectAccess,
+)
+from app.contract.fields import MAX_PRINCIPALS, PRINCIPAL_RULE, Page, is_principal
+from app.contract.sources import SOURCE_NAME
+from app.errors import InvalidInput, NotFound
+from app.knowledge.permissions.overview import MOST_CALLERS, MOST_COUNTED, PLURALS
+from app.knowledge.sources.manifest import check_source_name
+from app.web.rendering import PageCursor
+
+router = console_router(Role.TENANT_ADMIN)
+
+PAGE = "/console/access"
+MOST_GROUP_CHARACTERS = 4_000
+"""Of the groups in an address, as a person writes them."""
+
+
+@router.get("/access")
+async def show_access(visit: CurrentVisit, item: str = "") -> Response:
+    """Show forms for both questions; with an item, lead to the page of its readers."""
+    errors: dict[str, str] = {}
+    if item.strip():
+        try:
+            return RedirectResponse(await _find_page(visit, item), 303)
+        except InvalidInput as error:
+            errors = errors_at(error.errors)
+    return visit.render(
+        "pages/admin/access.html",
+        status=422 if errors else 200,
+        item=item,
+        errors=errors,
+        restricted=visit.caller.tenant.restricted or visit.caller.sees_all,
+    )
+
+
+@router.get("/access/entries/{entry_id}")
+async def show_entry_readers(visit: CurrentVisit, entry_id: UUID) -> Response:
+    """Show who may read and change an entry."""
+    return await _show(visit, "entry", entry_id)
+
+
+@router.get("/access/assets/{asset_id}")
+async def show_asset_readers(visit: CurrentVisit, asset_id: UUID) -> Response:
+    """Show who may read and change a document."""
+    return await _show(visit, "asset", asset_id)
+
+
+@router.get("/access/sources/{name}")
+async def show_source_readers(visit: CurrentVisit, name: str) -> Response:
+    """Show who may see and keep a source."""
+    check_source_name(name)
+    return await _show(visit, "source", name)
+
+
+@router.get("/access/subject")
+async def show_subject(
+    visit: CurrentVisit,
+    subject: str = "",
+    group: Annotated[str, Query(max_length=MOST_GROUP_CHARACTERS)] = "",
+    cursor: PageCursor = "",
+) -> Response:
+    """Show what a person may read: numbers, and the items that not all readers may read."""
+    subject = subject.strip()
+    errors: dict[str, str] = {}
+    found: SubjectAccess | None = None
+    try:
+        found = await visit.services.access.overview.what(
+            visit.tenant_id,
+            subject,
+            read_list(group) or None,
+            limit=PAGE_SIZE,
+            cursor=cursor or None,
+            reader=visit.subject,
+        )
+    except InvalidInput as error:
+        errors = errors_at(error.errors)
+    page = Page(found.items, found.next_cursor) if found else Page([], None)
+    given = {"subject": subject} | ({"group": group} if group else {})
+    return visit.render(
+        "pages/admin/subject_access.html",
+        status=422 if errors else 200,
+        found=found,
+        subject=subject,
+        group=group,
+        errors=errors,
+        links=page_links(f"{PAGE}/subject", page, cursor, given),
+        places=PLURALS,
+        most=MOST_COUNTED,
+    )
+
+
+async def _find_page(visit: Visit, text: str) -> str:
+    """The page of an item's readers. Raises InvalidInput."""
+    kind, key = read_item(text)
+    kinds: tuple[ListedKind, ...] = ("entry", "asset") if kind is None else (kind,)
+    for each in kinds:
+        with suppress(NotFound):
+            await visit.services.access.overview.who(visit.tenant_id, each, key)
+            return f"{PAGE}/{PLURALS[each]}/{key}"
+    raise InvalidInput.of("item", "does not exist")
+
+
+async def _show(visit: Visit, kind: ListedKind, key: UUID | str) -> Response:
+    return visit.render(
+        "pages/admin/item_access.html",
+        item=await visit.services.access.overview.who(visit.tenant_id, kind, key, reader=visit.subject),
+        places=PLURALS,
+        most=MOST_CALLERS,
+    )
+
+
+MOST_REHEARSED = 10_000
+"""Items after which a preview ends."""
+MOST_CHANGED = 1_000
+"""Items after which a request leaves the others to the next one; each takes about 5 ms."""
+MOST_REFUSED = 10
+"""Refused items that a page names."""
+
+
+CHANGES: Mapping[str, str] = {"grant": "add to", "revoke": "remove from", "set": "replace"}
+"""What a change does with a list."""
+
+TEXTS = {"tag": "", "principal": "", "list": "readers", "action": "grant", "principals": ""}
+"""The texts of a change, with those of an empty form."""
+
+_ADDRESS = re.compile(
+    r"(?:https?://[^/\s]*)?/console/(?:access/)?(?P<place>entries|assets|sources)/(?P<key>[^/?#\s]+)\S*"
+)
+
+
+def read_item(text: str) -> tuple[ListedKind | None, UUID | str]:
+    """The kind and the id or name of an item, by its address, its id or the name of a source.
+
+    The kind is None for an id alone. Raises InvalidInput.
+    """
+    found = _ADDRESS.fullmatch(text.strip())
+    key = found["key"] if found else text.strip()
+    kind = next((kind for kind, place in PLURALS.items() if found and found["place"] == place), None)
+    try:
+        if kind != "source":
+            return kind, UUID(key)
+    except ValueError:
+        pass
+    if kind in (None, "source") and SOURCE_NAME.fullmatch(key):
+        return "source", key
+    raise InvalidInput.of("item", "must be an id, the address of a page, or the name of a source")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeForm:
+    """A form for a change of many items: a text for each of TEXTS."""
+
+    texts: Mapping[str, str]
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str]) -> ChangeForm:
+        """The form with these texts, and those of an empty form."""
+        return cls({name: texts.get(name) or value for name, value in TEXTS.items()})
+
+    @classmethod
+    def read(cls, form: FormData) -> ChangeForm:
+        """The submitted form."""
+        return cls.of({name: text.strip() for name in TEXTS if isinstance(text := form.get(name), str)})
+
+    def patch(self, *, dry_run: bool, cursor: str | None) -> AccessPatch:
+        """The change of the next page of items. Raises InvalidInput."""
+        tag, named = self.texts["tag"], _read_principals(self.texts["principal"], "principal")
+        if named is not None and len(named) > 1:
+            raise InvalidInput.of("principal", "must be one group or user")
+        if not tag and named is None:
+            raise InvalidInput.of("tag", "is needed, or a group or user in the lists")
+        where = AccessSelection(tags=[tag] if tag else None, principal=named[0] if named else None)
+        return AccessPatch(where=where, dry_run=dry_run, cursor=cursor, **self._change())
+
+    def _change(self) -> dict[str, ListChange]:
+        """Read the change of a list. Raises InvalidInput."""
+        name, action = self._choice("list", LISTS), self._choice("action", CHANGES)
+        given = _read_principals(self.texts["principals"], "principals")
+        if action == "set":
+            return {name: ListChange(set=given)}
+        if given is None:
+            raise InvalidInput.of("principals", "must name groups or users")
+        return {name: ListChange(add=given) if action == "grant" else ListChange(remove=given)}
+
+    def _choice(self, name: Literal["list", "action"], allowed: Mapping[str, str]) -> str:
+        if self.texts[name] not in allowed:
+            raise InvalidInput.of(name, f"must be one of {', '.join(allowed)}")
+        return self.texts[name]
+
+
+def _read_principals(text: str, field: str) -> list[str] | None:
+    """Parse principals separated by commas or line breaks; None for an empty text, which means all.
+
+    A name with a comma is in double quotes. Raises InvalidInput.
+    """
+    if not text.strip():
+        return None
+    try:
+        found = read_principals(text)
+    except csv.Error:
+        raise InvalidInput.of(field, "must be separated by commas or line breaks") from None
+    for each in found:
+        if not is_principal(each):
+            raise InvalidInput.of(field, f"{each[:SHOWN]!r} {PRINCIPAL_RULE}")
+    if not 1 <= len(found) <= MAX_PRINCIPALS:
+        raise InvalidInput.of(field, f"must be 1 to {MAX_PRINCIPALS} groups and users, or empty for all")
+    return found
+
+
+@router.get("/access/change")
+async def show_change_form(visit: CurrentVisit) -> Response:
+    """Show the form for a change of many items, with the texts that the address has."""
+    return _show_change(visit, ChangeForm.of(visit.request.query_params))
+
+
+@router.post("/access/change")
+async def change_many(visit: CurrentVisit) -> Response:
+    """Count what a change would do, or do it; what one request does not reach is left to the next."""
+    sent = await read_texts(visit.request)
+    form = ChangeForm.read(sent)
+    apply = sent.get("apply") == "true"
+    most = MOST_CHANGED if apply else MOST_REHEARSED
+    place = str(sent.get("cursor") or "") or None
+    matched, changed = 0, 0
+    refused: list[Refused] = []
+    try:
+        patch = form.patch(dry_run=not apply, cursor=place)
+        while True:
+            page = await visit.services.access.change(
+                visit.tenant_id, replace(patch, cursor=place), actor=visit.subject
+            )
+            matched, changed = matched + page.matched, changed + page.changed
+            refused += page.refused
+            place = page.next_cursor
+            if place is None or matched >= most:
+                break
+    except InvalidInput as error:
+        return _show_change(visit, form, errors=errors_at(error.errors), status=422)
+    return _show_change(visit, form, done=ChangedAccess(matched, changed, refused, place), applied=apply)
+
+
+def _show_change(
+    visit: Visit,
+    form: ChangeForm,
+    *,
+    done: ChangedAccess | None = None,
+    applied: bool = False,
+    errors: dict[str, str] | None = None,
+    status: int = 200,
+) -> Response:
+    return visit.render(
+        "pages/admin/access_change.html",
+        status=status,
+        form=form,
+        done=done,
+        applied=applied,
+        refused=[(each, name_reason(each.reason)) for each in done.refused[:MOST_REFUSED]] if done else [],
+        errors=errors or {},
+        actions=CHANGES,
+        places=PLURALS,
+    )
+
+
+@router.post("/everything")
+async def choose_sight(
+    visit: CurrentVisit, on: Annotated[bool, Form()], next: Annotated[str, Form()] = HOME
+) -> Response:
+    """Begin or end to see everything; the audit trail has the beginning, and what is seen."""
+    response = RedirectResponse(local_page(next), 303)
+    if on:
+        await visit.services.trail.note_access(visit.tenant_id, visit.subject)
+        begin_everything(response, visit.request.cookies[COOKIE], secure=is_https(visit.request))
+    else:
+        end_everything(response)
+    return response
