@@ -36,7 +36,20 @@ from app.contract.validation import UNSET
 from app.errors import FieldError, InvalidInput
 
 Kind = Literal[
-    "text", "area", "number", "flag", "switch", "choice", "choices", "list", "principals", "id", "ids", "moment", "json"
+    "text",
+    "area",
+    "number",
+    "flag",
+    "switch",
+    "choice",
+    "choices",
+    "list",
+    "principal",
+    "principals",
+    "id",
+    "ids",
+    "moment",
+    "json",
 ]
 """A `flag` is on or off; a `switch` can also be left to a default; a `list` has commas between its items."""
 
@@ -45,12 +58,12 @@ LAYOUT: Mapping[Kind, tuple[str, int, str]] = {
     "choices": ("", 0, "wide"),
     "list": ("Separated by commas", 0, ""),
     "principals": ("", 3, ""),
-    "ids": ("Ids, separated by commas", 0, ""),
+    "ids": ("Ids, separated by commas", 0, "double"),
     "moment": ("", 0, "long"),
     "json": ("A JSON object", 2, "double"),
 }
 """Hint, lines of a text area (0 for a field of one line) and width of a kind of input."""
-MONO = frozenset({"id", "ids", "json", "principals"})
+MONO = frozenset({"id", "ids", "json", "principal", "principals"})
 TRIMMED = frozenset({"number", "switch", "choice", "id", "moment"})
 LARGEST = 1_000_000
 """A larger bound is not worth a hint."""
@@ -147,10 +160,17 @@ class Input:
         if self.kind == "ids":
             return [read_id(item) for item in re.split(r"[\s,]+", text) if item]
         try:
-            return read_principals(text) if self.kind == "principals" else read_list(text)
+            return read_principals(text) if self.kind in ("principal", "principals") else read_list(text)
         except csv.Error:
             lines = " or line breaks" if self.rows else ""
             raise InvalidInput.of(self.name, f"must be separated by commas{lines}") from None
+
+    def item(self, text: str) -> str:
+        """The only item of a text. Raises InvalidInput."""
+        items = self.items(text)
+        if len(items) != 1:
+            raise InvalidInput.of(self.name, "must be one group or user")
+        return items[0]
 
     def read(self, texts: Sequence[str]) -> Any:
         """The value for the request. An unreadable one stays a text, which the contract refuses.
@@ -167,6 +187,8 @@ class Input:
         match self.kind:
             case "list" | "principals" | "ids":
                 return self.items(text)
+            case "principal":
+                return self.item(text)
             case "number":
                 return read_number(text, int if self.is_whole else float)
             case "switch":
@@ -192,6 +214,8 @@ class Input:
                 return [write_list(value)]
             case "principals":
                 return ["\n".join(map(quote_item, value))]
+            case "principal":
+                return [quote_item(value)]
             case "ids":
                 return [("\n" if self.rows else ", ").join(map(str, value))]
             case "json":
@@ -254,7 +278,8 @@ def _make_input(kind: type, name: str, schema: Mapping[str, Any], is_optional: b
     if not look.is_known:
         hint = schema.get("description", "").split(". ")[0].removesuffix(".") or hint
     values = ["true", "false"] if shown == "switch" else _list_values(schema)
-    options = [(value, name_value(name, value)) for value in values]
+    words = NAMED["values"].get(f"{kind.__name__}.{name}", NAMED["values"].get(name, {}))
+    options = [(value, words.get(value, value)) for value in values]
     if shown in ("choice", "switch") and is_optional and look.empty:
         options.insert(0, ("", look.empty))
     text = f"{default:g}" if isinstance(default, float) else str(default or "")
@@ -301,6 +326,8 @@ def _kind_of(schema: Mapping[str, Any], *, is_optional: bool) -> Kind:
             return "json"
     if "enum" in schema or "const" in schema:
         return "choice"
+    if schema.items() >= PRINCIPAL_SCHEMA.items():
+        return "principal"
     kinds: Mapping[str, Kind] = {"uuid": "id", "date-time": "moment"}
     return kinds.get(schema.get("format", ""), "text")
 

@@ -111,12 +111,12 @@ async def test_what_one_request_does_not_reach_is_left_to_the_next(
 @pytest.mark.parametrize(
     ("given", "field", "label"),
     [
-        ({"tag": ""}, "tag", "Tag"),
-        ({"principal": "hr"}, "principal", "Principal"),
-        ({"principal": "group:a, group:b"}, "principal", "Principal"),
-        ({"principals": ""}, "principals", "Principals"),
-        ({"principals": "hr"}, "principals", "Principals"),
-        ({"action": "lend"}, "action", "Action"),
+        ({"tag": ""}, "tag", "With the tag"),
+        ({"principal": "hr"}, "principal", "Whose lists name"),
+        ({"principal": "group:a, group:b"}, "principal", "Whose lists name"),
+        ({"principals": ""}, "principals", "Groups and users"),
+        ({"principals": "hr"}, "principals", "Groups and users"),
+        ({"action": "lend"}, "action", "Change"),
         ({"list": "owners"}, "list", "List"),
     ],
 )

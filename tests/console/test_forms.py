@@ -13,6 +13,7 @@ from lxml import html
 from starlette.datastructures import FormData
 
 from app.console.forms import Form, Input, errors_at, inputs_of, show_form
+from app.console.pages import access, audit, platform
 from app.console.pages.assets import UPLOAD
 from app.console.pages.entries import BLANK
 from app.console.pages.settings import form_of
@@ -32,11 +33,15 @@ FORMS = {
     "upload": UPLOAD,
     "search": EMPTY,
     "settings": form_of(DEFAULT_SETTINGS),
+    "access": access.BLANK,
+    "audit": audit.BLANK,
+    "tenant": platform.BLANK,
 }
 NEEDED: Mapping[str, dict[str, Any]] = {
     "entry": {"content": "A text"},
     "upload": {"name": "a.txt", "data": b"x"},
     "search": {"query": "bell"},
+    "tenant": {"slug": "a"},
 }
 ID = UUID("0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17")
 OTHERS: Mapping[str, Any] = {
@@ -44,6 +49,7 @@ OTHERS: Mapping[str, Any] = {
     "query_embedding": [0.5, -1.0],
     "facets": ["tags", "metadata.team, north"],
     "weights": {"semantic": 0.25, "keyword": 0.75},
+    "slug": "a-tenant",
 }
 """Values of fields that have rules of their own."""
 
@@ -68,6 +74,8 @@ def values_of(each: Input) -> list[Any]:
             return [["a"], ["b c", "d, e", 'say "no"', "ä"]]
         case "principals":
             return [["group:CN=hr,OU=all", "user:jane"]]
+        case "principal":
+            return ["group:CN=hr,OU=all"]
         case "id":
             return [ID]
         case "ids":
@@ -87,6 +95,7 @@ def wrong_texts(each: Input) -> list[str]:
         "choices": ["magic"],
         "list": ["x" * 200, "x" * 140_000],
         "principals": ["user:jane\njane", " , ", "x" * 140_000, ",".join(f"user:{n}" for n in range(65))],
+        "principal": ["jane", "user:jane, user:joe"],
         "id": ["x", "http://kb.example/console/assets/" + str(ID)],
         "ids": [f"{ID}, x"],
         "moment": ["tomorrow", "2026-01-01T00:00:00.5"],

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import Form, Query, Response
+from fastapi import Form as Sent
+from fastapi import Query, Response
 from fastapi.responses import RedirectResponse
-from starlette.datastructures import FormData
+from pydantic import Field
 
 from app.auth.principal import Role
-from app.console.forms import errors_at, read_texts
+from app.console.forms import Form, errors_at, read_texts, show_form
 from app.console.rendering import PAGE_SIZE, CurrentVisit, Visit, page_links
 from app.console.session import COOKIE, HOME, console_router, is_https, local_page
 from app.console.visitor import begin_everything, end_everything
-from app.console.words import LISTS, SHOWN, name_reason, read_list, read_principals
-from app.contract.access import (
-    AccessPatch,
-    AccessSelection,
-    ChangedAccess,
-    ListChange,
-    ListedKind,
-    Refused,
-    SubjectAccess,
-)
-from app.contract.fields import MAX_PRINCIPALS, PRINCIPAL_RULE, Page, is_principal
+from app.console.words import name_reason, read_list
+from app.contract.access import AccessPatch, ChangedAccess, ListedKind, Refused, SubjectAccess
+from app.contract.entries import MAX_TAG, Principals
+from app.contract.fields import Page, Principal
 from app.contract.sources import SOURCE_NAME
+from app.contract.validation import request, validate
 from app.errors import InvalidInput, NotFound
 from app.knowledge.permissions.overview import MOST_CALLERS, MOST_COUNTED, PLURALS
 from app.knowledge.sources.manifest import check_source_name
@@ -145,11 +138,19 @@ MOST_REFUSED = 10
 """Refused items that a page names."""
 
 
-CHANGES: Mapping[str, str] = {"grant": "add to", "revoke": "remove from", "set": "replace"}
-"""What a change does with a list."""
+@request
+class AccessChange:
+    """A change of a list of many items, as its form has it."""
 
-TEXTS = {"tag": "", "principal": "", "list": "readers", "action": "grant", "principals": ""}
-"""The texts of a change, with those of an empty form."""
+    tag: Annotated[str, Field(max_length=MAX_TAG)] | None = None
+    principal: Principal | None = None
+    list: Literal["readers", "writers"] = "readers"
+    action: Literal["grant", "revoke", "set"] = "grant"
+    principals: Principals | None = None
+
+
+BLANK = show_form(AccessChange, {})
+VERBS = {"grant": "add", "revoke": "remove", "set": "set"}
 
 _ADDRESS = re.compile(
     r"(?:https?://[^/\s]*)?/console/(?:access/)?(?P<place>entries|assets|sources)/(?P<key>[^/?#\s]+)\S*"
@@ -174,85 +175,36 @@ def read_item(text: str) -> tuple[ListedKind | None, UUID | str]:
     raise InvalidInput.of("item", "must be an id, the address of a page, or the name of a source")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeForm:
-    """A form for a change of many items: a text for each of TEXTS."""
-
-    texts: Mapping[str, str]
-
-    @classmethod
-    def of(cls, texts: Mapping[str, str]) -> ChangeForm:
-        """The form with these texts, and those of an empty form."""
-        return cls({name: texts.get(name) or value for name, value in TEXTS.items()})
-
-    @classmethod
-    def read(cls, form: FormData) -> ChangeForm:
-        """The submitted form."""
-        return cls.of({name: text.strip() for name in TEXTS if isinstance(text := form.get(name), str)})
-
-    def patch(self, *, dry_run: bool, cursor: str | None) -> AccessPatch:
-        """The change of the next page of items. Raises InvalidInput."""
-        tag, named = self.texts["tag"], _read_principals(self.texts["principal"], "principal")
-        if named is not None and len(named) > 1:
-            raise InvalidInput.of("principal", "must be one group or user")
-        if not tag and named is None:
-            raise InvalidInput.of("tag", "is needed, or a group or user in the lists")
-        where = AccessSelection(tags=[tag] if tag else None, principal=named[0] if named else None)
-        return AccessPatch(where=where, dry_run=dry_run, cursor=cursor, **self._change())
-
-    def _change(self) -> dict[str, ListChange]:
-        """Read the change of a list. Raises InvalidInput."""
-        name, action = self._choice("list", LISTS), self._choice("action", CHANGES)
-        given = _read_principals(self.texts["principals"], "principals")
-        if action == "set":
-            return {name: ListChange(set=given)}
-        if given is None:
-            raise InvalidInput.of("principals", "must name groups or users")
-        return {name: ListChange(add=given) if action == "grant" else ListChange(remove=given)}
-
-    def _choice(self, name: Literal["list", "action"], allowed: Mapping[str, str]) -> str:
-        if self.texts[name] not in allowed:
-            raise InvalidInput.of(name, f"must be one of {', '.join(allowed)}")
-        return self.texts[name]
-
-
-def _read_principals(text: str, field: str) -> list[str] | None:
-    """Parse principals separated by commas or line breaks; None for an empty text, which means all.
-
-    A name with a comma is in double quotes. Raises InvalidInput.
-    """
-    if not text.strip():
-        return None
-    try:
-        found = read_principals(text)
-    except csv.Error:
-        raise InvalidInput.of(field, "must be separated by commas or line breaks") from None
-    for each in found:
-        if not is_principal(each):
-            raise InvalidInput.of(field, f"{each[:SHOWN]!r} {PRINCIPAL_RULE}")
-    if not 1 <= len(found) <= MAX_PRINCIPALS:
-        raise InvalidInput.of(field, f"must be 1 to {MAX_PRINCIPALS} groups and users, or empty for all")
-    return found
+def _read_patch(form: Form, *, dry_run: bool, cursor: str | None) -> AccessPatch:
+    """The change of the next page of items. Raises InvalidInput."""
+    change = validate(AccessChange, form.changes(BLANK))
+    if change.tag is None and change.principal is None:
+        raise InvalidInput.of("tag", "is needed, or a group or user in the lists")
+    if change.principals is None and change.action != "set":
+        raise InvalidInput.of("principals", "must name groups or users")
+    where = {"tags": [change.tag] if change.tag is not None else None, "principal": change.principal}
+    named: dict[str, Any] = {change.list: {VERBS[change.action]: change.principals}}
+    return validate(AccessPatch, {"where": where, "dry_run": dry_run, "cursor": cursor, **named})
 
 
 @router.get("/access/change")
 async def show_change_form(visit: CurrentVisit) -> Response:
     """Show the form for a change of many items, with the texts that the address has."""
-    return _show_change(visit, ChangeForm.of(visit.request.query_params))
+    return _show_change(visit, BLANK.fill(visit.request.query_params))
 
 
 @router.post("/access/change")
 async def change_many(visit: CurrentVisit) -> Response:
     """Count what a change would do, or do it; what one request does not reach is left to the next."""
     sent = await read_texts(visit.request)
-    form = ChangeForm.read(sent)
+    form = BLANK.fill(sent)
     apply = sent.get("apply") == "true"
     most = MOST_CHANGED if apply else MOST_REHEARSED
     place = str(sent.get("cursor") or "") or None
     matched, changed = 0, 0
     refused: list[Refused] = []
     try:
-        patch = form.patch(dry_run=not apply, cursor=place)
+        patch = _read_patch(form, dry_run=not apply, cursor=place)
         while True:
             page = await visit.services.access.change(
                 visit.tenant_id, replace(patch, cursor=place), actor=visit.subject
@@ -263,13 +215,13 @@ async def change_many(visit: CurrentVisit) -> Response:
             if place is None or matched >= most:
                 break
     except InvalidInput as error:
-        return _show_change(visit, form, errors=errors_at(error.errors), status=422)
+        return _show_change(visit, form, errors=errors_at(error.errors, form), status=422)
     return _show_change(visit, form, done=ChangedAccess(matched, changed, refused, place), applied=apply)
 
 
 def _show_change(
     visit: Visit,
-    form: ChangeForm,
+    form: Form,
     *,
     done: ChangedAccess | None = None,
     applied: bool = False,
@@ -284,14 +236,13 @@ def _show_change(
         applied=applied,
         refused=[(each, name_reason(each.reason)) for each in done.refused[:MOST_REFUSED]] if done else [],
         errors=errors or {},
-        actions=CHANGES,
         places=PLURALS,
     )
 
 
 @router.post("/everything")
 async def choose_sight(
-    visit: CurrentVisit, on: Annotated[bool, Form()], next: Annotated[str, Form()] = HOME
+    visit: CurrentVisit, on: Annotated[bool, Sent()], next: Annotated[str, Sent()] = HOME
 ) -> Response:
     """Begin or end to see everything; the audit trail has the beginning, and what is seen."""
     response = RedirectResponse(local_page(next), 303)

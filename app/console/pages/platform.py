@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Form, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Principal, Role
 from app.composition.services import Services
-from app.console.forms import errors_at
+from app.console.forms import Form, errors_at, read_texts, show_form
 from app.console.rendering import render
 from app.console.session import PLATFORM, console_router
 from app.contract.administration import NewTenant
+from app.contract.validation import validate
 from app.errors import Conflict, FieldError, InvalidInput
 from app.web.access import CurrentPrincipal, CurrentServices
 
 router = console_router(Role.PLATFORM_ADMIN)
+
+BLANK = show_form(NewTenant, {})
 
 
 @router.get("/platform")
@@ -36,17 +39,18 @@ async def create_tenant(
     request: Request,
     principal: CurrentPrincipal,
     services: CurrentServices,
-    slug: Annotated[str, Form()] = "",
-    name: Annotated[str, Form()] = "",
 ) -> Response:
     """Create a tenant."""
+    form = BLANK.fill(await read_texts(request))
     try:
-        tenant = await services.tenants.create(NewTenant(slug.strip(), name.strip() or None), actor=principal.subject)
+        new = validate(NewTenant, {"slug": form.text("slug").strip()} | form.changes(BLANK))
+        tenant = await services.tenants.create(new, actor=principal.subject)
     except (InvalidInput, Conflict) as error:
         errors = error.errors if isinstance(error, InvalidInput) else (FieldError("slug", str(error)),)
         status = 422 if isinstance(error, InvalidInput) else 409
-        texts = {"slug": slug, "name": name}
-        return await _show_page(request, principal, services, 1, texts=texts, errors=errors_at(errors), status=status)
+        return await _show_page(
+            request, principal, services, 1, form=form, errors=errors_at(errors, form), status=status
+        )
     return RedirectResponse(f"{PLATFORM}?created={tenant.slug}", 303)
 
 
@@ -57,7 +61,7 @@ async def _show_page(
     number: int,
     *,
     created: str = "",
-    texts: dict[str, str] | None = None,
+    form: Form = BLANK,
     errors: dict[str, str] | None = None,
     status: int = 200,
 ) -> Response:
@@ -68,6 +72,6 @@ async def _show_page(
         status=status,
         page=page,
         created=created,
-        texts=texts or {"slug": "", "name": ""},
+        form=form,
         errors=errors or {},
     )
