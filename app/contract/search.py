@@ -176,7 +176,7 @@ FacetName = Annotated[
 ]
 
 
-def _after(name: str) -> AfterValidator:
+def later_than(name: str) -> AfterValidator:
     """The field has to be later than the field `name`."""
 
     def check(before: Any, info: ValidationInfo) -> Any:
@@ -244,7 +244,7 @@ class SearchQuery:
         ZonedMoment | None, Field(description="Only entries created at this time or later; with a time zone.")
     ] = None
     created_before: Annotated[
-        ZonedMoment | None, _after("created_after"), Field(description="Only entries created before this time.")
+        ZonedMoment | None, later_than("created_after"), Field(description="Only entries created before this time.")
     ] = None
     updated_after: Annotated[
         ZonedMoment | None,
@@ -252,7 +252,7 @@ class SearchQuery:
     ] = None
     updated_before: Annotated[
         ZonedMoment | None,
-        _after("updated_after"),
+        later_than("updated_after"),
         Field(description="Only entries whose last change was before this time."),
     ] = None
     as_of: Annotated[

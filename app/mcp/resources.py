@@ -19,12 +19,10 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.contract.assets import Asset
-from app.contract.fields import QueryText
 from app.contract.search import SearchQuery
-from app.contract.validation import invalid_input
+from app.contract.validation import validate
 from app.errors import InvalidInput
 from app.mcp.answers.entries import answer_entry, answer_part
 from app.mcp.answers.hits import answer_search
@@ -148,12 +146,6 @@ OFFERS: Mapping[str, Offer] = {
 }
 
 
-class _Text(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    text: QueryText
-
-
 def describe_prompts() -> list[Prompt]:
     """All prompts."""
     return [
@@ -172,20 +164,21 @@ async def get_prompt(call: Call, name: str, arguments: Mapping[str, str]) -> Get
     offer = OFFERS.get(name)
     if offer is None:
         raise InvalidInput.of("name", f"must be one of {', '.join(OFFERS)}")
-    text = _read(offer, arguments)
-    found = answer_search(await call.search(SearchQuery(query=text)), PROMPT_TOKENS)
-    message = f"{offer.task} {RULES}\n\n{offer.argument.capitalize()}: {text}\n\nSearch result: {found.text}"
+    query = _read(offer, arguments)
+    found = answer_search(await call.search(query), PROMPT_TOKENS)
+    message = f"{offer.task} {RULES}\n\n{offer.argument.capitalize()}: {query.query}\n\nSearch result: {found.text}"
     return GetPromptResult(
         description=offer.description,
         messages=[PromptMessage(role="user", content=TextContent(text=message))],
     )
 
 
-def _read(offer: Offer, arguments: Mapping[str, str]) -> str:
+def _read(offer: Offer, arguments: Mapping[str, str]) -> SearchQuery:
     for name in arguments:
         if name != offer.argument:
             raise InvalidInput.of(name, "unknown field")
+    given = {"query": arguments[offer.argument]} if arguments else {}
     try:
-        return _Text.model_validate({"text": arguments[offer.argument]} if arguments else {}).text
-    except ValidationError as error:
-        raise InvalidInput.of(offer.argument, invalid_input(error).errors[0].message) from None
+        return validate(SearchQuery, given)
+    except InvalidInput as error:
+        raise InvalidInput.of(offer.argument, error.errors[0].message) from None

@@ -171,8 +171,8 @@ def _describe(tool: Tool) -> types.Tool:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=dict(tool.input_schema),
-        output_schema=dict(tool.output_schema),
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
         annotations=tool.annotations,
     )
 

@@ -12,7 +12,7 @@ import pytest
 from app.contract.results import Hit, SearchMetadata, SearchResult
 from app.embeddings.provider import estimate_tokens
 from app.mcp.answers.hits import answer_search
-from app.mcp.schemas.arguments import MIN_TOKEN_BUDGET
+from app.mcp.arguments import MIN_TOKEN_BUDGET
 
 WORDS = ("the", "harbour", "opens", "at six", "42", "boats", "wait:", "naïve", "größer", "KNOW-004", "crane")
 NOW = datetime(2026, 1, 15, tzinfo=UTC)

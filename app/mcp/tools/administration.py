@@ -14,9 +14,9 @@ from app.errors import InvalidInput
 from app.knowledge.reembedding.service import ReembeddingService
 from app.mcp.answers.entries import answer_change
 from app.mcp.answers.passages import ToolAnswer, to_json
-from app.mcp.schemas.arguments import NoArguments, RebuildArguments
-from app.mcp.schemas.flattening import output_schema
-from app.mcp.tools.tool import Call, make_tool
+from app.mcp.arguments import NoArguments, RebuildArguments
+from app.mcp.schemas import output_schema
+from app.mcp.tools.tool import Call, Tool
 
 
 async def _stats(_arguments: NoArguments, call: Call) -> ToolAnswer:
@@ -27,12 +27,10 @@ async def _stats(_arguments: NoArguments, call: Call) -> ToolAnswer:
 
 
 async def _rebuild(arguments: RebuildArguments, call: Call) -> ToolAnswer:
-    service = call.services.reembedding
-    return answer_change(await _act(service, call.tenant_id, call.subject, arguments))
+    return answer_change(await _act(call.services.reembedding, call.tenant_id, call.subject, arguments))
 
 
 async def _act(service: ReembeddingService, tenant_id: UUID, actor: str, arguments: RebuildArguments) -> ModelChange:
-    """Carry out the request of the arguments. Raises as the service does, and InvalidInput."""
     if arguments.action != "start" and (extra := given_fields(arguments).keys() - {"action"}):
         raise InvalidInput.of(min(extra), "is allowed for the action start only")
     match arguments.action:
@@ -50,7 +48,7 @@ async def _act(service: ReembeddingService, tenant_id: UUID, actor: str, argumen
 
 
 TOOLS = (
-    make_tool(
+    Tool(
         "kb_stats",
         "Get statistics",
         "Get the number of entries by type and of documents by status, the entries without a vector, the embedding"
@@ -60,7 +58,7 @@ TOOLS = (
         _stats,
         output_schema(Stats),
     ),
-    make_tool(
+    Tool(
         "kb_rebuild_embeddings",
         "Rebuild all vectors, or change the model",
         "Create all vectors again in the background. By default with the model in use; with provider, model or"

@@ -8,9 +8,9 @@ from app.contract.fields import Page
 from app.contract.reading import DocumentPart, ReadEntry
 from app.mcp.answers.entries import answer_entry, answer_part, answer_tags
 from app.mcp.answers.passages import ToolAnswer
-from app.mcp.schemas.arguments import DocumentArguments, GetArguments, TagArguments
-from app.mcp.schemas.flattening import output_schema
-from app.mcp.tools.tool import Call, make_tool
+from app.mcp.arguments import DocumentArguments, GetArguments, TagArguments
+from app.mcp.schemas import output_schema
+from app.mcp.tools.tool import Call, Tool
 
 
 async def _get(arguments: GetArguments, call: Call) -> ToolAnswer:
@@ -37,7 +37,7 @@ async def _list_tags(arguments: TagArguments, call: Call) -> ToolAnswer:
 
 
 TOOLS = (
-    make_tool(
+    Tool(
         "kb_get",
         "Read an entry",
         "Read one entry or passage with all its fields and its version, also if it is superseded or expired. A long"
@@ -47,7 +47,7 @@ TOOLS = (
         _get,
         output_schema(ReadEntry),
     ),
-    make_tool(
+    Tool(
         "kb_read_document",
         "Read a document",
         "Read a page or a section of a document, or its text from a position on. Use this tool when the passages that"
@@ -59,7 +59,7 @@ TOOLS = (
         _read_document,
         output_schema(DocumentPart),
     ),
-    make_tool(
+    Tool(
         "kb_list_tags",
         "List the tags",
         "List the tags of the knowledge base with the number of entries that have each, by default the most used"

@@ -7,13 +7,13 @@ from typing import Any
 from app.auth.principal import Role
 from app.contract.entries import RelatedResponse
 from app.contract.receipts import Feedback
-from app.contract.search import WhyNot
+from app.contract.search import WhyNot, read_entry_key
 from app.contract.tools import SavedSearches
 from app.contract.vocabulary import MAX_LIMIT
 from app.mcp.answers.entries import answer_related, answer_saved_searches
 from app.mcp.answers.hits import answer_search
 from app.mcp.answers.passages import ToolAnswer, to_json
-from app.mcp.schemas.arguments import (
+from app.mcp.arguments import (
     FeedbackArguments,
     HybridSearchArguments,
     KbSearchArguments,
@@ -21,14 +21,12 @@ from app.mcp.schemas.arguments import (
     SavedSearchArguments,
     WhyNotArguments,
 )
-from app.mcp.schemas.flattening import output_schema
-from app.mcp.schemas.models import search_output_schema
-from app.mcp.tools.tool import Call, make_tool
+from app.mcp.schemas import output_schema, search_output_schema
+from app.mcp.tools.tool import Call, Tool
 
 
 async def _search(arguments: KbSearchArguments, call: Call) -> ToolAnswer:
-    query = arguments.to_query()
-    return answer_search(await call.search(query), arguments.token_budget)
+    return answer_search(await call.search(arguments.to_query()), arguments.token_budget)
 
 
 async def _hybrid_search(arguments: HybridSearchArguments, call: Call) -> ToolAnswer:
@@ -41,8 +39,8 @@ async def _related(arguments: RelatedArguments, call: Call) -> ToolAnswer:
 
 
 async def _why_not(arguments: WhyNotArguments, call: Call) -> ToolAnswer:
-    query = arguments.to_query()
-    found = await call.services.search.why_not(call.tenant_id, arguments.entry(), query)
+    key = read_entry_key(arguments.entry_id)
+    found = await call.services.search.why_not(call.tenant_id, key, arguments.to_query())
     if found.in_results:
         text = f"The entry is among the results, at rank {found.rank}."
     else:
@@ -72,7 +70,7 @@ async def _feedback(arguments: FeedbackArguments, call: Call) -> ToolAnswer:
 
 
 TOOLS = (
-    make_tool(
+    Tool(
         "kb_search",
         "Search the knowledge base",
         "Search the team's knowledge: decisions, lessons, facts and passages of uploaded documents, with semantic"
@@ -89,7 +87,7 @@ TOOLS = (
         _search,
         search_output_schema(),
     ),
-    make_tool(
+    Tool(
         "kb_get_related",
         "Read the context of an entry",
         "Get the entries related to an entry that a search found: its parent, its siblings (for a passage of a"
@@ -101,7 +99,7 @@ TOOLS = (
         _related,
         output_schema(RelatedResponse),
     ),
-    make_tool(
+    Tool(
         "hybrid_search",
         "Search with chosen weights",
         "Like kb_search without its filters, but you choose the weights of semantic and keyword search, can supply"
@@ -114,7 +112,7 @@ TOOLS = (
         fields={"query": "query_text", "limit": "top_k"},
         most_hits=MAX_LIMIT,
     ),
-    make_tool(
+    Tool(
         "kb_why_not",
         "Explain why a search misses an entry",
         "Find the filter, threshold or cut that keeps an entry out of the results of a search. Call it with the"
@@ -124,7 +122,7 @@ TOOLS = (
         _why_not,
         output_schema(WhyNot),
     ),
-    make_tool(
+    Tool(
         "kb_saved_searches",
         "List or run saved searches",
         "List the searches that the caller has saved under a name, or run one of them by its id. The result of a run"
@@ -134,7 +132,7 @@ TOOLS = (
         _saved_searches,
         search_output_schema(SavedSearches, "result"),
     ),
-    make_tool(
+    Tool(
         "kb_feedback",
         "Judge a hit",
         "Tell whether a hit of one of your searches of the last 24 hours helped to answer the question. The knowledge"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from app.contract.reading import ReadPart
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.mcp.answers.passages import Links, ToolAnswer
-from app.mcp.schemas.flattening import admit_problem, input_schema
+from app.mcp.schemas import admit_problem, input_schema
 from app.web.access import Caller
 
 Effect = Literal["reads", "adds", "changes"]
@@ -67,12 +68,14 @@ class Call:
 Run = Callable[[Any, Call], Awaitable[ToolAnswer]]
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: its schemas are cached.
+@dataclass(frozen=True)
 class Tool:
     """A tool with its listing and function.
 
-    `fields` maps field names of the services to its own, for errors. `most_hits` is the largest page of its searches;
-    None: that of the service for external callers.
+    `output` is the schema of its result, and `idempotent` whether a second call with the same arguments has no further
+    effect. `fields` maps field names of the services to its own, for errors. `most_hits` is the largest page of its
+    searches; None: that of the service for external callers.
     """
 
     name: str
@@ -81,39 +84,34 @@ class Tool:
     role: Role
     arguments: type
     run: Run
-    input_schema: Mapping[str, Any]
-    output_schema: Mapping[str, Any]
-    annotations: ToolAnnotations
-    fields: Mapping[str, str]
-    most_hits: int | None
+    output: Mapping[str, Any]
+    effect: Effect = "reads"
+    idempotent: bool = True
+    fields: Mapping[str, str] = field(default_factory=dict)
+    most_hits: int | None = None
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """The schema of its arguments."""
+        return input_schema(self.arguments)
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any]:
+        """The schema of its structured output."""
+        return admit_problem(self.output)
+
+    @property
+    def annotations(self) -> ToolAnnotations:
+        """What clients learn about its effect."""
+        return ToolAnnotations(
+            title=self.title,
+            read_only_hint=self.effect == "reads",
+            destructive_hint=self.effect == "changes",
+            idempotent_hint=self.idempotent,
+            open_world_hint=False,
+        )
 
     @property
     def reads(self) -> bool:
         """Whether the tool only reads, for readers: it then runs in its tenant's turn."""
-        return self.role is Role.READER and self.annotations.read_only_hint is True
-
-
-def make_tool(
-    name: str,
-    title: str,
-    description: str,
-    role: Role,
-    arguments: type,
-    run: Run,
-    output: Mapping[str, Any],
-    *,
-    effect: Effect = "reads",
-    idempotent: bool = True,
-    fields: Mapping[str, str] | None = None,
-    most_hits: int | None = None,
-) -> Tool:
-    """Make a tool; `idempotent` if a second call with the same arguments has no further effect."""
-    annotations = ToolAnnotations(
-        title=title,
-        read_only_hint=effect == "reads",
-        destructive_hint=effect == "changes",
-        idempotent_hint=idempotent,
-        open_world_hint=False,
-    )
-    schemas = input_schema(arguments), admit_problem(output)
-    return Tool(name, title, description, role, arguments, run, *schemas, annotations, dict(fields or {}), most_hits)
+        return self.role is Role.READER and self.effect == "reads"

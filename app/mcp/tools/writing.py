@@ -7,10 +7,9 @@ from app.contract.entries import BulkRequest, BulkResponse, NewEntry
 from app.contract.reading import AddedEntry, DeletedEntry
 from app.mcp.answers.entries import describe_state, show_written
 from app.mcp.answers.passages import ToolAnswer, to_json
-from app.mcp.schemas.arguments import DeleteArguments, UpdateArguments
-from app.mcp.schemas.flattening import output_schema
-from app.mcp.schemas.models import written_output_schema
-from app.mcp.tools.tool import Call, make_tool
+from app.mcp.arguments import DeleteArguments, UpdateArguments
+from app.mcp.schemas import output_schema, written_output_schema
+from app.mcp.tools.tool import Call, Tool
 
 
 async def _add(arguments: NewEntry, call: Call) -> ToolAnswer:
@@ -49,7 +48,7 @@ async def _delete(arguments: DeleteArguments, call: Call) -> ToolAnswer:
 
 
 TOOLS = (
-    make_tool(
+    Tool(
         "kb_add",
         "Add an entry",
         "Store one piece of knowledge for later: a fact, a decision with its reason, a lesson. Write one"
@@ -63,7 +62,7 @@ TOOLS = (
         written_output_schema(AddedEntry, "entry"),
         effect="changes",
     ),
-    make_tool(
+    Tool(
         "kb_bulk_import",
         "Add many entries",
         "Store 1 to 1,000 entries in one call, each in the form that kb_add accepts. If one is refused, the others"
@@ -74,7 +73,7 @@ TOOLS = (
         output_schema(BulkResponse),
         effect="changes",
     ),
-    make_tool(
+    Tool(
         "kb_update",
         "Change an entry",
         "Change the given fields of an entry; omitted fields are unchanged. To replace outdated knowledge and keep its"
@@ -87,7 +86,7 @@ TOOLS = (
         written_output_schema(),
         effect="changes",
     ),
-    make_tool(
+    Tool(
         "kb_delete",
         "Delete an entry",
         "Delete an entry permanently. Passages of documents cannot be deleted one by one. Use this tool only on"

@@ -1,4 +1,4 @@
-"""Flat JSON schemas of tools: not every client resolves references, and models read plain schemas best."""
+"""Flat JSON schemas of arguments and results: not every client resolves references, and models read plain ones best."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
+
+from app.contract.reading import EntryState
+from app.contract.tools import SearchAnswer
+from app.mcp.answers.hits import MAIN_FIELDS, MAIN_METADATA
 
 
 def input_schema(model: type) -> dict[str, Any]:
@@ -24,6 +28,29 @@ def input_schema(model: type) -> dict[str, Any]:
 def output_schema(model: type) -> dict[str, Any]:
     """The schema of a tool's structured output."""
     return _flatten(model)
+
+
+def search_output_schema(model: type = SearchAnswer, place: str | None = None) -> dict[str, Any]:
+    """The schema of `model`, with a search's answer at `place`, None: the model itself.
+
+    Of the fields of hits and metadata, an answer with a token budget has the main ones.
+    """
+    schema = output_schema(model)
+    answer = schema if place is None else schema["properties"][place]["anyOf"][0]
+    answer["properties"]["results"]["items"]["required"] = [*MAIN_FIELDS, "citation", "content_cut", "flags"]
+    answer["properties"]["metadata"]["required"] = list(MAIN_METADATA)
+    return schema
+
+
+def written_output_schema(model: type = EntryState, place: str | None = None) -> dict[str, Any]:
+    """The schema of `model`, with a written entry at `place`, None: the model itself.
+
+    Of the fields of an entry, one in quarantine has the main ones and `flags`.
+    """
+    schema = output_schema(model)
+    entry = schema if place is None else schema["properties"][place]
+    entry["required"] = ["id", "version", "quarantined"]
+    return schema
 
 
 def admit_problem(result: Mapping[str, Any]) -> dict[str, Any]:

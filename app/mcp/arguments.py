@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Annotated, ClassVar, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
 from app.contract.entries import FIELDS, MAX_EXTERNAL_ID, MAX_RELATED, MAX_TAG, EntryDraft
 from app.contract.fields import Fraction, QueryText, VectorNumbers, YesOrNo, ZonedMoment
@@ -17,13 +18,14 @@ from app.contract.search import (
     DEFAULT_LIMIT,
     DEFAULT_MAX_LIMIT,
     MAX_TAGS,
+    EntryTypes,
     Limit,
     SearchQuery,
     Tags,
     Weights,
-    read_entry_key,
+    later_than,
 )
-from app.contract.validation import request
+from app.contract.validation import amend, request
 from app.contract.vocabulary import MAX_LIMIT, Audience, EntryType, TagSort
 from app.knowledge.entries.reading import MAX_POSITION, READ_LENGTH
 from app.knowledge.paging import MAX_PAGE
@@ -37,15 +39,50 @@ TokenBudget = Annotated[int, Field(strict=True, ge=MIN_TOKEN_BUDGET, le=MAX_TOKE
 
 
 TAGS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "maxItems": MAX_TAGS})
-"""Shorter than HTTP's: a language model makes no empty tags."""
+ENTRY_TYPES = WithJsonSchema(TypeAdapter(EntryType | list[EntryType]).json_schema())
+"""Shorter than HTTP's: a language model makes no empty lists and tags."""
 
 
-class QueryArguments(BaseModel):
-    """A query in plain language, and its filters."""
+Filter = Annotated[FilterObject | None, Field(description=FILTER_DESCRIPTION)]
+CreatedAfter = Annotated[
+    ZonedMoment | None, Field(description="Only entries created at this time or later; with a time zone.")
+]
+CreatedBefore = Annotated[
+    ZonedMoment | None,
+    later_than("created_after"),
+    Field(description="Only entries created before this time."),
+]
+Cursor = Annotated[
+    Annotated[str, Field(max_length=1_000)] | None,
+    Field(description="The `next_cursor` of the list before, for its next page."),
+]
 
-    NO_FILTERS: ClassVar = frozenset({"token_budget", "entry_id"})
+
+class Arguments(BaseModel):
+    """Arguments of a tool; others are refused."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+_QUERY = SearchQuery("query")
+
+
+class SearchArguments(Arguments):
+    """Arguments that describe a search, checked as the contract checks its fields."""
+
+    OWN: ClassVar = frozenset({"token_budget", "entry_id"})
+    """Arguments of the tool itself."""
+    NAMES: ClassVar[Mapping[str, str]] = {}
+    """Fields of a search by their names here, which a tool always gives."""
+
+    def to_query(self) -> SearchQuery:
+        """The search that these arguments describe."""
+        given = (self.model_fields_set | self.NAMES.keys()) - self.OWN
+        return amend(_QUERY, **{self.NAMES.get(name, name): getattr(self, name) for name in given})
+
+
+class QueryArguments(SearchArguments):
+    """A query in plain language, and its filters."""
 
     query: QueryText = Field(
         description="The question, or a few characteristic words; names, numbers and error messages exactly as"
@@ -55,7 +92,7 @@ class QueryArguments(BaseModel):
     tags: Annotated[Tags, TAGS] | None = Field(
         None, description="Only entries with at least one of these tags, spelled exactly."
     )
-    entry_type: EntryType | list[EntryType] | None = Field(
+    entry_type: Annotated[EntryTypes, ENTRY_TYPES] | None = Field(
         None,
         description="Only entries of this type, or of these types. A 'chunk' is a passage of an uploaded document;"
         " the other types are entries written by callers.",
@@ -66,19 +103,12 @@ class QueryArguments(BaseModel):
         description=f"Maximum number of hits, 1 to {DEFAULT_MAX_LIMIT}.",
     )
     min_confidence: Fraction = Field(0.0, description="Only entries with at least this confidence, 0 to 1.")
-    filter: FilterObject | None = Field(None, description=FILTER_DESCRIPTION)
-    created_after: ZonedMoment | None = Field(
-        None, description="Only entries created at this time or later; with a time zone."
-    )
-    created_before: ZonedMoment | None = Field(None, description="Only entries created before this time.")
+    filter: Filter = None
+    created_after: CreatedAfter = None
+    created_before: CreatedBefore = None
     include_superseded: YesOrNo = Field(
         False, description="Whether entries that another one has replaced are found, too."
     )
-
-    def to_query(self) -> SearchQuery:
-        """The search that these arguments describe. Raises InvalidInput."""
-        given = self.model_fields_set - self.NO_FILTERS
-        return SearchQuery(**{name: getattr(self, name) for name in given})
 
 
 class KbSearchArguments(QueryArguments):
@@ -108,15 +138,9 @@ class WhyNotArguments(QueryArguments):
         description="The id of the entry that was expected, or its external id."
     )
 
-    def entry(self) -> UUID | str:
-        """The id, or else the external id."""
-        return read_entry_key(self.entry_id)
 
-
-class SavedSearchArguments(BaseModel):
+class SavedSearchArguments(Arguments):
     """The caller's saved searches, or the one to run."""
-
-    model_config = ConfigDict(extra="forbid")
 
     saved_search_id: UUID | None = Field(
         None, description="The id of the saved search to run. Omit it to list the saved searches."
@@ -124,9 +148,7 @@ class SavedSearchArguments(BaseModel):
     limit: Annotated[int, Field(strict=True, ge=1, le=MAX_PAGE)] = Field(
         PAGE_SIZE, description=f"Maximum number of saved searches in the list, 1 to {MAX_PAGE}."
     )
-    cursor: Annotated[str, Field(max_length=1_000)] | None = Field(
-        None, description="The `next_cursor` of the list before, for its next page."
-    )
+    cursor: Cursor = None
     token_budget: TokenBudget | None = Field(
         None, description="Maximum number of tokens of the text of a search that is run, as for kb_search."
     )
@@ -139,18 +161,14 @@ class FeedbackArguments(NewFeedback):
     relevant: Annotated[YesOrNo, Field(description="Whether the hit helped to answer the question.")]
 
 
-class ConnectorSearchArguments(BaseModel):
+class ConnectorSearchArguments(SearchArguments):
     """A query, as hosted assistants send it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     query: QueryText = Field(description="The question, or a few characteristic words, 1 to 10,000 characters.")
 
 
-class RelatedArguments(BaseModel):
+class RelatedArguments(Arguments):
     """An entry whose related entries are requested."""
-
-    model_config = ConfigDict(extra="forbid")
 
     entry_id: UUID = Field(description="The id of an entry or chunk from a search.")
     limit: Annotated[int, Field(strict=True, ge=1, le=MAX_RELATED)] = Field(
@@ -158,10 +176,10 @@ class RelatedArguments(BaseModel):
     )
 
 
-class HybridSearchArguments(BaseModel):
+class HybridSearchArguments(SearchArguments):
     """A search with control over both of its legs."""
 
-    model_config = ConfigDict(extra="forbid")
+    NAMES: ClassVar = {"query_text": "query", "top_k": "limit"}
 
     query_text: QueryText = Field(description="The query for the keyword search, 1 to 10,000 characters.")
     query_embedding: VectorNumbers | None = Field(
@@ -180,23 +198,9 @@ class HybridSearchArguments(BaseModel):
         " fuses by ranks.",
     )
 
-    filter: FilterObject | None = Field(None, description=FILTER_DESCRIPTION)
-    created_after: ZonedMoment | None = Field(
-        None, description="Only entries created at this time or later; with a time zone."
-    )
-    created_before: ZonedMoment | None = Field(None, description="Only entries created before this time.")
-
-    def to_query(self) -> SearchQuery:
-        """The search that these arguments describe. Raises InvalidInput."""
-        return SearchQuery(
-            query=self.query_text,
-            query_embedding=self.query_embedding,
-            limit=self.top_k,
-            weights=self.weights,
-            filter=self.filter,
-            created_after=self.created_after,
-            created_before=self.created_before,
-        )
+    filter: Filter = None
+    created_after: CreatedAfter = None
+    created_before: CreatedBefore = None
 
 
 MAX_HEADING = 500
@@ -205,10 +209,8 @@ MAX_HEADING = 500
 Position = Annotated[int, Field(strict=True, ge=0, le=MAX_POSITION)]
 
 
-class GetArguments(BaseModel):
+class GetArguments(Arguments):
     """The entry to read."""
-
-    model_config = ConfigDict(extra="forbid")
 
     entry_id: UUID = Field(description="The id of an entry or chunk, for example from a search.")
     start: Position = Field(
@@ -218,10 +220,8 @@ class GetArguments(BaseModel):
     )
 
 
-class DocumentArguments(BaseModel):
+class DocumentArguments(Arguments):
     """The part of a document to read: a page, a section, or the text from a position on."""
-
-    model_config = ConfigDict(extra="forbid")
 
     asset_id: UUID = Field(description="The `asset_id` of a passage that a search found.")
     page: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = Field(
@@ -239,10 +239,8 @@ class DocumentArguments(BaseModel):
     )
 
 
-class TagArguments(BaseModel):
+class TagArguments(Arguments):
     """A part of the list of tags."""
-
-    model_config = ConfigDict(extra="forbid")
 
     prefix: Annotated[str, Field(max_length=MAX_TAG)] = Field(
         "", description="Only tags that start with these characters, in this case."
@@ -253,15 +251,11 @@ class TagArguments(BaseModel):
     limit: Annotated[int, Field(strict=True, ge=1, le=MAX_PAGE)] = Field(
         PAGE_SIZE, description=f"Maximum number of tags, 1 to {MAX_PAGE}."
     )
-    cursor: Annotated[str, Field(max_length=1_000)] | None = Field(
-        None, description="The `next_cursor` of the list before, for its next page."
-    )
+    cursor: Cursor = None
 
 
-class FetchArguments(BaseModel):
+class FetchArguments(Arguments):
     """The result to fetch, as hosted assistants name it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: UUID = Field(description="The id of a result of the tool `search`.")
 
@@ -277,10 +271,8 @@ VERSION_TEXT = (
 )
 
 
-class NoArguments(BaseModel):
+class NoArguments(Arguments):
     """No arguments."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 @request
@@ -294,10 +286,8 @@ class UpdateArguments(EntryDraft):
     version: Annotated[Version | None, Field(description=VERSION_TEXT)] = None
 
 
-class DeleteArguments(BaseModel):
+class DeleteArguments(Arguments):
     """The entry to delete."""
-
-    model_config = ConfigDict(extra="forbid")
 
     entry_id: UUID = Field(description="The id of the entry to delete.")
     version: Version | None = Field(None, description=VERSION_TEXT)

@@ -1,1 +1,0 @@
-"""The arguments and the structured output of tools, as flat JSON schemas."""
