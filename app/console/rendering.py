@@ -10,14 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 import orjson
 from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from app.composition.services import Services
 from app.console.forms import EXAMPLE
 from app.console.search_form import FILTERS, RANKING, describe_search
 from app.console.visitor import PAGE_STATE, visitor_of
@@ -27,7 +25,7 @@ from app.contract.fields import Page
 from app.documents.formats import FORMATS
 from app.knowledge.quarantine.flagging import flags_of
 from app.knowledge.search.answer.snippet import SnippetMaker
-from app.web.access import Caller, CurrentCaller, CurrentServices
+from app.web.access import Call, CurrentCaller, CurrentServices
 
 READERS = (
     ("/console", "Search"),
@@ -185,22 +183,10 @@ def _address(address: str, parameters: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
-    """A request of a page by a member of a tenant, with the services for it."""
+class Visit(Call):
+    """A request of a page by a member of a tenant."""
 
     request: Request
-    caller: Caller
-    services: Services
-
-    @property
-    def tenant_id(self) -> UUID:
-        """The tenant of the visitor."""
-        return self.caller.tenant_id
-
-    @property
-    def subject(self) -> str:
-        """The name of the visitor, for audit and receipts."""
-        return self.caller.subject
 
     @property
     def wants_part(self) -> bool:
@@ -213,7 +199,7 @@ class Visit:
 
 
 async def _visit(request: Request, caller: CurrentCaller, services: CurrentServices) -> Visit:
-    return Visit(request, caller, services)
+    return Visit(caller, services, request)
 
 
 CurrentVisit = Annotated[Visit, Depends(_visit)]

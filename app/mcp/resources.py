@@ -26,7 +26,7 @@ from app.contract.validation import validate
 from app.errors import InvalidInput
 from app.mcp.answers.entries import answer_entry, answer_part
 from app.mcp.answers.hits import answer_search
-from app.mcp.answers.passages import DOCUMENT, ENTRY, document_uri
+from app.mcp.answers.passages import DOCUMENT, ENTRY
 from app.mcp.tools.tool import Call
 from app.web.rendering import PAGE_SIZE
 
@@ -75,7 +75,7 @@ async def read_resource(call: Call, uri: str) -> TextResourceContents:
     Raises InvalidInput, EntryNotFound, AssetNotFound, TextNotReady and Quarantined.
     """
     if match := _ENTRY.fullmatch(uri):
-        answer = answer_entry(await call.read_entry(UUID(match[1])), int(match[2] or 0))
+        answer = answer_entry(await call.services.entries.read(call.tenant_id, UUID(match[1])), int(match[2] or 0))
     elif match := _DOCUMENT.fullmatch(uri):
         answer = answer_part(*await call.read_document(UUID(match[1]), page=_number(match[2]), start=_number(match[3])))
     else:
@@ -91,7 +91,7 @@ def _describe(asset: Asset) -> Resource:
     pages = "" if asset.total_pages is None else f", {asset.total_pages} pages"
     flags = f", SUSPICIOUS: {', '.join(asset.flags)}" if asset.flags else ""
     return Resource(
-        uri=document_uri(asset.id),
+        uri=f"{DOCUMENT}{asset.id}",
         name=asset.name,
         title=asset.title or asset.name,
         description=f"{asset.media_type}{pages}, {asset.chunks} chunks{flags}",

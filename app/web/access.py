@@ -81,6 +81,24 @@ class Caller:
         return self.principal.has(Role.CREATOR)
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool or a page: its caller, and the services for it."""
+
+    caller: Caller
+    services: Services
+
+    @property
+    def tenant_id(self) -> UUID:
+        """The caller's tenant."""
+        return self.caller.tenant_id
+
+    @property
+    def subject(self) -> str:
+        """The caller's name, for audit and receipts."""
+        return self.caller.subject
+
+
 MAX_SHOWN = 100
 """Characters of an unknown name that the problem repeats."""
 

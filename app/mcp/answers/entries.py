@@ -53,20 +53,15 @@ def mark_of(entry: Stored) -> list[str]:
 
 def write_lines(entry: Stored) -> list[str]:
     """Lines above the content, which callers wrote: they belong between the markers."""
-    named = (
+    named = [
         ("source", cite(entry).text if entry.asset_id is not None else None),
         ("title", entry.title),
         ("tags", ", ".join(entry.tags)),
         ("external id", entry.external_id),
-    )
-    lines = [f"{name}: {value}" for name, value in named if value]
-    return [*lines, *_write_lists(entry)] if isinstance(entry, Entry) else lines
-
-
-def _write_lists(entry: Entry) -> list[str]:
-    """Who may read and change the entry, where not all may."""
-    lists = (("readers", entry.readers), ("writers", entry.writers))
-    return [f"{name}: {', '.join(principals)}" for name, principals in lists if principals is not None]
+    ]
+    if isinstance(entry, Entry):
+        named += [("readers", ", ".join(entry.readers or ())), ("writers", ", ".join(entry.writers or ()))]
+    return [f"{name}: {value}" for name, value in named if value]
 
 
 def texts_of(entry: Stored) -> Sequence[str]:

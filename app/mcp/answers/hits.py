@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 from uuid import UUID
 
 from app.contract.results import Hit, SearchResult
@@ -54,13 +53,10 @@ def compare_hits(hits: Sequence[Hit]) -> list[Note]:
             break
         if other.id == one.superseded_by_id or one.id == other.superseded_by_id:
             continue
-        if min(len(its), len(theirs)) >= FEWEST and its != theirs and _share(its, theirs) >= ALIKE:
+        share = len(its & theirs) / len(its | theirs) if its else 0.0
+        if min(len(its), len(theirs)) >= FEWEST and its != theirs and share >= ALIKE:
             notes.append(_note_difference(one, other, numbers))
     return notes[:MOST]
-
-
-def _share(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other)
 
 
 def _note_successor(hit: Hit, numbers: dict[UUID, int]) -> Note:
@@ -143,7 +139,7 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
                 "flags": flags_of(hit.metadata),
             }
         notes = compare_hits(result.results)
-        structured |= {"budget": None, "notes": _describe_notes(notes)}
+        structured |= {"budget": None, "notes": [to_json(note) for note in notes]}
         return ToolAnswer(_add_notes(_write(result, shown, marker, ""), notes), structured)
     shown = _fit(result, marker, token_budget)
     left_out = [hit.id for hit in result.results[len(shown) :]]
@@ -165,7 +161,7 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
         ],
         "metadata": {name: whole["metadata"][name] for name in MAIN_METADATA},
         "debug_info": whole["debug_info"],
-        "notes": _describe_notes(notes),
+        "notes": [to_json(note) for note in notes],
         "budget": to_json(Budget(token_budget, estimate_tokens(text), ESTIMATE, len(left_out), left_out)),
     }
     return ToolAnswer(text, structured)
@@ -220,10 +216,6 @@ def _add_notes(text: str, notes: Sequence[Note], budget: int | None = None) -> s
             break
         text = longer
     return text
-
-
-def _describe_notes(notes: Sequence[Note]) -> list[dict[str, Any]]:
-    return [to_json(note) for note in notes]
 
 
 def _add_ids(text: str, left_out: Sequence[UUID], budget: int) -> str:

@@ -21,16 +21,6 @@ DOCUMENT = "kb://documents/"
 """The beginnings of the URIs of resources."""
 
 
-def entry_uri(entry_id: UUID) -> str:
-    """The URI of an entry as a resource."""
-    return f"{ENTRY}{entry_id}"
-
-
-def document_uri(asset_id: UUID) -> str:
-    """The URI of a document as a resource."""
-    return f"{DOCUMENT}{asset_id}"
-
-
 @dataclass(frozen=True, slots=True)
 class Links:
     """Links to the console at the service's public address; without one, they are URIs of resources."""
@@ -40,7 +30,7 @@ class Links:
     def to_entry(self, entry_id: UUID) -> str:
         """A link to an entry or chunk."""
         if self.public_url is None:
-            return entry_uri(entry_id)
+            return f"{ENTRY}{entry_id}"
         return f"{self.public_url}/console/entries/{entry_id}"
 
 

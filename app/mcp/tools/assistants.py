@@ -24,7 +24,7 @@ async def _search(arguments: ConnectorSearchArguments, call: Call) -> ToolAnswer
 
 
 async def _fetch(arguments: FetchArguments, call: Call) -> ToolAnswer:
-    entry = await call.read_entry(arguments.id)
+    entry = await call.services.entries.read(call.tenant_id, arguments.id)
     citation = cite(entry)
     text = entry.content
     place: dict[str, str] = {}

@@ -14,7 +14,7 @@ from app.mcp.tools.tool import Call, Tool
 
 
 async def _get(arguments: GetArguments, call: Call) -> ToolAnswer:
-    return answer_entry(await call.read_entry(arguments.entry_id), arguments.start)
+    return answer_entry(await call.services.entries.read(call.tenant_id, arguments.entry_id), arguments.start)
 
 
 async def _read_document(arguments: DocumentArguments, call: Call) -> ToolAnswer:

@@ -11,41 +11,23 @@ from uuid import UUID
 from mcp_types import ToolAnnotations
 
 from app.auth.principal import Role
-from app.composition.services import Services
 from app.contract.assets import Asset
-from app.contract.entries import Entry
 from app.contract.reading import ReadPart
 from app.contract.results import SearchResult
 from app.contract.search import SearchQuery
 from app.mcp.answers.passages import Links, ToolAnswer
 from app.mcp.schemas import admit_problem, input_schema
-from app.web.access import Caller
+from app.web import access
 
 Effect = Literal["reads", "adds", "changes"]
 """What a tool does to stored knowledge: nothing, adding only, or also changing and removing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """The caller of a tool, the services that it uses, and the links that its answer can have."""
+class Call(access.Call):
+    """A call of a tool, and the links that its answer can have."""
 
-    caller: Caller
-    services: Services
     links: Links
-
-    @property
-    def tenant_id(self) -> UUID:
-        """The caller's tenant."""
-        return self.caller.tenant_id
-
-    @property
-    def subject(self) -> str:
-        """The caller's name, for audit and receipts."""
-        return self.caller.subject
-
-    async def read_entry(self, entry_id: UUID) -> Entry:
-        """An entry of the caller's tenant. Raises EntryNotFound, and Quarantined, whatever the caller's role."""
-        return await self.services.entries.read(self.tenant_id, entry_id)
 
     async def read_document(
         self,
