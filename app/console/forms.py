@@ -243,7 +243,8 @@ def inputs_of(kind: type) -> Mapping[str, Input]:
     for field in fields(kind):
         described, is_optional = _simplify(schema["properties"][field.name])
         default = None if field.default in (MISSING, UNSET) else field.default
-        if reference := described.get("$ref"):
+        reference = None if look_of(kind, field.name).kind else described.get("$ref")
+        if reference is not None:
             nested = schema["$defs"][reference.rpartition("/")[2]]
             parts, optional_parts = nested["properties"], "required" not in nested
         elif names := described.get("propertyNames"):

@@ -13,7 +13,7 @@ from lxml import html
 from starlette.datastructures import FormData
 
 from app.console.forms import Form, Input, errors_at, inputs_of, show_form
-from app.console.pages import access, audit, platform
+from app.console.pages import access, audit, platform, saved_searches
 from app.console.pages.assets import UPLOAD
 from app.console.pages.entries import BLANK
 from app.console.pages.settings import form_of
@@ -36,12 +36,14 @@ FORMS = {
     "access": access.BLANK,
     "audit": audit.BLANK,
     "tenant": platform.BLANK,
+    "saved": saved_searches.BLANK,
 }
 NEEDED: Mapping[str, dict[str, Any]] = {
     "entry": {"content": "A text"},
     "upload": {"name": "a.txt", "data": b"x"},
     "search": {"query": "bell"},
     "tenant": {"slug": "a"},
+    "saved": {"name": "Bells", "request": {"query": "bell"}},
 }
 ID = UUID("0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17")
 OTHERS: Mapping[str, Any] = {
@@ -50,6 +52,7 @@ OTHERS: Mapping[str, Any] = {
     "facets": ["tags", "metadata.team, north"],
     "weights": {"semantic": 0.25, "keyword": 0.75},
     "slug": "a-tenant",
+    "request": {"query": "bell", "tags": ["sea"]},
 }
 """Values of fields that have rules of their own."""
 

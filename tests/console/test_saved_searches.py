@@ -110,7 +110,7 @@ async def test_another_challenge_is_sent_to_an_endpoint_that_has_not_agreed(
 WRONG: list[tuple[dict[str, str], str, str]] = [
     ({"name": " "}, "name", "at least 1 character"),
     ({"name": "x" * 201}, "name", "at most 200 characters"),
-    ({"request": "{"}, "request", "must be valid JSON"),
+    ({"request": "{"}, "request", "must be a JSON object"),
     ({"request": "[]"}, "request", "must be a JSON object"),
     ({"request": "{}"}, "request", "query: is required"),
     ({"request": '{"query": "a", "limit": 0}'}, "request", "limit: must be"),

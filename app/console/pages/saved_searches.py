@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
 from uuid import UUID
 
-import orjson
-from fastapi import Form, Response
+from fastapi import Response
 from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Role
-from app.console.forms import errors_at
+from app.console.forms import Form, errors_at, read_texts, show_form
 from app.console.pages.searching import render_search
 from app.console.rendering import PAGE_SIZE, CurrentVisit, Visit, page_links
 from app.console.search_form import SearchForm
@@ -24,7 +22,7 @@ from app.web.rendering import PageCursor
 router = console_router(Role.READER)
 
 LIST = "/console/saved-searches"
-EXAMPLE = '{"query": "how do I order routes", "limit": 5}'
+BLANK = show_form(NewSavedSearch, {})
 DONE = {
     "saved": "The search has been saved.",
     "replaced": "The saved search of this name has been replaced.",
@@ -40,20 +38,16 @@ async def show_saved_searches(visit: CurrentVisit, cursor: PageCursor = "", done
 
 
 @router.post("/saved-searches")
-async def save_search(
-    visit: CurrentVisit, name: Annotated[str, Form()] = "", search: Annotated[str, Form(alias="request")] = ""
-) -> Response:
+async def save_search(visit: CurrentVisit) -> Response:
     """Save a search under a name; `request` is the JSON of POST /knowledge/search."""
+    form = BLANK.fill(await read_texts(visit.request))
     try:
-        _, new = await visit.services.saved_searches.save(visit.tenant_id, visit.subject, _read(name, search))
+        saved = validate(NewSavedSearch, form.changes(BLANK))
+        _, new = await visit.services.saved_searches.save(visit.tenant_id, visit.subject, saved)
     except (InvalidInput, Conflict) as error:
         errors = error.errors if isinstance(error, InvalidInput) else (FieldError("name", str(error)),)
-        return await _show_list(
-            visit,
-            texts={"name": name, "request": search},
-            errors=errors_at(errors),
-            status=422 if isinstance(error, InvalidInput) else 409,
-        )
+        status = 422 if isinstance(error, InvalidInput) else 409
+        return await _show_list(visit, form=form, errors=errors_at(errors, form), status=status)
     return RedirectResponse(f"{LIST}?done={'saved' if new else 'replaced'}", 303)
 
 
@@ -93,7 +87,7 @@ async def _show_list(
     *,
     cursor: str = "",
     done: str = "",
-    texts: Mapping[str, str] | None = None,
+    form: Form = BLANK,
     errors: Mapping[str, str] | None = None,
     status: int = 200,
 ) -> Response:
@@ -114,18 +108,7 @@ async def _show_list(
         page=page,
         subscriptions=subscriptions,
         links=page_links(LIST, page, cursor, {}),
-        texts=texts or {"name": "", "request": ""},
+        form=form,
         errors=errors or {},
-        example=EXAMPLE,
         done=DONE.get(done),
     )
-
-
-def _read(name: str, search: str) -> NewSavedSearch:
-    try:
-        request: Any = orjson.loads(search)
-    except orjson.JSONDecodeError:
-        raise InvalidInput.of("request", "must be valid JSON") from None
-    if not isinstance(request, dict):
-        raise InvalidInput.of("request", "must be a JSON object")
-    return validate(NewSavedSearch, {"name": name, "request": request})
