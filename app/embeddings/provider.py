@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,23 @@ class EmbeddingProvider(Protocol):
 
     async def close(self) -> None:
         """Release connections and threads."""
+
+
+class ProviderWrapper:
+    """EmbeddingProvider that passes on to `inner` what its subclass does not change."""
+
+    def __init__(self, inner: EmbeddingProvider) -> None:
+        self.inner: Final = inner
+        self.model: Final = inner.model
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return await self.inner.embed_documents(texts)
+
+    def count_tokens(self, text: str) -> int:
+        return self.inner.count_tokens(text)
+
+    async def close(self) -> None:
+        await self.inner.close()
 
 
 def make_unit_vector(numbers: Sequence[float]) -> Vector:

@@ -18,7 +18,14 @@ from uuid import UUID
 from app.concurrency.part import Part
 from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatch
 from app.concurrency.turns import Turns
-from app.embeddings.provider import BatchLimits, EmbeddingProvider, Vector, approximate_tokens, split_batches
+from app.embeddings.provider import (
+    BatchLimits,
+    EmbeddingProvider,
+    ProviderWrapper,
+    Vector,
+    approximate_tokens,
+    split_batches,
+)
 from app.errors import EmbeddingUnavailable
 from app.resilience import CHECK_TEXT, REAL_TIME, CallBudget, CallPolicy, Calls, Timing
 from app.telemetry.metrics import QUERY_CACHE
@@ -36,7 +43,7 @@ class ResiliencePolicy(CallPolicy):
     batch: BatchLimits = field(default_factory=lambda: BatchLimits(texts=64))
 
 
-class ResilientProvider:
+class ResilientProvider(ProviderWrapper):
     """EmbeddingProvider that retries calls of another one within a time limit, and stops calling it when it is down.
 
     Queries and documents have separate circuits, so that a bulk load over its rate limit does not stop searches.
@@ -46,8 +53,7 @@ class ResilientProvider:
     def __init__(
         self, inner: EmbeddingProvider, policy: ResiliencePolicy | None = None, timing: Timing = REAL_TIME
     ) -> None:
-        self._inner = inner
-        self.model: Final = inner.model
+        super().__init__(inner)
         self._policy = policy or ResiliencePolicy()
 
         def make_calls(operation: Literal["query", "documents"], check: Callable[[], Awaitable[object]]) -> Calls:
@@ -69,14 +75,14 @@ class ResilientProvider:
 
     async def embed_query(self, text: str) -> Vector:
         return await self._queries.run(
-            lambda: self._inner.embed_query(text), self._policy.query, texts=1, tokens=approximate_tokens((text,))
+            lambda: self.inner.embed_query(text), self._policy.query, texts=1, tokens=approximate_tokens((text,))
         )
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
         # A model in this process computes one text after another.
         timeout = self._policy.query.timeout + SECONDS_PER_QUERY * (len(texts) - 1)
         return await self._queries.run(
-            lambda: self._inner.embed_queries(texts),
+            lambda: self.inner.embed_queries(texts),
             replace(self._policy.query, timeout=timeout),
             texts=len(texts),
             tokens=approximate_tokens(texts),
@@ -84,19 +90,13 @@ class ResilientProvider:
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         vectors: list[Vector] = []
-        for batch in split_batches(texts, self._policy.batch, self._inner.count_tokens):
+        for batch in split_batches(texts, self._policy.batch, self.inner.count_tokens):
             vectors += await self._embed_batch(batch)
         return vectors
 
-    def count_tokens(self, text: str) -> int:
-        return self._inner.count_tokens(text)
-
-    async def close(self) -> None:
-        await self._inner.close()
-
     async def _embed_batch(self, batch: list[str]) -> list[Vector]:
         return await self._documents.run(
-            lambda: self._inner.embed_documents(batch),
+            lambda: self.inner.embed_documents(batch),
             self._policy.documents,
             texts=len(batch),
             tokens=approximate_tokens(batch),
@@ -126,7 +126,7 @@ class _Flight:
     waiters: int = 0
 
 
-class QueryCache:
+class QueryCache(ProviderWrapper):
     """EmbeddingProvider that caches the last queries for a short time.
 
     Each tenant (`asking_tenant`) has its own cache with `entries` places; TENANTS bounds the memory. Concurrent equal
@@ -142,8 +142,7 @@ class QueryCache:
         ttl: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.inner: Final = inner
-        self.model: Final = inner.model
+        super().__init__(inner)
         self._entries = entries
         self._ttl = ttl
         self._clock = clock
@@ -182,19 +181,13 @@ class QueryCache:
             found |= {t: self._remember(keys[t], v) for t, v in zip(missing, made, strict=True)}
         return [found[text] for text in texts]
 
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        return await self.inner.embed_documents(texts)
-
-    def count_tokens(self, text: str) -> int:
-        return self.inner.count_tokens(text)
-
     async def close(self) -> None:
         tasks = [flight.task for flight in self._flights.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._vectors.clear()
-        await self.inner.close()
+        await super().close()
 
     def _count(self, hits: int, misses: int) -> None:
         self.hits += hits
@@ -312,7 +305,7 @@ def _lower_priority() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _DOCUMENT_NICENESS)
 
 
-class QueryQueue:
+class QueryQueue(ProviderWrapper):
     """EmbeddingProvider that embeds `places` queries at a time; the tenants (`asking_tenant`) take turns.
 
     It wraps the time limits and the circuit: waiting for the tenant's other queries does not count as a failure of the
@@ -325,8 +318,7 @@ class QueryQueue:
 
         With `part`, the half of the places that a tenant can have is that of all processes of the service together.
         """
-        self.inner: Final = inner
-        self.model: Final = inner.model
+        super().__init__(inner)
         self._turns = Turns(places, common=None if part is None else part.amounts("queries"))
         self._most_here = max(1, places // 2)
         self._most = self._most_here if part is None else max(1, places * part.processes // 2)
@@ -341,15 +333,6 @@ class QueryQueue:
         patience = self._patience + SECONDS_PER_QUERY * (len(texts) - 1)
         deadline = asyncio.get_running_loop().time() + patience
         return [await self._embed(text, deadline) for text in texts]
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        return await self.inner.embed_documents(texts)
-
-    def count_tokens(self, text: str) -> int:
-        return self.inner.count_tokens(text)
-
-    async def close(self) -> None:
-        await self.inner.close()
 
     async def _embed(self, text: str, deadline: float) -> Vector:
         tenant = asking_tenant.get()

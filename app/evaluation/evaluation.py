@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import numpy as np
@@ -25,7 +25,7 @@ from app.contract.administration import NewTenant
 from app.contract.entries import MAX_TITLE
 from app.contract.search import SearchQuery
 from app.db.queries import embeddings, jobs
-from app.embeddings.provider import EmbeddingProvider, Vector
+from app.embeddings.provider import EmbeddingProvider, ProviderWrapper, Vector
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, Document
 from app.evaluation.metrics import (
@@ -40,7 +40,7 @@ from app.evaluation.metrics import (
 )
 
 
-class VectorCache:
+class VectorCache(ProviderWrapper):
     """An EmbeddingProvider that stores all vectors in a folder, with one file per model.
 
     For evaluations only: the cache grows without bound, and a change of a provider's code does not invalidate it;
@@ -48,8 +48,7 @@ class VectorCache:
     """
 
     def __init__(self, inner: EmbeddingProvider, folder: Path) -> None:
-        self._inner = inner
-        self.model: Final = inner.model
+        super().__init__(inner)
         model = inner.model
         folder.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"[^A-Za-z0-9.-]+", "_", f"{model.provider}-{model.name}-{model.dimensions}")
@@ -62,7 +61,7 @@ class VectorCache:
     async def embed_query(self, text: str) -> Vector:
         known = self._find("query", text)
         if known is None:
-            known = await self._inner.embed_query(text)
+            known = await self.inner.embed_query(text)
             self._keep("query", [text], [known])
         return known
 
@@ -73,13 +72,10 @@ class VectorCache:
         found = {text: self._find("document", text) for text in texts}
         missing = [text for text, vector in found.items() if vector is None]
         if missing:
-            made = await self._inner.embed_documents(missing)
+            made = await self.inner.embed_documents(missing)
             self._keep("document", missing, made)
             found.update(zip(missing, made, strict=True))
         return [vector for text in texts if (vector := found[text]) is not None]
-
-    def count_tokens(self, text: str) -> int:
-        return self._inner.count_tokens(text)
 
     async def close(self) -> None:
         """Close the file; the caller closes the inner provider."""
