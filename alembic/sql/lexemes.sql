@@ -105,7 +105,7 @@ end $$;
 revoke all on function folded_lexemes(text, tsvector) from public;
 grant execute on function folded_lexemes(text, tsvector) to kb_reader;
 
--- `language` is the name of a text-search configuration of Postgres. Its values are those of app/knowledge/languages.py
+-- `language` is the name of a text-search configuration of Postgres. Its values are those of app/knowledge/words.py
 -- and of the check on `entries`; a test compares them.
 create or replace function text_lexemes(language text, content text) returns tsvector
 language plpgsql immutable strict parallel safe

@@ -25,7 +25,7 @@ from app.contract.erasures import Erasure, NewErasure, Release, Released
 from app.contract.fields import MAX_SUBJECT_CHARACTERS, Moment, Page
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
-from app.knowledge.tenants.settings import version_of
+from app.knowledge.tenants.directory import version_of
 from app.web.access import CurrentCaller, CurrentPrincipal, CurrentServices, secured_router
 from app.web.problems import problems
 from app.web.rendering import (

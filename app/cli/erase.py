@@ -27,7 +27,7 @@ from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
     from app.contract.erasures import Dependent, Erasure, NewErasure
-    from app.db.schema.rewriting import RewrittenFiles
+    from app.db.schema.owner import RewrittenFiles
     from app.settings import Settings
 
 
@@ -123,7 +123,7 @@ async def _erase(target: Target, wanted: NewErasure) -> Erasure:
 
 async def _rewrite(settings: Settings, slug: str) -> RewrittenFiles:
     from app.composition.database import embedded_database
-    from app.db.schema.rewriting import rewrite_files
+    from app.db.schema.owner import rewrite_files
 
     require_database(settings)
     async with open_tenants(settings) as platform:

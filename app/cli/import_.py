@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from app.cli.knowledge import Knowledge
     from app.composition.services import Services
     from app.knowledge.transfer.entry_import import Imported
-    from app.knowledge.transfer.outcome import Restored
-    from app.knowledge.transfer.records import TextLine
+    from app.knowledge.transfer.records import Restored, TextLine
 
 
 def register(app: typer.Typer) -> None:

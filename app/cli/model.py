@@ -102,7 +102,7 @@ def list_models(
 async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
     from app.composition.database import open_database
     from app.db.schema.lineage import read_revision
-    from app.db.schema.registration import register_model
+    from app.db.schema.owner import register_model
 
     async with open_database(settings) as addresses:
         if addresses.admin is None:

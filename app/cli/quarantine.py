@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from app.cli.remote.knowledge import RemoteQuarantine
     from app.contract.access import ItemKind
     from app.contract.entries import Entry
-    from app.knowledge.quarantine.service import QuarantineService
+    from app.knowledge.quarantine import QuarantineService
 
 Ids = Annotated[list[UUID], typer.Argument(metavar="ID...", help="Ids of entries, or with --asset of assets.")]
 
@@ -130,7 +130,7 @@ async def _quarantine_of(target: Target) -> AsyncIterator[tuple[QuarantineServic
             yield knowledge.quarantine, (await knowledge.tenants.find("")).id
         return
     from app.knowledge.audit import AuditTrail
-    from app.knowledge.quarantine.service import QuarantineService
+    from app.knowledge.quarantine import QuarantineService
 
     async with open_tenants(target.settings) as platform:
         tenant = await platform.tenants.find(target.slug)

@@ -111,7 +111,7 @@ def describe_change(tenant: str, change: ModelChange | None) -> list[str]:
     """Describe a change in a few lines."""
     if change is None:
         return [f"tenant {tenant}: the change has ended, and unused vectors have been removed"]
-    from app.knowledge.reembedding.change import explain_change
+    from app.knowledge.reembedding.machine import explain_change
 
     old, new = (f"{m.provider}/{m.name} ({m.dimensions})" for m in (change.old, change.new))
     subject = f"rebuild of {new}" if change.rebuild else f"{old} to {new}"

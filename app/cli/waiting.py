@@ -163,7 +163,7 @@ async def wait_for_embeddings(services: Knowledge, tenant_id: UUID, patience: Pa
 
 async def wait_for_upkeep(services: Knowledge, tenant_id: UUID) -> None:
     """Wait a moment for the word statistics of a large tenant."""
-    from app.knowledge.upkeep.growth import LEAST_ENTRIES
+    from app.knowledge.upkeep import LEAST_ENTRIES
 
     deadline = time.monotonic() + UPKEEP_SECONDS
     while time.monotonic() < deadline:

@@ -33,11 +33,11 @@ from app.db.database import Database
 from app.db.outage import AWAY
 from app.db.replicas import Probe, Replica, Replicas
 from app.db.schema import catalog
+from app.db.schema.catalog import check_direct, check_pooler
 from app.db.schema.definitions import find_changed_functions
 from app.db.schema.isolation import check_isolation
 from app.db.schema.lineage import check_lineage, check_objects
-from app.db.schema.pooler import check_direct, check_pooler
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.db.schema.scripts import function_files, function_script, latest_revision
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
 from app.embeddings.provider import EmbeddingModel

@@ -13,7 +13,7 @@ from app.contract.settings import Limits
 from app.db.database import Database
 from app.knowledge.administration.platform import PlatformService
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.related import RelatedService
+from app.knowledge.entries.reading import RelatedService
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations

@@ -16,7 +16,7 @@ from app.composition.providers import build_configured_reranker, build_providers
 from app.concurrency.part import Part
 from app.contract.settings import Limits
 from app.db.database import Database
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.documents.parsed import ParseLimits
 from app.embeddings.provider import EmbeddingProvider
 from app.kernel import count_cores
@@ -24,18 +24,14 @@ from app.knowledge.administration.platform import PlatformService
 from app.knowledge.administration.replay import PreviewService, ReplayService
 from app.knowledge.administration.service import AdministrationService
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.accesses import AccessCounter
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.entries.reading import InspectionService, SectionReader
-from app.knowledge.entries.related import RelatedService
+from app.knowledge.entries.reading import AccessCounter, InspectionService, RelatedService, SectionReader, TagService
 from app.knowledge.entries.service import EntryService
-from app.knowledge.entries.tags import TagService
-from app.knowledge.erasure.service import ErasureService
-from app.knowledge.erasure.work import ErasureWork
+from app.knowledge.erasure import ErasureService, ErasureWork
 from app.knowledge.feedback import FeedbackService, WeightTuner
 from app.knowledge.ingestion.assets import AssetService
 from app.knowledge.ingestion.pipeline import ChunkSize, Ingestion
-from app.knowledge.permissions.service import AccessService
+from app.knowledge.permissions import AccessService
 from app.knowledge.queue import JobQueue
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.job import ReembeddingJob, VectorRebuild
@@ -46,21 +42,18 @@ from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.reranking import CANDIDATES, RerankStage
 from app.knowledge.search.service import KnowledgeSearchService
-from app.knowledge.sources.service import SourceService
-from app.knowledge.sources.uploads import SourceUploads
+from app.knowledge.sources.service import SourceService, SourceUploads
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher
-from app.knowledge.subscriptions.saved_searches import SavedSearchService
 from app.knowledge.subscriptions.sending import PER_MINUTE, SendPace
-from app.knowledge.subscriptions.service import RIGHTS_LAST, SubscriptionService
+from app.knowledge.subscriptions.service import RIGHTS_LAST, SavedSearchService, SubscriptionService
 from app.knowledge.subscriptions.webhooks import SecretSealer, WebhookSender
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.restoration import TenantRestoration
-from app.knowledge.upkeep.growth import Upkeep
-from app.knowledge.upkeep.sweep import MOST_AUDIT, RecordTrimmer, Sweep
+from app.knowledge.upkeep import MOST_AUDIT, RecordTrimmer, Sweep, Upkeep
 from app.knowledge.versions import VersionService
 from app.knowledge.worker import JobRunner, Worker
 from app.reranking import Reranker

@@ -20,8 +20,8 @@ from app.contract.results import (
 )
 from app.contract.results import Facet as Counted
 from app.contract.vocabulary import Leg
+from app.knowledge.search.answer.facets import describe_degradation
 from app.knowledge.search.answer.snippet import Highlighter, Piece
-from app.knowledge.search.answer.suggestions import describe_degradation
 from app.knowledge.search.legs.keyword import COVERAGE_EXPONENT
 from app.knowledge.search.receipts import PageStart
 

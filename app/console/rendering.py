@@ -23,7 +23,7 @@ from app.console.words import LISTS, NAMED, name_principal, name_value, picker_o
 from app.contract.entries import Entry
 from app.contract.fields import Page
 from app.documents.formats import FORMATS
-from app.knowledge.quarantine.flagging import flags_of
+from app.knowledge.quarantine import flags_of
 from app.knowledge.search.answer.snippet import SnippetMaker
 from app.web.access import Call, CurrentCaller, CurrentServices
 

@@ -1,6 +1,6 @@
 """The `filter` of searches: ranges and logic on metadata and fields of an entry, in JSON.
 
-`read_filter` checks it and names the place of each error; `app.knowledge.search.conditions` compiles what it reads.
+`read_filter` checks it and names the place of each error; `app.knowledge.search.query` compiles what it reads.
 """
 
 from __future__ import annotations

@@ -14,11 +14,10 @@ from datetime import timedelta
 from typing import TypeVar, Unpack
 from uuid import UUID
 
-from app.db.cluster.naming import write_for_node
-from app.db.cluster.sessions import Nodes, is_cluster
+from app.db.cluster.sessions import Nodes, is_cluster, write_for_node
+from app.db.connections import Rehearse
 from app.db.replicas import Replicas, current_replica
-from app.db.server.server import Options, Server
-from app.db.server.warmth import Rehearse
+from app.db.server import Options, Server
 from app.db.session import TenantSession
 from app.errors import ConfigurationError
 

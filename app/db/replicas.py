@@ -18,8 +18,8 @@ import asyncpg
 
 from app.concurrency.background import start_background
 from app.concurrency.part import LastWrites
+from app.db.connections import PoolUse
 from app.db.outage import AWAY
-from app.db.server.connections import PoolUse
 from app.db.session import TenantSession
 from app.errors import ConfigurationError, DatabaseUnavailable
 from app.telemetry.metrics import READS

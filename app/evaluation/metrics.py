@@ -17,7 +17,7 @@ from app.contract.vocabulary import Fusion, Mode
 from app.documents.language import detect_language
 from app.evaluation.collection import Collection
 from app.knowledge.feedback import ndcg
-from app.knowledge.languages import SNOWBALL
+from app.knowledge.words import SNOWBALL
 
 Ranking = Sequence[str]
 Grades = Mapping[str, float]

@@ -20,17 +20,16 @@ from app.contract.search import SearchQuery, Weights
 from app.contract.settings import TunedWeights
 from app.db.database import Database
 from app.db.queries import audit
-from app.db.queries import feedback as db
-from app.db.queries.feedback import Judgement
+from app.db.queries import receipts as db
+from app.db.queries.receipts import Judgement
 from app.errors import EmbeddingUnavailable, EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.accesses import AccessCounter
+from app.knowledge.entries.reading import AccessCounter
 from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.plan import SearchDefaults, make_plan
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.ranking import fuse, lift_identified, rank
-from app.knowledge.tenants.directory import TenantContext, TenantDirectory
-from app.knowledge.tenants.settings import store_tuned
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory, store_tuned
 
 K = TypeVar("K", bound=Hashable)
 

@@ -16,7 +16,7 @@ from app.db.database import Database
 from app.db.principals import acting_for_service
 from app.db.queries import jobs as queue
 from app.db.queries.jobs import Job, JobKind
-from app.db.server.server import Server
+from app.db.server import Server
 from app.documents.process.parsing import ParserDied
 from app.embeddings.provider import InputRefused
 from app.errors import (
@@ -31,15 +31,14 @@ from app.errors import (
     UnsupportedMediaType,
 )
 from app.knowledge.entries.embedding import EntryEmbedder, TextsFail
-from app.knowledge.erasure.work import ErasureWork
+from app.knowledge.erasure import ErasureWork
 from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue import LONG_PAUSE_SECONDS, PAUSE_SECONDS, ClaimLost, JobQueue, Lease, choose_pause
 from app.knowledge.reembedding.job import ReembeddingJob
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.tenants.directory import NoProvider
-from app.knowledge.upkeep.growth import Upkeep
-from app.knowledge.upkeep.sweep import Sweep
+from app.knowledge.upkeep import Sweep, Upkeep
 from app.telemetry.metrics import JOB_SECONDS, JOBS
 from app.telemetry.tracing import span
 

@@ -16,7 +16,7 @@ from app.db.queries import embeddings
 from app.db.queries.embeddings import PassageVector
 from app.db.queries.entries import insert_entries
 from app.db.queries.tenants import create_tenant
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.db.session import TenantSession
 from app.evaluation.evaluation import ShowProgress
 from app.knowledge.entries.entry import embedding_text

@@ -18,7 +18,7 @@ from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.evaluation.collection import Document
 from app.evaluation.evaluation import ShowProgress, finish_upkeep
 from app.knowledge.search.plan import EXACT_LIMIT
-from app.knowledge.upkeep.growth import Upkeep
+from app.knowledge.upkeep import Upkeep
 from app.settings import Settings
 from benchmarks.corpus.construction import analyze, build_index, build_tenants
 from benchmarks.corpus.population import Population, find_tenant, plan_tenants

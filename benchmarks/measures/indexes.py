@@ -17,7 +17,7 @@ from app.db.statements import parse_statement
 from app.evaluation.evaluation import ShowProgress
 from app.knowledge.search.legs.semantic import search_vectors, session_setup
 from app.knowledge.search.plan import EXACT_LIMIT, SearchDefaults, make_plan
-from app.knowledge.upkeep.growth import Upkeep
+from app.knowledge.upkeep import Upkeep
 from benchmarks.contender import Question
 from benchmarks.corpus.construction import passage_vector, written_entry
 from benchmarks.corpus.dataset import Dataset

@@ -18,7 +18,7 @@ from app.db.principals import acting_for_service, name_group
 from app.db.queries import embeddings
 from app.db.queries.entries import insert_entries
 from app.db.queries.tenants import create_tenant
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.db.schema.scripts import latest_revision
 from app.evaluation.evaluation import ShowProgress
 from app.knowledge.search.plan import EXACT_LIMIT

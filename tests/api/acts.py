@@ -12,7 +12,7 @@ import orjson
 
 from app.db.queries import deliveries
 from app.db.rows import new_id
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.embeddings.provider import resolve_model
 from app.knowledge.transfer.export import FORMAT, TenantExport
 from app.knowledge.transfer.records import TextLine

@@ -13,7 +13,7 @@ from asgi_lifespan import LifespanManager
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
 from app.db.database import Database
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.embedded import EmbeddedAddress
 from app.main import create_app
 from app.settings import Settings

@@ -14,7 +14,7 @@ from app.contract.administration import AuditAction, PlatformAction
 from app.contract.search import Weights
 from app.contract.settings import TunedWeights
 from app.embedded import EmbeddedAddress
-from app.knowledge.tenants.settings import TUNER, store_tuned
+from app.knowledge.tenants.directory import TUNER, store_tuned
 from app.settings import Settings
 from tests.api.acts import (
     CHANGES,

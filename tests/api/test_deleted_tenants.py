@@ -16,8 +16,8 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.contract.administration import Tenant
-from app.db.queries.feedback import put_feedback
 from app.db.queries.jobs import Job
+from app.db.queries.receipts import put_feedback
 from app.knowledge.worker import KINDS, OUTWARD_KINDS
 from tests.api.deletion import delete_elsewhere
 from tests.api.endpoints import PLATFORM, TABLE, save_search

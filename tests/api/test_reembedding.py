@@ -15,7 +15,7 @@ from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant
 from app.contract.models import ModelChange
 from app.db.database import Database
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.main import create_app
 from app.settings import Settings
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.knowledge.search.answer.suggestions import SUGGESTIONS
+from app.knowledge.search.answer.facets import SUGGESTIONS
 from tests.api.notes import add_notes
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import is_id, is_time

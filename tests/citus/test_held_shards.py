@@ -18,7 +18,7 @@ from app.db.cluster import sessions
 from app.db.cluster.sessions import FoundPlace, Node, Place, find_place
 from app.db.database import Database
 from app.db.queries.jobs import JobKind, claim_job, count_jobs, enqueue_job
-from app.db.server.server import Server
+from app.db.server import Server
 from app.errors import DatabaseUnavailable
 from tests.fixtures.database.citus import CitusDatabase
 from tests.fixtures.database.cluster import MODEL, connected

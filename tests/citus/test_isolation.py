@@ -13,7 +13,7 @@ from app.contract.administration import NewTenant
 from app.contract.search import SearchQuery
 from app.db.cluster.sessions import Place
 from app.db.database import Database
-from app.db.server.server import Server
+from app.db.server import Server
 from app.db.statements import parse_statement
 from tests.fixtures.database.citus import CitusDatabase
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected

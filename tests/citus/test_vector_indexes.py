@@ -12,7 +12,7 @@ from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.upkeep.growth import Upkeep
+from app.knowledge.upkeep import Upkeep
 from tests.fixtures.database.citus import CitusDatabase
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.providers.failing import FailingProvider

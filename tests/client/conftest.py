@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.factory import ProviderConfig, build_provider
 from knowledge_client import AsyncKnowledgeClient, KnowledgeClient

@@ -10,7 +10,7 @@ from lxml import html
 from app.composition.services import Services
 from app.console.rendering import templates
 from app.contract.models import Comparison, Quality
-from app.knowledge.reembedding.change import SOURCES
+from app.knowledge.reembedding.machine import SOURCES
 from tests.console.browser import Browser
 from tests.fixtures.http.callers import Caller
 

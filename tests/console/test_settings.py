@@ -9,7 +9,7 @@ import pytest
 from app.composition.services import Services
 from app.console.pages.settings import form_of, read_changes
 from app.contract.settings import DEFAULT_SETTINGS, SettingsPatch
-from app.knowledge.tenants.settings import read_settings
+from app.knowledge.tenants.directory import read_settings
 from tests.console.browser import Browser, Page, all_fields
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.providers.failing import FailingProvider

@@ -12,7 +12,7 @@ import pytest
 
 from app.db.database import Database
 from app.db.outage import Outage
-from app.db.server.server import LEAST_SHARE
+from app.db.server import LEAST_SHARE
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable

@@ -88,12 +88,13 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
         "tenants.models_of_tenants",
     }
     exempt |= {f"tenants.{name}" for name in ("create_tenant", "delete_tenant", "change_limits", "note_action")}
-    exempt |= {f"revocations.{name}" for name in ("list_of_platform", "ids_of_platform", "put_on_platform")}
+    exempt |= {f"tenants.{name}_revocation{plural}" for name, plural in (("list_platform", "s"), ("put_platform", ""))}
+    exempt |= {"tenants.platform_revocation_ids"}
     exempt |= {
         f"diagnosis.{name}" for name in ("server", "extension", "broken_indexes", "word_index", "vector_indexes")
     }
     # Definer functions for the current tenant, a lock, and names in the catalog.
-    exempt |= {"deliveries.take_turns", "statistics.prune_audit", "removal.pseudonymise_actor"}
+    exempt |= {"deliveries.take_turns", "statistics.prune_audit", "erasures.pseudonymise_actor"}
     # A model is shared by all tenants.
     exempt |= {"jobs.pause"}
     exempt |= {f"embeddings.{name}" for name in ("create", "drop", "take_turn", "owners", "deleted")}

@@ -18,7 +18,7 @@ import pytest
 from app.auth.principal import Role
 from app.cli.demo import SLUG, load_demo
 from app.contract.administration import NewTenant
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.factory import ProviderConfig, build_provider
 from docs.generation.pages import make_pages

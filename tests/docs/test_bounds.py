@@ -18,16 +18,15 @@ from app.knowledge.entries.reading import READ_LENGTH
 from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.journal import QUEUE_BYTES
 from app.knowledge.search.service import BATCH_BYTES
-from app.knowledge.subscriptions.handshakes import PAUSES
+from app.knowledge.subscriptions.deliveries import PAUSES
 from app.knowledge.subscriptions.matching import MAX_WAITING
-from app.knowledge.subscriptions.saved_searches import MAX_OF_A_TENANT, MAX_SAVED
 from app.knowledge.subscriptions.sending import (
     CHALLENGES,
     HOSTS_OF_AN_ADDRESS,
     TENANTS_CHALLENGES,
     WINDOWS_PER_MINUTE,
 )
-from app.knowledge.subscriptions.service import MAX_OF_A_HOST, MAX_SUBSCRIPTIONS
+from app.knowledge.subscriptions.service import MAX_OF_A_HOST, MAX_OF_A_TENANT, MAX_SAVED, MAX_SUBSCRIPTIONS
 from app.knowledge.subscriptions.webhooks import SHARE
 from app.knowledge.tenants.admission import (
     ANSWER_BYTES,
@@ -40,7 +39,7 @@ from app.knowledge.tenants.admission import (
     REPORTS,
 )
 from app.knowledge.tenants.revocations import MAX_REVOKED
-from app.knowledge.upkeep.sweep import MOST_ENDED_DELIVERIES, MOST_FEEDBACK
+from app.knowledge.upkeep import MOST_ENDED_DELIVERIES, MOST_FEEDBACK
 from app.mcp.tools.assistants import FETCH_LENGTH
 from app.settings import Settings
 from app.web.bodies import BODIES, DEPTH, MCP_READER, SMALL, UPLOAD_ROOM, Patience

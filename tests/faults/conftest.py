@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from app.composition.database import SERVICE
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.provider import resolve_model
 from tests.faults.proxy import FaultProxy, proxy_to

@@ -20,7 +20,7 @@ from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
 from app.db.database import Database
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
 from app.knowledge.worker import KINDS

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from app.cli.main import command
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.embedded import EmbeddedAddress
 from tests.cli.conftest import (
     ENCRYPTION_KEY,

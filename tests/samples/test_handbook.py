@@ -9,7 +9,7 @@ from app.contract.administration import NewTenant
 from app.contract.assets import Upload
 from app.contract.search import SearchQuery
 from app.db.database import Database
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.embeddings.providers.local import LocalProvider, load_minilm
 from app.evaluation.evaluation import finish_upkeep
 from app.samples import load_documents

@@ -18,7 +18,7 @@ from app.composition.services import Services
 from app.contract.administration import NewTenant
 from app.contract.entries import RelatedResponse
 from app.db.database import Database
-from app.knowledge.entries.related import RelatedService
+from app.knowledge.entries.reading import RelatedService
 from app.main import create_app
 from app.settings import Settings
 from tests.console.browser import open_browser

@@ -132,7 +132,7 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
     from app.cli.doctor.database import check_notifications, check_replicas, check_statements
     from app.cli.doctor.finding import Finding
     from app.db.schema import catalog
-    from app.db.schema.pooler import find_pooler
+    from app.db.schema.catalog import find_pooler
 
     if is_database_absent(settings):
         yield Finding("database", "warning", f"no database in {settings.database.data_dir} yet", "run: knowledge serve")

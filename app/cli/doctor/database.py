@@ -14,7 +14,7 @@ from app.errors import ConfigurationError, DatabaseUnavailable, KnowledgeError
 
 if TYPE_CHECKING:
     from app.db.queries.diagnosis import Connection
-    from app.db.schema.pooler import Pooler
+    from app.db.schema.catalog import Pooler
     from app.settings import Settings
 
 NOTICED_SKEW, WRONG_SKEW = 2.0, 30.0
@@ -173,7 +173,7 @@ REMEDY = "correct DATABASE_DIRECT_URL"
 
 def check_statements(settings: Settings, pooler: Pooler) -> Finding:
     """Check that prepared statements are off if the pooler loses them."""
-    from app.db.schema.pooler import check_keeps
+    from app.db.schema.catalog import check_keeps
 
     used = settings.database.prepared_statements
     try:
@@ -208,7 +208,7 @@ async def _check_direct(direct: str, address: str) -> Finding:
 
     from app.db.outage import AWAY
     from app.db.replicas import ask_once
-    from app.db.schema.pooler import find_pooler
+    from app.db.schema.catalog import find_pooler
 
     try:
         if await find_pooler(direct, DIRECT) is not None:

@@ -115,7 +115,7 @@ def describe_score(hit: HitExplanation) -> str:
 
 
 def _warn(result: SearchResult) -> Iterator[str]:
-    from app.knowledge.search.answer.suggestions import describe_degradation
+    from app.knowledge.search.answer.facets import describe_degradation
 
     metadata = result.metadata
     yield from describe_degradation(metadata)

@@ -31,7 +31,7 @@ from app.contract.validation import UNSET, given_fields
 from app.contract.vocabulary import AssetSort, EntrySort
 from app.errors import NotFound, SourceNotFound, TenantNotFound
 from app.knowledge.paging import MAX_PAGE, NEWEST_FIRST
-from app.knowledge.permissions.overview import PLURALS
+from app.knowledge.permissions import PLURALS
 
 ENTRIES = "/knowledge/entries"
 

@@ -25,7 +25,7 @@ from app.contract.fields import Page, Principal
 from app.contract.sources import SOURCE_NAME
 from app.contract.validation import request, validate
 from app.errors import InvalidInput, NotFound
-from app.knowledge.permissions.overview import MOST_CALLERS, MOST_COUNTED, PLURALS
+from app.knowledge.permissions import MOST_CALLERS, MOST_COUNTED, PLURALS
 from app.knowledge.sources.manifest import check_source_name
 from app.web.rendering import PageCursor
 

@@ -25,7 +25,7 @@ from app.contract.vocabulary import EntryType, Source
 from app.db.queries.entries import Connection
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
 from app.knowledge.entries.entry import PLACE, embedding_text
-from app.knowledge.languages import detect
+from app.knowledge.words import detect
 from app.web.rendering import PageCursor
 
 readers = console_router(Role.READER)

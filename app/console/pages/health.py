@@ -17,7 +17,7 @@ from app.console.rendering import CurrentVisit
 from app.console.session import console_router
 from app.console.words import NAMED
 from app.contract.models import NewModelChange
-from app.knowledge.reembedding.change import SOURCES, explain_change
+from app.knowledge.reembedding.machine import SOURCES, explain_change
 
 router = console_router(Role.TENANT_ADMIN)
 

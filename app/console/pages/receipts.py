@@ -14,7 +14,7 @@ from app.console.session import console_router
 from app.contract.fields import MAX_SUBJECT_CHARACTERS
 from app.contract.receipts import Receipt, Replay
 from app.errors import InvalidInput
-from app.knowledge.search.answer.suggestions import describe_degradation
+from app.knowledge.search.answer.facets import describe_degradation
 from app.web.rendering import PageCursor
 
 router = console_router(Role.TENANT_ADMIN)

@@ -21,7 +21,7 @@ from app.contract.validation import validate
 from app.contract.vocabulary import EntryType
 from app.errors import InvalidInput, PreconditionFailed
 from app.knowledge.administration.replay import QUERIES, SettingsPreview
-from app.knowledge.tenants.settings import version_of
+from app.knowledge.tenants.directory import version_of
 
 router = console_router(Role.TENANT_ADMIN)
 

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 
 from app.db.cluster.metadata import read_metadata
-from app.db.cluster.naming import SHARD_FUNCTIONS, mark
+from app.db.cluster.sessions import SHARD_FUNCTIONS, mark
 from app.db.schema.definitions import find_changed_functions, find_false_copies, read_record, short_name
 from app.db.schema.scripts import function_files, function_script, list_files, list_node_files, read_file
 from app.db.statements import load_statements

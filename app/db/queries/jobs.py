@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 from app.db.database import Database
 from app.db.engine import make_engine
 from app.db.rows import new_id
-from app.db.server.server import Server
+from app.db.server import Server
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 from app.errors import DatabaseUnavailable

@@ -1,4 +1,4 @@
-"""Receipts of searches, kept for a day, and the changes since a receipt."""
+"""Receipts of searches, kept for a day, the changes since a receipt, and feedback of callers on hits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import UUID
 import orjson
 
 from app.contract.models import ModelInfo
-from app.contract.receipts import RankedEntry, Receipt, SearchLine, SearchReceipt
+from app.contract.receipts import DislikedEntry, EmptySearch, RankedEntry, Receipt, SearchLine, SearchReceipt
 from app.contract.search import Weights
 from app.db.rows import Position
 from app.db.session import Row, TenantSession
@@ -183,3 +183,63 @@ async def trace(session: TenantSession, ranked: Sequence[RankedEntry]) -> dict[U
         Trace, SQL["traces"], ids=[e.id for e in ranked], times=[e.updated_at for e in ranked]
     )
     return {each.id: each for each in found}
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackCounts:
+    """Numbers of hits marked relevant and not relevant, and of searches without results."""
+
+    relevant: int
+    not_relevant: int
+    without_results: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether an entry is relevant to a query, which is in lowercase."""
+
+    query: str
+    entry_id: UUID
+    relevant: bool
+
+
+async def put_feedback(
+    session: TenantSession, search_id: UUID, entry_id: UUID, subject: str, relevant: bool, query: str | None
+) -> datetime:
+    """Store a caller's feedback on a hit, replacing earlier feedback. Raises asyncpg.ForeignKeyViolationError."""
+    at: datetime = await session.fetch_value(
+        SQL["put"],
+        search_id=search_id,
+        entry_id=entry_id,
+        subject=subject,
+        relevant=relevant,
+        query=query,
+    )
+    return at
+
+
+async def erase_queries(session: TenantSession) -> None:
+    """Delete the queries in searches and feedback, unless the tenant keeps them."""
+    await session.execute(SQL["erase_queries"])
+
+
+async def count_feedback(session: TenantSession, age: timedelta) -> FeedbackCounts:
+    """Count feedback and searches not older than `age`."""
+    counts = await session.fetch_one_as(FeedbackCounts, SQL["counts"], age=age)
+    assert counts is not None
+    return counts
+
+
+async def list_empty_searches(session: TenantSession, age: timedelta, limit: int) -> list[EmptySearch]:
+    """Queries without results, the most frequent first."""
+    return await session.fetch_as(EmptySearch, SQL["empty_searches"], age=age, limit=limit)
+
+
+async def list_disliked(session: TenantSession, age: timedelta, limit: int) -> list[DislikedEntry]:
+    """Entries marked as not relevant, by number of callers, each with up to five of the queries."""
+    return await session.fetch_as(DislikedEntry, SQL["disliked"], age=age, limit=limit)
+
+
+async def list_judgements(session: TenantSession) -> list[Judgement]:
+    """The majority judgement of callers on entries as answers to queries."""
+    return await session.fetch_as(Judgement, SQL["judgements"])

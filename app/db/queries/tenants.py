@@ -1,4 +1,4 @@
-"""Tenants with their callers and usage, and embedding models."""
+"""Tenants with their callers, usage and revoked tokens, and embedding models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from app.contract.administration import AuditOutcome, CallerUse, PlatformAction, Tenant
+from app.contract.administration import AuditOutcome, CallerUse, PlatformAction, RevokedToken, Tenant
 from app.db.rows import Position
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements
@@ -219,3 +219,60 @@ async def add_tokens(session: TenantSession, tokens: int) -> None:
 async def purge_tokens(session: TenantSession, days: int) -> None:
     """Delete the counts of older days."""
     await session.execute(SQL["purge"], days=days)
+
+
+async def lock_revocations(session: TenantSession) -> None:
+    """Make other revocations of the tenant wait until this transaction ends."""
+    await session.fetch_value(SQL["lock_revocations"])
+
+
+async def purge_revocations(session: TenantSession) -> int:
+    """Delete revocations of tokens that have expired."""
+    return await session.execute(SQL["purge_revocations"])
+
+
+async def count_other_revocations(session: TenantSession, token_id: str) -> int:
+    """The number of the tenant's other revocations."""
+    return int(await session.fetch_value(SQL["count_other_revocations"], token_id=token_id))
+
+
+async def put_revocation(session: TenantSession, token_id: str, expires_at: datetime) -> RevokedToken:
+    """Revoke a token; a second call only extends it."""
+    row = await session.fetch_one_as(RevokedToken, SQL["put_revocation"], token_id=token_id, expires_at=expires_at)
+    assert row is not None
+    return row
+
+
+async def list_revocations(session: TenantSession, before: Position | None, limit: int) -> list[RevokedToken]:
+    """The tenant's revoked tokens, newest first."""
+    at, last_id = before or (None, None)
+    return await session.fetch_as(RevokedToken, SQL["list_revocations"], before_at=at, before_id=last_id, limit=limit)
+
+
+async def list_platform_revocations(
+    session: PlatformSession, before: Position | None, limit: int
+) -> list[RevokedToken]:
+    """Revoked tokens of platform administrators, newest first."""
+    at, last_id = before or (None, None)
+    return await session.fetch_as(
+        RevokedToken, SQL["list_platform_revocations"], before_at=at, before_id=last_id, limit=limit
+    )
+
+
+async def platform_revocation_ids(session: PlatformSession) -> frozenset[str]:
+    """The ids of all revoked tokens of platform administrators."""
+    return frozenset(row["token_id"] for row in await session.fetch(SQL["platform_revocation_ids"]))
+
+
+async def put_platform_revocation(
+    session: PlatformSession, token_id: str, expires_at: datetime, *, most: int, actor: str
+) -> RevokedToken | None:
+    """Revoke a token of a platform administrator, recorded in the platform's trail; None if there are `most` others."""
+    return await session.fetch_one_as(
+        RevokedToken,
+        SQL["put_platform_revocation"],
+        token_id=token_id,
+        expires_at=expires_at,
+        most=most,
+        actor=actor,
+    )

@@ -1,4 +1,4 @@
--- Tenants, their settings and limits, and the registered models.
+-- Tenants, their settings and limits, the registered models, and revoked tokens of tenants and of platform administrators.
 
 -- name: list_tenants
 select id, slug, name, created_at from tenancy.list_tenants();
@@ -125,3 +125,37 @@ select coalesce(s.subject, a.actor) as subject, coalesce(s.searches, 0) as searc
        coalesce(a.refused, 0) as refused, greatest(s.last_at, a.last_at) as last_at
   from searched s full join acted a on a.actor = s.subject
  order by coalesce(s.searches, 0) + coalesce(a.changes, 0) desc, 1 limit :limit;
+
+-- name: lock_revocations
+-- Until the transaction ends, other revocations of the tenant wait.
+select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' revocations', 0));
+
+-- name: purge_revocations
+delete from revoked_tokens where tenant_id = :tenant_id and expires_at <= clock_timestamp();
+
+-- name: count_other_revocations
+select count(*) from revoked_tokens where tenant_id = :tenant_id and token_id <> :token_id;
+
+-- name: put_revocation
+-- A second revocation never shortens the first.
+insert into revoked_tokens as r (tenant_id, token_id, expires_at) values (:tenant_id, :token_id, :expires_at)
+on conflict (tenant_id, token_id) do update set expires_at = greatest(r.expires_at, excluded.expires_at)
+returning r.token_id, r.revoked_at, r.expires_at;
+
+-- name: list_revocations
+-- The newest first. A token's id is any text, so a hash of it is its position in the list.
+select token_id, revoked_at, expires_at from revoked_tokens
+ where tenant_id = :tenant_id and expires_at > clock_timestamp()
+   and (:before_id::uuid is null or (revoked_at, md5(token_id)::uuid) < (:before_at::timestamptz, :before_id::uuid))
+ order by revoked_at desc, md5(token_id)::uuid desc limit :limit;
+
+-- name: list_platform_revocations
+select token_id, revoked_at, expires_at from tenancy.list_revoked_tokens()
+ where :before_id::uuid is null or (revoked_at, md5(token_id)::uuid) < (:before_at::timestamptz, :before_id::uuid)
+ order by revoked_at desc, md5(token_id)::uuid desc limit :limit;
+
+-- name: platform_revocation_ids
+select token_id from tenancy.list_revoked_tokens();
+
+-- name: put_platform_revocation
+select :token_id::text as token_id, revoked_at, expires_at from tenancy.revoke_token(:token_id, :expires_at, :most, :actor);

@@ -13,7 +13,7 @@ from importlib.resources import files
 import asyncpg
 
 from app.db.cluster.metadata import ONE_SERVER, Metadata, Shard
-from app.db.cluster.naming import SHARD_FUNCTIONS, fill, mark
+from app.db.cluster.sessions import SHARD_FUNCTIONS, fill, mark
 from app.db.schema.scripts import SCRIPTS, function_files
 from app.db.statements import load_statements
 

@@ -11,7 +11,7 @@ from app.contract.entries import EntryDraft
 from app.contract.validation import UNSET, Unset, amend
 from app.errors import InvalidInput
 from app.knowledge.principals import own_list
-from app.knowledge.quarantine.flagging import with_flags
+from app.knowledge.quarantine import with_flags
 
 PLACE = frozenset(
     {"headings", "header_chars", "flags", "ocr", "char_start", "char_end", "page", "page_end", "total_pages"}

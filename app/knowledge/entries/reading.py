@@ -1,19 +1,41 @@
-"""Details of an entry for display, and parts of an asset's text by page, section or position."""
+"""Read entries and assets: details, parts of texts, related entries and tags; and count how often they are read."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+import struct
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import get_args
 from uuid import UUID
 
+from app.concurrency.background import start_background
+from app.contract.entries import (
+    MAX_COUNTED,
+    MAX_RELATED,
+    MAX_TAG,
+    Entry,
+    RelatedEntry,
+    RelatedMetadata,
+    RelatedResponse,
+    TagCount,
+)
+from app.contract.fields import Page
 from app.contract.reading import ReadPart, Section
 from app.contract.text import STORABLE, is_storable
+from app.contract.vocabulary import Relationship, TagSort
 from app.db.database import Database
+from app.db.principals import SERVICE, act_as
 from app.db.queries import entries as db
+from app.db.queries import hits
 from app.db.queries.entries import ChunkSpan, Connection, EntryName, EntryVectors
 from app.db.session import TenantSession
-from app.errors import AssetNotFound, InvalidInput, TextNotReady
-from app.knowledge.quarantine.service import require_released
+from app.errors import AssetNotFound, DatabaseUnavailable, InvalidInput, Quarantined, TenantNotFound, TextNotReady
+from app.knowledge.paging import check_page, order_of, read_cursor, read_text, unknown_cursor, write_cursor
+from app.knowledge.quarantine import HELD_ENTRY, require_released
 
 MAX_NEIGHBOURS = 50
 """Most children, and most superseded entries, that are shown for one entry."""
@@ -296,3 +318,160 @@ async def _find_section(session: TenantSession, asset_id: UUID, heading: str) ->
     if await db.fetch_text_part(session, asset_id, 0, 0) is None:
         raise AssetNotFound("there is no asset with this id")
     raise InvalidInput.of("heading", "must be a heading of the document, or a part of one; none matches")
+
+
+class RelatedService:
+    """Finds the entries related to an entry by its own fields, and those that share tags with it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def related(
+        self, tenant_id: UUID, entry_id: UUID, limit: int = 5, *, include_quarantined: bool = False
+    ) -> RelatedResponse:
+        """Find related entries: parent, siblings (for a chunk, its neighbours), children, sources, derived, tags.
+
+        `parent` is the given entry's parent, `child` an entry whose parent it is, `source` one that it was derived
+        from, `derived` one that was derived from it, and `tag_overlap` one that shares tags with it.
+        The groups come in this order: children oldest first, sources as the entry lists them, derived entries newest
+        first, then entries that share two or more tags. Each entry appears once, under its first relationship. An
+        unknown id has no related entries. Raises InvalidInput for a limit outside 1 to 20, and Quarantined for a
+        quarantined entry without `include_quarantined`.
+        """
+        if not 1 <= limit <= MAX_RELATED:
+            raise InvalidInput.of("limit", f"must be between 1 and {MAX_RELATED}")
+
+        async def read() -> tuple[Sequence[db.Relation], Mapping[UUID, Entry]]:
+            async with self._database.read_session(tenant_id) as session:
+                relations = await db.related_entries(session, entry_id, limit, MAX_COUNTED)
+                ids = [entry_id, *(relation.id for relation in relations)]
+                return relations, await db.fetch_entries(session, ids)
+
+        relations, found = await self._database.reading(tenant_id, read)
+        if not include_quarantined and entry_id in found and found[entry_id].quarantined:
+            raise Quarantined(HELD_ENTRY)
+        results = [
+            relate(found[relation.id], relation.relationship, relation.overlap_count)
+            for relation in relations
+            if relation.id in found
+        ]
+        kinds = list(dict.fromkeys(item.relationship for item in results))
+        return RelatedResponse(results, RelatedMetadata(relations[0].total if relations else 0, kinds))
+
+
+def relate(entry: Entry, relationship: Relationship, overlap_count: int | None) -> RelatedEntry:
+    """The entry with its relationship to another."""
+    return RelatedEntry(
+        **{f.name: getattr(entry, f.name) for f in fields(entry)},
+        relationship=relationship,
+        overlap_count=overlap_count,
+    )
+
+
+class TagService:
+    """Lists the tags of any tenant."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list_tags(
+        self,
+        tenant_id: UUID,
+        *,
+        prefix: str = "",
+        limit: int = 50,
+        cursor: str | None = None,
+        sort: TagSort = "tag",
+    ) -> Page[TagCount]:
+        """Tags that start with the prefix, each with the number of entries that a search with the tag finds.
+
+        Tags of hidden entries only are omitted. With the sort `tag`, pages neither repeat nor skip a tag, whatever is
+        written in the meantime; with `count`, a tag whose count changes can move. Raises InvalidInput.
+        """
+        check_page(limit, sort, get_args(TagSort))
+        if len(prefix) > MAX_TAG or not is_storable(prefix):
+            raise InvalidInput.of("prefix", f"must be at most {MAX_TAG} characters, {STORABLE}")
+        after = None if cursor is None else _read_place(cursor, sort)
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await db.list_tags(session, prefix=prefix, order=order_of(sort), after=after, limit=limit + 1)
+        items = found[:limit]
+        following = None if len(found) <= limit else _write_place(items[-1], sort)
+        return Page(items, following)
+
+
+def _write_place(last: TagCount, sort: TagSort) -> str:
+    return write_cursor(struct.pack(">q", last.count) + last.tag.encode(), sort)
+
+
+def _read_place(cursor: str, sort: TagSort) -> TagCount:
+    place = read_cursor(cursor, sort)
+    try:
+        return TagCount(read_text(place[8:]), struct.unpack(">q", place[:8])[0])
+    except (ValueError, struct.error) as error:
+        raise unknown_cursor() from error
+
+
+log = logging.getLogger("app.knowledge.entries")
+
+LINGER = 2.0
+"""Seconds after a read until it is counted; further reads of the entry in this time, such as polling, are not."""
+
+MAX_NOTED = 10_000
+"""Reads that wait to be counted; further ones are not counted."""
+
+SETUP = "set local synchronous_commit=off;"
+
+
+class AccessCounter:
+    """Counts reads in the background, in one statement for each tenant."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._noted: set[tuple[UUID, UUID]] = set()
+        self._writer: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+
+    def note(self, tenant_id: UUID, entry_id: UUID) -> None:
+        """Note a read; returns at once."""
+        if len(self._noted) < MAX_NOTED:
+            self._noted.add((tenant_id, entry_id))
+        if self._writer is None or self._writer.done():
+            self._wanted.clear()
+            self._writer = start_background(self._write())
+
+    async def flush(self) -> None:
+        """Wait until the reads noted before this call are counted."""
+        while self._writer is not None and not self._writer.done():
+            self._wanted.set()
+            await asyncio.wait([self._writer])
+
+    async def close(self) -> None:
+        """Count what was noted, within a few seconds."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.flush(), 5)
+
+    async def _write(self) -> None:
+        act_as(SERVICE)
+        while self._noted:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), LINGER)
+            by_tenant: dict[UUID, list[UUID]] = defaultdict(list)
+            for tenant_id, entry_id in self._noted:
+                by_tenant[tenant_id].append(entry_id)
+            self._noted.clear()
+            for tenant_id, entry_ids in by_tenant.items():
+                await self._write_tenant(tenant_id, entry_ids)
+
+    async def _write_tenant(self, tenant_id: UUID, entry_ids: list[UUID]) -> None:
+        try:
+            async with self._database.tenant_session(tenant_id, setup=SETUP, aside=True) as session:
+                await hits.count_accesses(session, dict.fromkeys(entry_ids, 1))
+        except TenantNotFound:
+            return  # the tenant was deleted with its entries
+        except Exception as error:  # a lost count must not stop the writer
+            log.warning(
+                "accesses were not counted",
+                extra={"tenant_id": str(tenant_id), "entries": len(entry_ids)},
+                # An unavailable database has already been logged.
+                exc_info=None if isinstance(error, DatabaseUnavailable) else error,
+            )

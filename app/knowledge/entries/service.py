@@ -27,9 +27,9 @@ from app.errors import (
     Quarantined,
 )
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.accesses import AccessCounter
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.entries.entry import own_draft, own_new_draft
+from app.knowledge.entries.reading import AccessCounter
 from app.knowledge.entries.writing import (
     EMBEDDING_WAIT,
     LINK_OUTSIDE,
@@ -47,7 +47,7 @@ from app.knowledge.entries.writing import (
 )
 from app.knowledge.paging import NEWEST_FIRST, PageRequest
 from app.knowledge.principals import require_one_server
-from app.knowledge.quarantine.service import HELD_ENTRY, QuarantineService
+from app.knowledge.quarantine import HELD_ENTRY, QuarantineService
 from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room

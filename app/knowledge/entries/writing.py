@@ -28,8 +28,7 @@ from app.errors import (
     PreconditionFailed,
 )
 from app.knowledge.entries.entry import PLACE, content_hash
-from app.knowledge.languages import detect
-from app.knowledge.quarantine.flagging import (
+from app.knowledge.quarantine import (
     apply_policy,
     content_of,
     flag_changed,
@@ -40,6 +39,7 @@ from app.knowledge.quarantine.flagging import (
 )
 from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.quotas import Room
+from app.knowledge.words import detect
 
 
 def new_entry(entry_id: UUID, draft: EntryDraft) -> WrittenEntry:

@@ -40,11 +40,11 @@ from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, InputRefu
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import make_passages
 from app.knowledge.entries.entry import inheritable, text_hash
-from app.knowledge.languages import detect
-from app.knowledge.quarantine.flagging import add_inherited, judge_chunks
+from app.knowledge.quarantine import add_inherited, judge_chunks
 from app.knowledge.queue import ClaimLost, Lease, choose_pause
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory, find_provider
 from app.knowledge.tenants.quotas import find_room, require_within, tokens_left
+from app.knowledge.words import detect
 from app.telemetry.tracing import span
 
 TITLE_ROOM = 48

@@ -11,7 +11,7 @@ from app.contract.fields import MAX_QUERY_LENGTH
 from app.contract.models import Comparison, Decision, Quality, QueryOrigin
 from app.contract.search import SearchQuery
 from app.db.database import Database
-from app.db.queries.feedback import list_judgements
+from app.db.queries.receipts import list_judgements
 from app.db.queries.reembedding import ChangeRow, SampledQuery, count_visible, sample_queries
 from app.knowledge.feedback import JudgedQuery, difference_interval, judge_queries, ndcg
 from app.knowledge.search.plan import SearchDefaults, make_plan

@@ -18,12 +18,11 @@ from app.db.queries.reembedding import ChangeRow
 from app.embeddings.provider import InputRefused
 from app.errors import Conflict, EmbeddingUnavailable
 from app.knowledge.entries.embedding import BATCH, EntryEmbedder, limit_by_quota
-from app.knowledge.reembedding.change import switches_by_itself
 from app.knowledge.reembedding.comparison import ModelComparer
-from app.knowledge.reembedding.machine import ChangeMachine
+from app.knowledge.reembedding.machine import ChangeMachine, switches_by_itself
 from app.knowledge.tenants.directory import NoProvider, TenantContext, TenantDirectory
 from app.knowledge.tenants.quotas import tokens_left
-from app.knowledge.upkeep.growth import Upkeep
+from app.knowledge.upkeep import Upkeep
 
 log = logging.getLogger("app.knowledge.reembedding")
 

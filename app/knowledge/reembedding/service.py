@@ -10,8 +10,7 @@ from app.db.queries import reembedding as db
 from app.errors import ModelChangeConflict
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.reembedding.change import show_change
-from app.knowledge.reembedding.machine import ChangeMachine, require_change
+from app.knowledge.reembedding.machine import ChangeMachine, require_change, show_change
 
 TRIES = 5
 """How often a switch embeds entries that were written in the meantime before it fails with Conflict."""

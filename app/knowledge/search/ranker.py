@@ -17,7 +17,6 @@ from app.db.queries import vectors
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.knowledge.search import ranking
-from app.knowledge.search.diversity import diversify
 from app.knowledge.search.legs.embedding import EmbedQuery, QueryEmbedding, embed_query, recall_query
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.keyword import search_words
@@ -34,7 +33,7 @@ from app.knowledge.search.ranking import (
     lift_identified,
     rank,
 )
-from app.knowledge.search.reranking import Reranking, RerankStage
+from app.knowledge.search.reranking import Reranking, RerankStage, diversify
 from app.knowledge.tenants.quotas import TokenMeter
 from app.telemetry.tracing import span
 

@@ -34,8 +34,8 @@ from app.errors import (
     KnowledgeError,
     RateLimited,
 )
-from app.knowledge.search.answer.explanation import explain, explain_page
-from app.knowledge.search.answer.facets import count_facets
+from app.knowledge.search.answer.explanation import explain, explain_page, judge
+from app.knowledge.search.answer.facets import count_facets, relax, suggest
 from app.knowledge.search.answer.page import (
     Page,
     Times,
@@ -46,7 +46,6 @@ from app.knowledge.search.answer.page import (
     make_metadata,
 )
 from app.knowledge.search.answer.snippet import SnippetMaker
-from app.knowledge.search.answer.suggestions import relax, suggest
 from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.legs.embedding import EmbedQuery, QueryBatch
 from app.knowledge.search.legs.semantic import session_setup
@@ -55,7 +54,6 @@ from app.knowledge.search.query import filter_of, needs_vector
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.ranking import Ranking
 from app.knowledge.search.receipts import PageStart, pinned_ranking, resume
-from app.knowledge.search.why_not import judge
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory, find_provider
 from app.knowledge.versions import VersionService

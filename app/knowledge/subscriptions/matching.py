@@ -23,7 +23,7 @@ from app.knowledge.queue import JobQueue
 from app.knowledge.search.legs.keyword import find_alternatives
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import is_identifier
-from app.knowledge.subscriptions.saved_searches import read_request
+from app.knowledge.subscriptions.service import read_request
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory, find_provider
 from app.knowledge.tenants.quotas import tokens_left
 

@@ -13,8 +13,7 @@ from app.contract.administration import LONGEST, NewRevocation, RevokedToken
 from app.contract.fields import Page
 from app.db.database import Database
 from app.db.queries import audit
-from app.db.queries import revocations as db
-from app.db.queries.tenants import note_action
+from app.db.queries import tenants as db
 from app.db.rows import Position
 from app.errors import MaximumReached
 from app.knowledge.audit import AuditTrail
@@ -44,7 +43,7 @@ class TokenRevocations:
         async with self._database.tenant_session(tenant_id) as session:
             await db.lock_revocations(session)
             await db.purge_revocations(session)
-            if await db.count_others(session, token_id) >= MAX_REVOKED:
+            if await db.count_other_revocations(session, token_id) >= MAX_REVOKED:
                 raise _full("the tenant")
             revoked = await db.put_revocation(session, token_id, until)
             await audit.write_audit(session, actor, "token.revoke", [], {"token_id": token_id})
@@ -113,7 +112,7 @@ class PlatformRevocations:
         wanted = PageRequest.read(limit, cursor)
         async with self._database.platform_session() as session:
             found = await db.list_platform_revocations(session, wanted.after, wanted.reach)
-            await note_action(session, reader, "token.list", None)
+            await db.note_action(session, reader, "token.list", None)
         return wanted.cut(found, _position)
 
 

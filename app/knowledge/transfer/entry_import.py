@@ -15,8 +15,7 @@ from app.db.queries import audit
 from app.db.queries import jobs as queue
 from app.db.queries import transfer as db
 from app.errors import EntryNotFound
-from app.knowledge.transfer.outcome import ImportOutcome, Progress
-from app.knowledge.transfer.records import Line, parse_record, read_records
+from app.knowledge.transfer.records import ImportOutcome, Line, Progress, parse_record, read_records
 
 BATCH = 500
 CLEARING = timedelta(minutes=10)

@@ -18,7 +18,7 @@ from app.db.queries import audit
 from app.db.queries import transfer as db
 from app.db.queries.tenants import own_tenant
 from app.errors import TenantNotFound
-from app.knowledge.quarantine.flagging import flags_of, screen_fields, with_flags
+from app.knowledge.quarantine import flags_of, screen_fields, with_flags
 from app.knowledge.transfer.records import REFERENCES
 
 _IDS = ("id", "asset_id", "entry_id", "parent_id", "superseded_by_id", "repeats")

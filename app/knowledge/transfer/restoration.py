@@ -23,7 +23,7 @@ from app.db.queries.embeddings import PassageVector
 from app.db.session import TenantSession
 from app.errors import InvalidInput
 from app.knowledge.entries.entry import text_hash
-from app.knowledge.quarantine.flagging import apply_policy
+from app.knowledge.quarantine import apply_policy
 from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.knowledge.transfer.export import (
@@ -39,8 +39,7 @@ from app.knowledge.transfer.export import (
     read_record,
     rename,
 )
-from app.knowledge.transfer.outcome import REFUSALS, Progress, Restored, describe_refusal
-from app.knowledge.transfer.records import TextLine
+from app.knowledge.transfer.records import REFUSALS, Progress, Restored, TextLine, describe_refusal
 
 STORING = timedelta(minutes=10)
 

@@ -15,8 +15,8 @@ from app.contract.results import FoundEntry
 from app.contract.saved_searches import SavedSearch
 from app.errors import InvalidInput
 from app.knowledge.entries.reading import READ_LENGTH
-from app.knowledge.quarantine.flagging import flags_of
-from app.knowledge.reembedding.change import explain_change
+from app.knowledge.quarantine import flags_of
+from app.knowledge.reembedding.machine import explain_change
 from app.mcp.answers.passages import (
     READABLE_LENGTH,
     Marker,

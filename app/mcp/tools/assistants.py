@@ -8,7 +8,7 @@ from app.auth.principal import Role
 from app.contract.entries import Entry
 from app.contract.tools import Citation, Fetched, Found, FoundList
 from app.errors import Quarantined, TextNotReady
-from app.knowledge.quarantine.flagging import flags_of
+from app.knowledge.quarantine import flags_of
 from app.mcp.answers.passages import ToolAnswer, cite, to_json
 from app.mcp.arguments import ConnectorSearchArguments, FetchArguments
 from app.mcp.schemas import output_schema

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.db.cluster.naming import SHARD_FUNCTIONS, fill, mark
-from app.db.server.warmth import NO_TENANT
+from app.db.cluster.sessions import SHARD_FUNCTIONS, fill, mark
+from app.db.connections import NO_TENANT
 from app.db.statements import Order, load_statements
 from tests.fixtures.database.cluster import Connection, TestDatabase, connected
 from tests.fixtures.database.statements import query_modules

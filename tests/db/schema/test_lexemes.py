@@ -10,8 +10,7 @@ import asyncpg
 import pytest
 
 from app.db.schema.scripts import read_file
-from app.knowledge.languages import find_stemmer
-from app.knowledge.words import CHARACTER, CHARACTERS, MARKS, RUN, find_words, is_run, split_run, unify
+from app.knowledge.words import CHARACTER, CHARACTERS, MARKS, RUN, find_stemmer, find_words, is_run, split_run, unify
 from tests.fixtures.database.cluster import TestDatabase, connected
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

@@ -18,7 +18,7 @@ from app.contract.vocabulary import LANGUAGES
 from app.db.schema import scripts
 from app.db.schema.lineage import read_revision
 from app.db.schema.migration import configuration, migrate
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.db.schema.scripts import SCRIPTS, known_revisions, latest_revision
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.errors import ConfigurationError

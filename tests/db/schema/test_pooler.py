@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.composition.database import PREPARATION_LOCK, open_database, prepare
-from app.db.schema.pooler import OWN_PID, Pooler, check_pooler, find_pooler
+from app.db.schema.catalog import OWN_PID, Pooler, check_pooler, find_pooler
 from app.errors import ConfigurationError
 from app.settings import DatabaseSettings, Settings
 from tests.fixtures.database.bouncer import bounced

@@ -16,7 +16,7 @@ from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant, Tenant
 from app.db.database import Database
 from app.db.schema import catalog
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.embedded import DATABASE, EmbeddedAddress
 from app.embeddings.provider import resolve_model
 from app.embeddings.providers.mock import MockProvider

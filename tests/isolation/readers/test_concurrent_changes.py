@@ -13,8 +13,7 @@ from app.contract.access import AccessPatch, AccessSelection, ItemKind, ListChan
 from app.db.principals import Rights, acting_as, principals_of
 from app.db.queries import access, assets, entries
 from app.db.session import TenantSession
-from app.knowledge.permissions.changes import read_selection
-from app.knowledge.permissions.service import ItemChanges
+from app.knowledge.permissions import ItemChanges, read_selection
 from tests.fixtures.http.callers import Caller
 from tests.isolation.readers.conftest import Join
 

@@ -13,9 +13,9 @@ from app.contract.entries import EntryDraft
 from app.contract.erasures import NewErasure
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
-from app.db.queries import feedback
+from app.db.queries import receipts
 from app.errors import AssetNotFound, EntryNotFound, ErasureNotFound, InvalidInput, PartOfAsset
-from app.knowledge.erasure.removal import EXEMPT, OF_ITEMS, OF_SUBJECTS
+from app.knowledge.erasure import EXEMPT, OF_ITEMS, OF_SUBJECTS
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.erasure.erasing import find_marker, found, look_again, removed, tables_of_tenants
@@ -54,7 +54,7 @@ async def test_an_erased_entry_leaves_nothing_in_any_table(
     await services.journal.flush()
     search_id = searched.metadata.search_id
     async with services.database.tenant_session(tenant.id) as session:
-        await feedback.put_feedback(session, search_id, entry.id, "ada", True, MARKER)
+        await receipts.put_feedback(session, search_id, entry.id, "ada", True, MARKER)
     async with connected(superuser_dsn) as superuser:
         await superuser.execute(
             "insert into lexeme_statistics (tenant_id, lexeme, entries) values ($1, $2, 2), ($1, 'harbour', 2)",

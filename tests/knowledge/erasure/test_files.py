@@ -14,7 +14,7 @@ from app.contract.erasures import NewErasure
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
-from app.db.schema.rewriting import rewrite_files
+from app.db.schema.owner import rewrite_files
 from tests.fixtures.database.cluster import TestDatabase, connected
 
 MARKER = "zqxvquokka7"

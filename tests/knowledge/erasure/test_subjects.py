@@ -13,10 +13,10 @@ from app.contract.erasures import NewErasure
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
-from app.db.queries import feedback
+from app.db.queries import receipts
 from app.db.rows import new_id
 from app.db.statements import parse_statement
-from app.knowledge.erasure.work import ErasureWork
+from app.knowledge.erasure import ErasureWork
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.erasure.erasing import find_marker, found, look_again, removed
 
@@ -53,7 +53,7 @@ async def fill(services: Services, tenant: Tenant) -> dict[str, str]:
         await services.journal.flush()
         async with services.database.tenant_session(tenant.id) as session:
             hit = made.results[0].id
-            await feedback.put_feedback(session, made.metadata.search_id, hit, subject, True, "another")
+            await receipts.put_feedback(session, made.metadata.search_id, hit, subject, True, "another")
     return ids | {"own_asset": str(own.id), "other_asset": str(other.id)}
 
 

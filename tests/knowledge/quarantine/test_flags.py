@@ -12,7 +12,7 @@ from app.contract.administration import Tenant
 from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
-from app.knowledge.quarantine import flagging
+from app.knowledge import quarantine
 from app.knowledge.transfer.entry_import import EntryImport
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of
@@ -56,7 +56,7 @@ async def test_bulk_writes_and_imports_are_flagged(services: Services, tenant: T
 async def test_long_bulk_writes_are_screened_in_a_thread(
     services: Services, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flagging, "INLINE", 10)
+    monkeypatch.setattr(quarantine, "INLINE", 10)
     (result,) = await services.entries.create_many(tenant.id, [EntryDraft(content=ORDER)])
     assert result.id is not None
     assert (await services.entries.get(tenant.id, result.id)).metadata["flags"] == ["instructions"]

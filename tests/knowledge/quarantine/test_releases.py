@@ -11,7 +11,7 @@ from app.contract.administration import Tenant
 from app.contract.assets import AssetPatch, Upload
 from app.contract.entries import Entry, EntryDraft
 from app.contract.erasures import Release
-from app.knowledge.quarantine import releases
+from app.knowledge import quarantine
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, choose
@@ -123,7 +123,7 @@ async def test_a_tenant_that_flags_only_ends_a_quarantine_with_another_text_alon
 async def test_many_entries_are_read_in_parts(
     services: Services, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(releases, "AT_ONCE", 2)
+    monkeypatch.setattr(quarantine, "AT_ONCE", 2)
     texts = [EntryDraft(content=f"{number} {ORDER}") for number in range(5)]
     results = await services.entries.create_many(tenant.id, texts)
     ids = [result.id for result in results if result.id]

@@ -11,7 +11,7 @@ import pytest
 from app.composition.services import build_services
 from app.contract.administration import NewTenant
 from app.db.database import Database
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.knowledge.search.plan import SearchDefaults
 from tests.fixtures.database.cluster import MODEL, TestDatabase
 from tests.fixtures.embedded import PROJECT

@@ -9,7 +9,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.models import NewModelChange
-from app.db.schema.registration import register_model
+from app.db.schema.owner import register_model
 from app.errors import Conflict, InvalidInput, ModelChangeNotFound
 from tests.fixtures.database.cluster import MODEL
 from tests.knowledge.reembedding.moving import WIDER, Move

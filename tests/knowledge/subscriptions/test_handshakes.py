@@ -14,8 +14,7 @@ import pytest
 from app.contract.saved_searches import NewSavedSearch, Subscription, SubscriptionWithSecret
 from app.db.queries import deliveries
 from app.errors import SubscriptionNotFound
-from app.knowledge.subscriptions.deliveries import DeliveryService
-from app.knowledge.subscriptions.handshakes import PAUSES
+from app.knowledge.subscriptions.deliveries import PAUSES, DeliveryService
 from app.knowledge.subscriptions.sending import SendPace
 from app.knowledge.subscriptions.webhooks import MAX_ECHO, SecretSealer, WebhookSender, is_echo, make_secret
 from tests.knowledge.subscriptions.endpoint import Received

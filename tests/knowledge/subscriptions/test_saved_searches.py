@@ -11,8 +11,8 @@ from app.contract.administration import NewTenant
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import SearchQuery, Weights
 from app.errors import Conflict, InvalidInput, SavedSearchNotFound
-from app.knowledge.subscriptions import saved_searches
-from app.knowledge.subscriptions.saved_searches import read_request
+from app.knowledge.subscriptions import service as subscriptions
+from app.knowledge.subscriptions.service import read_request
 from tests.knowledge.subscriptions.subscribing import Desk
 
 REQUEST = {
@@ -72,7 +72,7 @@ async def test_lists_are_paged_newest_first(desk: Desk) -> None:
 
 
 async def test_the_number_of_saved_searches_of_an_owner_is_limited(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_searches, "MAX_SAVED", 1)
+    monkeypatch.setattr(subscriptions, "MAX_SAVED", 1)
     service, tenant = desk.services.saved_searches, desk.tenant.id
     await service.save(tenant, "anna", NewSavedSearch("a", {"query": "harbour"}))
     with pytest.raises(Conflict, match="1 saved searches are the maximum"):

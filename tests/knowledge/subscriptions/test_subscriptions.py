@@ -15,7 +15,7 @@ from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.settings import AllowedLimits
 from app.db.queries import tenants
-from app.knowledge.subscriptions.saved_searches import read_request
+from app.knowledge.subscriptions.service import read_request
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 

@@ -21,8 +21,7 @@ from app.db.queries import tenants
 from app.embeddings.provider import approximate_tokens
 from app.errors import LONGEST_QUOTA_WAIT, EmbeddingQuotaUsed, InvalidInput, RateLimited
 from app.knowledge.tenants.admission import PARSED_AT_ONCE, Admission
-from app.knowledge.tenants.directory import TenantContext
-from app.knowledge.tenants.settings import require_lower
+from app.knowledge.tenants.directory import TenantContext, require_lower
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs

@@ -15,7 +15,7 @@ from app.contract.entries import EntryDraft
 from app.contract.search import Weights
 from app.contract.settings import TYPE_WEIGHTS, SettingsPatch, StoredSettings
 from app.errors import Conflict, InvalidInput, TenantNotFound
-from app.knowledge.tenants.settings import read_settings
+from app.knowledge.tenants.directory import read_settings
 from tests.fixtures.database.cluster import connected
 
 pytestmark = pytest.mark.own_tenants

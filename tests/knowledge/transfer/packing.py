@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.knowledge.transfer.export import TenantExport
-from app.knowledge.transfer.outcome import Restored
-from app.knowledge.transfer.records import TextLine
+from app.knowledge.transfer.records import Restored, TextLine
 from app.knowledge.transfer.restoration import TenantRestoration, read_header
 from tests.fixtures.database.cluster import connected
 

@@ -10,7 +10,7 @@ import pytest
 from pgvector import HalfVector
 
 from app.knowledge.transfer.export import read_asset, read_entry, read_part, read_record
-from app.knowledge.transfer.outcome import REFUSALS, describe_refusal
+from app.knowledge.transfer.records import REFUSALS, describe_refusal
 from app.knowledge.transfer.restoration import read_header
 
 ID, OTHER = "0190b8f6-0000-7000-8000-000000000001", "0190b8f6-0000-7000-8000-000000000002"

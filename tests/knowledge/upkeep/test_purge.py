@@ -14,7 +14,7 @@ from app.contract.settings import SettingsPatch
 from app.db.queries import entries as db
 from app.errors import EntryNotFound
 from app.knowledge.feedback import WeightTuner
-from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, RecordTrimmer, Sweep
+from app.knowledge.upkeep import ACTOR, PURGE_BATCH, RecordTrimmer, Sweep
 from tests.knowledge.writing import write
 
 

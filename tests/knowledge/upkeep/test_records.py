@@ -15,10 +15,10 @@ from app.contract.saved_searches import NewSavedSearch
 from app.contract.settings import OwnLimits, SettingsPatch
 from app.db.queries import statistics as queries
 from app.errors import MaximumReached
+from app.knowledge import upkeep
 from app.knowledge.search import SearchQuery, journal
-from app.knowledge.subscriptions import saved_searches
-from app.knowledge.upkeep import sweep
-from app.knowledge.upkeep.sweep import RecordTrimmer
+from app.knowledge.subscriptions import service
+from app.knowledge.upkeep import RecordTrimmer
 from tests.fixtures.database.cluster import connected
 
 pytestmark = pytest.mark.own_tenants
@@ -149,8 +149,8 @@ async def test_the_sweep_removes_the_oldest_records_over_the_bounds(
     superuser_dsn: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sweep, "MOST_FEEDBACK", 4)
-    monkeypatch.setattr(sweep, "MOST_ENDED_DELIVERIES", 3)
+    monkeypatch.setattr(upkeep, "MOST_FEEDBACK", 4)
+    monkeypatch.setattr(upkeep, "MOST_ENDED_DELIVERIES", 3)
     monkeypatch.setattr(queries, "BATCH", 2)
     await services.tenants.change_settings(filled.id, SettingsPatch(limits=OwnLimits(receipts=5)), actor="anna")
     await services.worker.sweep.run()
@@ -166,7 +166,7 @@ async def test_the_sweep_removes_the_oldest_records_over_the_bounds(
 async def test_the_sweep_neither_removes_nor_counts_pending_messages(
     services: Services, filled: Tenant, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep, "MOST_ENDED_DELIVERIES", 3)
+    monkeypatch.setattr(upkeep, "MOST_ENDED_DELIVERIES", 3)
     async with connected(superuser_dsn) as superuser:
         await superuser.execute(
             "insert into deliveries (tenant_id, id, saved_search_id, entry_id, fingerprint, finding)"
@@ -182,8 +182,8 @@ async def test_one_sweep_removes_a_bounded_number(
     services: Services, filled: Tenant, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queries, "BATCH", 2)
-    monkeypatch.setattr(sweep, "MOST_STEPS", 2)
-    monkeypatch.setattr(sweep, "MOST_FEEDBACK", 1)
+    monkeypatch.setattr(upkeep, "MOST_STEPS", 2)
+    monkeypatch.setattr(upkeep, "MOST_FEEDBACK", 1)
     trimmer = RecordTrimmer(services.database, services.tenants, services.versions)
     await trimmer.trim(filled.id)
     assert len(await column(superuser_dsn, "select subject from feedback")) == 6
@@ -255,7 +255,7 @@ async def test_the_oldest_rows_of_the_audit_trails_are_removed_and_that_is_recor
 async def test_a_tenant_has_a_bounded_number_of_saved_searches(
     services: Services, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saved_searches, "MAX_OF_A_TENANT", 2)
+    monkeypatch.setattr(service, "MAX_OF_A_TENANT", 2)
     for owner in ("anna", "berta"):
         await services.saved_searches.save(tenant.id, owner, NewSavedSearch("mine", {"query": "harbour"}))
     with pytest.raises(MaximumReached, match="the tenant has 2 saved searches"):

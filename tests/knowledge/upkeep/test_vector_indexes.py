@@ -14,8 +14,7 @@ from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.queries import embeddings
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.upkeep.growth import Upkeep
-from app.knowledge.upkeep.indexes import BUSY_SECONDS
+from app.knowledge.upkeep import BUSY_SECONDS, Upkeep
 from tests.fixtures.database.cluster import MODEL, PARTITIONS, Connection, connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import semantic_leg_of

@@ -11,7 +11,7 @@ from app.db.principals import SERVICE, acting_as, principals_of
 from app.db.queries.search import EntryFilter, KeywordQuery, match_words
 from app.db.queries.statistics import SQL
 from app.knowledge.search.plan import KEYWORD_BUDGET
-from app.knowledge.upkeep.growth import LEAST_ENTRIES, Upkeep
+from app.knowledge.upkeep import LEAST_ENTRIES, Upkeep
 from tests.fixtures.database.cluster import connected
 
 WORDS = "harbour", "lighthouse"

@@ -11,7 +11,7 @@ from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.db.queries import versions as db
 from app.errors import EntryNotFound, InvalidInput
-from app.knowledge.upkeep.sweep import Sweep
+from app.knowledge.upkeep import Sweep
 from app.knowledge.versions import VersionService
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.versions.keeping import found, keep, now, texts

@@ -1,10 +1,11 @@
-"""Explain a search, so that each score can be recomputed."""
+"""Explain a search, so that each score can be recomputed, and why an entry is not among its results."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
+from app.concurrency.stopwatch import Stopwatch
 from app.contract.receipts import Receipt
 from app.contract.results import (
     EmbeddingFailure,
@@ -16,10 +17,13 @@ from app.contract.results import (
     RerankerExplanation,
     SemanticExplanation,
 )
+from app.contract.search import Reason, WhyNot
+from app.db.queries.hits import Verdict
+from app.knowledge.search.answer.page import milliseconds
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import quoted_phrases
-from app.knowledge.search.ranking import Candidate, cosine_stretch
+from app.knowledge.search.ranking import FURTHER, Candidate, cosine_stretch, shown
 from app.knowledge.search.reranking import Reranking
 
 
@@ -114,3 +118,93 @@ def _explain_hit(candidate: Candidate, rank: int, *, is_pinned: bool = False) ->
         rerank_rank=c.rerank_rank,
         rerank_score=c.rerank_score,
     )
+
+
+def judge(
+    entry_id: UUID,
+    plan: Plan,
+    legs: Legs,
+    ranking: Sequence[Candidate],
+    verdict: Verdict | None,
+    stopwatch: Stopwatch,
+) -> WhyNot:
+    """Derive the reasons from the legs, the ranking and the facts about the entry."""
+    rank = next((p for p, c in enumerate(ranking, 1) if entry_id in (m.entry_id for m in (c, *c.further))), None)
+    in_results = rank is not None and rank <= plan.limit
+    if rank is not None and in_results:
+        reasons = _behind_others(entry_id, ranking[rank - 1])
+        in_results = not reasons
+    elif rank is not None:
+        detail = f"ranked {rank} of {len(ranking)} candidates; the page ends at {plan.limit}"
+        reasons = [Reason("cut", detail), *_reranker_reason(ranking, rank)]
+    else:
+        reasons = _find_reasons(plan, legs, verdict)
+    times = milliseconds(stopwatch.seconds), milliseconds(stopwatch.waited)
+    return WhyNot(entry_id, in_results, rank, reasons, *times)
+
+
+def _reranker_reason(ranking: Sequence[Candidate], rank: int) -> list[Reason]:
+    """The rank that the reranker gave to the candidate, if it compared any."""
+    compared = sum(c.rerank_rank is not None for c in ranking)
+    placed = ranking[rank - 1].rerank_rank
+    if not compared:
+        return []
+    if placed is None:
+        return [Reason("reranker", f"not among the {compared} candidates that the reranker compared")]
+    return [Reason("reranker", f"the reranker ranked it {placed} of {compared}")]
+
+
+def _behind_others(entry_id: UUID, best: Candidate) -> list[Reason]:
+    """The reason why an entry is not among the passages that the hit of its asset has."""
+    if entry_id in (c.entry_id for c in shown([best])):
+        return []
+    place = next(place for place, c in enumerate(best.further, 2) if c.entry_id == entry_id)
+    detail = f"passage {place} of {best.passages} of its asset; a hit has the best {1 + FURTHER}"
+    return [Reason("cut", detail)]
+
+
+def _find_reasons(plan: Plan, legs: Legs, verdict: Verdict | None) -> list[Reason]:
+    """The reasons why the entry is not a candidate."""
+    if verdict is None:
+        return [Reason("entry", "there is no entry with this id")]
+    reasons: list[Reason] = []
+    if not verdict.unexpired:
+        reasons.append(Reason("filter", "expired"))
+    if not verdict.current:
+        reasons.append(Reason("filter", "superseded by another entry; see include_superseded"))
+    if not verdict.released:
+        reasons.append(Reason("filter", "quarantined because of its flags, until an admin releases it"))
+    reasons += [Reason("filter", f"{name} does not match") for name in verdict.failed]
+    if not reasons and verdict.repeated:
+        reasons = [Reason("duplicate", "another asset with the same bytes has this text and is found instead")]
+    if not reasons:
+        reasons = [_semantic_reason(plan, legs, verdict), _keyword_reason(plan, legs, verdict)]
+    return reasons
+
+
+def _semantic_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
+    if legs.failure is not None:
+        return Reason("semantic", "the embedding provider was unavailable; only the keyword leg ran")
+    if legs.semantic is None:
+        return Reason("semantic", f"not searched in mode {plan.query.mode}")
+    cosine = verdict.cosine
+    if cosine is None:
+        return Reason("semantic", "the entry has no vector of the tenant's model yet")
+    if cosine < plan.threshold:
+        return Reason("semantic", f"similarity {cosine:.4f} is below the threshold {plan.threshold:.4f}")
+    hits = legs.semantic.hits
+    if not hits or cosine > hits[-1].value:
+        # This happens only in an approximate scan; an exact scan keeps all nearest entries.
+        return Reason("semantic", f"similarity {cosine:.4f}; the index, which is approximate, missed it")
+    return Reason("semantic", f"similarity {cosine:.4f}; {len(hits)} entries down to {hits[-1].value:.4f} were nearer")
+
+
+def _keyword_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
+    if legs.keyword is None or (legs.keyword.only_pending and verdict.cosine is not None):
+        return Reason("keyword", f"not searched in mode {plan.query.mode}")
+    if not verdict.shares_words:
+        return Reason("keyword", "shares no word with the query")
+    taken = len(legs.keyword.hits)
+    if legs.whole and taken < plan.wanted:
+        return Reason("keyword", f"has only parts of the identifier; {taken} entries contain all of it")
+    return Reason("keyword", f"shares words with the query; {taken} entries share more or rarer ones")

@@ -1,20 +1,26 @@
-"""Facets: how many matches have each tag, type, role, or metadata value."""
+"""Facets of an answer; and for an empty or incomplete one, what to search for instead, and the reasons."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
-from app.contract.results import Facet, FacetValue
+from app.contract.receipts import Receipt
+from app.contract.results import Facet, FacetValue, Relaxation, SearchMetadata
 from app.contract.search import METADATA_FACET
-from app.db.queries import facets as db
+from app.db.queries import search as db
 from app.db.queries import vectors
-from app.db.queries.facets import CountedValue, MatchQuery
-from app.db.queries.search import filtered_ids
+from app.db.queries.search import CountedValue, KeywordQuery, MatchQuery, filtered_ids, match_words
+from app.db.queries.vectors import MOST_PENDING
 from app.db.session import TenantSession
+from app.embeddings.provider import Vector
 from app.knowledge.search.legs.findings import Legs
-from app.knowledge.search.legs.semantic import margin
+from app.knowledge.search.legs.keyword import search_words
+from app.knowledge.search.legs.semantic import margin, search_vectors
 from app.knowledge.search.plan import Plan
+from app.knowledge.search.ranking import join_legs
+from app.knowledge.words import find_words, is_run, remove_runs, spell
 
 MOST_MATCHES = 20_000
 """Most entries that match by their words and are counted; reading more would take too long."""
@@ -93,3 +99,97 @@ def _make_facet(rows: Sequence[CountedValue], exact: bool) -> Facet:
         counts.get("missing", 0),
         exact,
     )
+
+
+SUGGESTIONS = 5
+LEAST_LIKENESS = 0.3
+"""Trigram similarity that a suggestion must exceed; the default of pg_trgm."""
+
+SUGGESTED_WORDS = 3
+"""Most suggestions that come from words instead of tags; each requires a search for an entry with the word."""
+
+COMPARED_TAGS = 12
+"""Most tags that are tried as queries under the filter of the search; each is a keyword search of 2 ms."""
+
+COMPARED_WORDS = 5
+"""Most words of the query that are compared with the tenant's tags."""
+
+COMPARED_CHARACTERS = 1_000
+
+
+async def suggest(session: TenantSession, plan: Plan) -> list[str]:
+    """Suggest tags and words of the tenant that resemble the query's words, most similar first, then its top tags.
+
+    Each word occurs in an entry that passes the search's filters, and is spelt as in that entry. With a filter, the
+    words of a suggested tag do too.
+    """
+    query = plan.query.query
+    text = query[:COMPARED_CHARACTERS]
+    words = list(dict.fromkeys(word for word in find_words(text.lower()) if len(word) > 2 or is_run(word)))
+    # One more than needed, because a tag may equal the query.
+    most = SUGGESTIONS + 1 if plan.entry_filter.is_open else COMPARED_TAGS
+    tags = await db.suggest_tags(session, words[:COMPARED_WORDS], LEAST_LIKENESS, most)
+    lexemes = await db.suggest_lexemes(session, remove_runs(text), plan.entry_filter, LEAST_LIKENESS, SUGGESTED_WORDS)
+    found = [(row.likeness or 0.0, row.tag) for row in tags]
+    for row in lexemes:
+        word = spell(row.lexeme, row.language, f"{row.title or ''} {row.content}")
+        if word is not None:
+            found.append((row.likeness, word))
+    found.sort(key=lambda pair: -pair[0])
+    unique: dict[str, str] = {}
+    for _, suggestion in found:
+        unique.setdefault(suggestion.lower(), suggestion)
+    unique.pop(query.lower(), None)
+    if plan.entry_filter.is_open:
+        return list(unique.values())[:SUGGESTIONS]
+    useful: list[str] = []
+    for suggestion in unique.values():
+        if len(useful) < SUGGESTIONS and await _finds_any(session, plan, suggestion):
+            useful.append(suggestion)
+    return useful
+
+
+async def _finds_any(session: TenantSession, plan: Plan, text: str) -> bool:
+    found = await match_words(session, KeywordQuery(text, plan.entry_filter, 1, plan.keyword_budget))
+    return bool(found.hits)
+
+
+async def relax(session: TenantSession, plan: Plan, vector: Vector | None) -> list[Relaxation]:
+    """Search again without each filter; if that finds nothing, without all of them. Only for an empty result.
+
+    The legs are those of the search; `vector` is None if only the keyword leg ran.
+    """
+    active = list(plan.entry_filter.split())
+    found = [Relaxation([name], await _count(session, plan, [name], vector)) for name in active]
+    helpful = [relaxation for relaxation in found if relaxation.matches]
+    if not helpful and len(active) > 1 and (matches := await _count(session, plan, active, vector)):
+        helpful = [Relaxation(active, matches)]
+    return helpful
+
+
+async def _count(session: TenantSession, plan: Plan, without: Sequence[str], vector: Vector | None) -> int:
+    relaxed = replace(plan, entry_filter=plan.entry_filter.without(*without))
+    words = (
+        await search_words(session, relaxed, relaxed.wanted)
+        if plan.query.mode != "semantic" or vector is None
+        else None
+    )
+    nearest = await search_vectors(session, relaxed, vector) if vector is not None else None
+    joined = join_legs(nearest.hits if nearest else (), words.hits if words else ())
+    return max(len(joined), words.matches if words else 0)
+
+
+NOTICES: Mapping[str, str] = {
+    "embedding_unavailable": "The embedding provider is unavailable: keyword search only.",
+    "quota_exhausted": "The daily embedding tokens are used up: keyword search only, and no reranking.",
+    "embeddings_pending": "Entries that have no vector yet: {pending}. They are found only by words; try again later.",
+    "reranker_unavailable": "The reranker is unavailable: hits are in the order of their scores.",
+    "ranking_truncated": "The ranked list ends here, but more entries match: use filters or a more precise query.",
+}
+
+
+def describe_degradation(metadata: SearchMetadata | Receipt) -> list[str]:
+    """A sentence for each reason in `degraded`."""
+    least = "at least " if metadata.pending >= MOST_PENDING else ""
+    pending = f"{least}{metadata.pending:,}"
+    return [NOTICES.get(reason, reason).format(pending=pending) for reason in metadata.degraded]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.contract.results import Hit
-from app.knowledge.languages import detect, find_stemmer
 from app.knowledge.search.answer.plain_text import (
     PlainText,
     fold,
@@ -16,8 +15,7 @@ from app.knowledge.search.answer.plain_text import (
     is_word_start,
     render_markdown,
 )
-from app.knowledge.search.answer.vocabulary import Found, Vocabulary
-from app.knowledge.words import WORD, compose, find_words, is_run, regularize
+from app.knowledge.words import WORD, Found, Vocabulary, compose, detect, find_stemmer, find_words, is_run, regularize
 
 LEAD = 80
 """Most characters before the best words, so that they have some context."""

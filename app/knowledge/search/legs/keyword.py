@@ -14,10 +14,9 @@ from typing import Literal
 from app.db.queries import search as db
 from app.db.queries.search import NO_REPAIRS, EntryFilter, KeywordMatches, KeywordQuery, LegHit, Repairs
 from app.db.session import TenantSession
-from app.knowledge.languages import spell
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import is_identifier, quoted_phrases
-from app.knowledge.words import find_words, is_run, remove_runs
+from app.knowledge.words import find_words, is_run, remove_runs, spell
 from app.telemetry.tracing import span
 
 SPELLING_HITS = 20

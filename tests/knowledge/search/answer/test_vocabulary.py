@@ -6,9 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.knowledge.languages import find_stemmer
-from app.knowledge.search.answer.vocabulary import MOST_PLACES, Vocabulary
-from app.knowledge.words import CHARACTER, RUN, WORD, regularize, split_run
+from app.knowledge.words import CHARACTER, MOST_PLACES, RUN, WORD, Vocabulary, find_stemmer, regularize, split_run
 
 LETTERS = st.sampled_from("aàéßbt1²٣文字กิ·._-İ'\u2028\u0301 \n")
 

@@ -14,8 +14,8 @@ from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
-from app.knowledge.search.diversity import reorder
 from app.knowledge.search.ranking import Candidate
+from app.knowledge.search.reranking import spread
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 
@@ -35,26 +35,26 @@ def ranking() -> list[Candidate]:
 
 
 def test_diversity_of_zero_keeps_the_order() -> None:
-    assert [c.entry_id for c in reorder(ranking(), VECTORS, 0.0)] == [A, B, C]
+    assert [c.entry_id for c in spread(ranking(), VECTORS, 0.0)] == [A, B, C]
 
 
 def test_diversity_ranks_a_copy_of_the_best_hit_below_a_different_hit() -> None:
     # B: 0.5 * 0.9 - 0.5 * 1 = -0.05; C: 0.5 * 0.5 - 0.5 * 0 = 0.25
-    assert [c.entry_id for c in reorder(ranking(), VECTORS, 0.5)] == [A, C, B]
+    assert [c.entry_id for c in spread(ranking(), VECTORS, 0.5)] == [A, C, B]
 
 
 def test_diversity_does_not_change_scores_or_candidates() -> None:
-    reordered = reorder(ranking(), VECTORS, 1.0)
+    reordered = spread(ranking(), VECTORS, 1.0)
     assert sorted((c.entry_id, c.score) for c in reordered) == [(A, 1.0), (B, 0.9), (C, 0.5)]
 
 
 def test_diversity_treats_an_entry_without_a_vector_as_different_from_all() -> None:
     vectors = {i: v for i, v in VECTORS.items() if i != B}
-    assert [c.entry_id for c in reorder(ranking(), vectors, 0.5)] == [A, B, C]
+    assert [c.entry_id for c in spread(ranking(), vectors, 0.5)] == [A, B, C]
 
 
 def test_diversity_of_no_hits_is_empty() -> None:
-    assert reorder([], {}, 0.5) == []
+    assert spread([], {}, 0.5) == []
 
 
 @pytest.mark.parametrize("fusion", ["rrf", "score"])

@@ -18,11 +18,10 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection
 
 from app.concurrency.part import Part
 from app.concurrency.turns import PLATFORM, Turns
+from app.db.connections import NO_TENANT, Connections, PoolUse, Rehearsal, Rehearse, Warmth
 from app.db.engine import driver_address, make_engine, make_pool, register_types
 from app.db.outage import AWAY, BUSY
 from app.db.principals import Rights, current_rights, set_actor
-from app.db.server.connections import Connections, PoolUse
-from app.db.server.warmth import NO_TENANT, Rehearsal, Rehearse, Warmth
 from app.db.session import OPENED, PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable, TenantNotFound

@@ -1,1 +1,0 @@
-"""A server, its pool of connections, and the transactions on them."""

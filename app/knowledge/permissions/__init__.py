@@ -1,1 +1,0 @@
-"""Permissions inside a tenant: changes of many items, and overviews for admins."""

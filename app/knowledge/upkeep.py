@@ -1,0 +1,342 @@
+"""Periodic upkeep of every tenant: word statistics, vector indexes, and data past its retention."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from uuid import UUID
+
+import asyncpg
+
+from app.db.database import Database
+from app.db.principals import acting_for_service
+from app.db.queries import audit, entries, receipts, statistics, tenants
+from app.db.queries import embeddings as db
+from app.db.queries.jobs import is_statements_fault
+from app.errors import DatabaseUnavailable, TenantNotFound
+from app.knowledge.feedback import REPORTED, WeightTuner
+from app.knowledge.permissions import ACCESS_KEPT
+from app.knowledge.queue import JobQueue
+from app.knowledge.search.plan import EXACT_LIMIT
+from app.knowledge.search.receipts import KEPT
+from app.knowledge.subscriptions.deliveries import DeliveryService
+from app.knowledge.subscriptions.matching import MAX_WAITING
+from app.knowledge.subscriptions.service import MAX_OF_A_TENANT, MAX_SUBSCRIPTIONS
+from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.versions import VersionService
+from app.telemetry.tracing import span
+
+log = logging.getLogger("app.knowledge.upkeep")
+
+BATCH = 500
+"""Vectors to move in one transaction; each takes some milliseconds."""
+
+BUSY_SECONDS = 5.0
+"""Pause while another tenant's index is built, or other transactions hold the partition."""
+
+
+class VectorIndexes:
+    """Builds and drops the indexes of tenants."""
+
+    def __init__(self, database: Database, tenants: TenantDirectory, *, exact_limit: int) -> None:
+        self._database = database
+        self._tenants = tenants
+        self._exact_limit = exact_limit
+
+    async def build_or_drop(self, tenant_id: UUID, model_id: int, *, seconds: float = math.inf) -> float | None:
+        """Build the tenant's index for a model, or drop it, as its size requires; stops after `seconds`.
+
+        Returns None when there is nothing left to do, else the seconds to wait before the next call.
+        """
+        end = time.monotonic() + seconds
+        try:
+            with span("vector_index", tenant_id=str(tenant_id), model_id=model_id):
+                return await self._build_or_drop(tenant_id, model_id, end)
+        except DatabaseUnavailable as error:
+            if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+                raise
+            return BUSY_SECONDS
+        finally:
+            self._tenants.forget(tenant_id)
+
+    async def drop_strays(self, tenant_id: UUID) -> None:
+        """Drop the tenant's indexes for models without vectors, unless the model is in use."""
+        await db.drop_strays(self._database, tenant_id)
+
+    async def drop_of_deleted(self) -> None:
+        """Drop the indexes that were in use when their tenant was deleted. Raises DatabaseUnavailable."""
+        owners: list[UUID] = []
+        for node in await self._database.holders():
+            async with node.platform_session() as session:
+                owners += await db.list_owners(session)
+        async with self._database.platform_session() as session:
+            owners = await db.find_deleted(session, owners)
+        for tenant_id in owners:
+            await db.drop_strays(self._database, tenant_id)
+
+    async def _build_or_drop(self, tenant_id: UUID, model_id: int, end: float) -> float | None:
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await db.find_index(session, model_id)
+        needed = found.passages > (self._exact_limit if found.state == "none" else self._exact_limit // 2)
+        if found.state != "none" and not (needed and found.valid):
+            async with self._database.tenant_session(tenant_id) as session:
+                await db.give_up_index(session, model_id)
+            self._tenants.forget(tenant_id)
+            found = db.FoundIndex(found.passages, "none", found.valid)
+            log.info("vector index given up", extra={"tenant_id": str(tenant_id), "model_id": model_id})
+        if found.state == "none":
+            if not await self._clear(tenant_id, model_id, end, exists=found.valid is not None):
+                return 0.0
+            if not needed or found.passages <= self._exact_limit:
+                return None
+            # Two transactions: a writer may hold the counter's row and wait for the lock of the first.
+            async with self._database.tenant_session(tenant_id) as session:
+                await db.create_index(session, model_id)
+            async with self._database.tenant_session(tenant_id) as session:
+                await db.start_index(session, model_id)
+        return await self._fill(tenant_id, model_id, end)
+
+    async def _clear(self, tenant_id: UUID, model_id: int, end: float, *, exists: bool) -> bool:
+        """Drop the index, then mark all vectors as outside; return whether all are."""
+        if exists:
+            async with self._database.tenant_session(tenant_id) as session:
+                await db.drop_index(session, model_id)
+        while True:
+            async with self._database.tenant_session(tenant_id) as session:
+                cleared = await db.clear_batch(session, model_id, BATCH)
+            if not cleared:
+                return True
+            if time.monotonic() >= end:
+                return False
+
+    async def _fill(self, tenant_id: UUID, model_id: int, end: float) -> float | None:
+        while True:
+            async with self._database.tenant_session(tenant_id) as session:
+                moved = await db.move_batch(session, model_id, BATCH)
+            if moved is None:
+                return BUSY_SECONDS
+            if not moved:
+                break
+            if time.monotonic() >= end:
+                return 0.0
+        async with self._database.tenant_session(tenant_id) as session:
+            ready = await db.finish_index(session, model_id)
+        log.info("vectors indexed", extra={"tenant_id": str(tenant_id), "ready": ready})
+        return None
+
+
+LEAST_ENTRIES = 1_000
+"""Number of changed entries below which it is cheap enough to count words at search time."""
+
+HEAVY = timedelta(minutes=15)
+HEAVY_SETUP = "set local work_mem='64MB';"
+
+
+class Upkeep:
+    """Finds out which upkeep is due for a tenant, queues it as jobs, and runs it."""
+
+    def __init__(
+        self,
+        database: Database,
+        tenants: TenantDirectory,
+        jobs: JobQueue,
+        *,
+        exact_limit: int = EXACT_LIMIT,
+    ) -> None:
+        self._database = database
+        self._tenants = tenants
+        self._jobs = jobs
+        self._exact_limit = exact_limit
+        self.indexes = VectorIndexes(database, tenants, exact_limit=exact_limit)
+
+    async def check(self, tenant_id: UUID, *, delay: float = 0.0) -> None:
+        """Queue the upkeep that is due for one tenant, word statistics with a delay of `delay` seconds."""
+        async with self._database.tenant_session(tenant_id) as session:
+            due = await statistics.due_work(session, least_entries=LEAST_ENTRIES, exact_limit=self._exact_limit)
+            if due.lexemes:
+                await self._jobs.enqueue(session, "refresh_statistics", "lexemes", delay=delay)
+            if due.vectors:
+                await self._jobs.enqueue(session, "index_vectors", "model")
+            if due.embeddings:
+                await self._jobs.enqueue(session, "embed_entries", "entries", delay=30)
+            if due.model_change:
+                await self._jobs.enqueue(session, "reembed", "model")
+        if due.lexemes or due.vectors or due.model_change:
+            self._jobs.wake()
+
+    async def refresh_statistics(self, tenant_id: UUID) -> None:
+        """Recount the tenant's frequent words."""
+        async with self._database.tenant_session(tenant_id, setup=HEAVY_SETUP, background=HEAVY) as session:
+            await statistics.refresh_lexemes(session)
+
+    async def index_vectors(
+        self, tenant_id: UUID, *, model_id: int | None = None, seconds: float = math.inf
+    ) -> float | None:
+        """Build or drop the tenant's own index of the vectors of its model, or of `model_id`; stops after `seconds`.
+
+        Returns None when there is nothing left to do, else the seconds to wait before the next call.
+        """
+        if model_id is None:
+            model_id = (await self._tenants.context(tenant_id)).space.model_id
+            await self.indexes.drop_strays(tenant_id)
+        return await self.indexes.build_or_drop(tenant_id, model_id, seconds=seconds)
+
+
+MOST_FEEDBACK = 1_000_000
+"""Judgements of a tenant."""
+MOST_ENDED_DELIVERIES = 100_000
+"""Webhook messages of a tenant that were delivered, given up or overtaken."""
+MOST_AUDIT = 2_000_000
+"""Rows of the audit trail of a tenant, and of the platform's."""
+LEAST_AUDIT = 1_000_000
+"""The newest rows of a trail, which `tenancy.prune_audit` never removes."""
+MOST_STEPS = 20
+"""Steps of one sweep, so that no tenant holds up the others."""
+
+
+class RecordTrimmer:
+    """Removes the oldest records of a tenant over the bounds."""
+
+    def __init__(
+        self,
+        database: Database,
+        tenants: TenantDirectory,
+        versions: VersionService,
+        *,
+        most_audit: int = MOST_AUDIT,
+    ) -> None:
+        """`most_audit` rows of each audit trail are kept, at least a million; 0 means all."""
+        self._database = database
+        self._tenants = tenants
+        self._versions = versions
+        self._most_audit = most_audit
+
+    @property
+    def bounds(self) -> Mapping[str, int]:
+        """The bounds of a tenant's records that are not among its limits, by name; 0 means unlimited."""
+        return {
+            "audit": max(self._most_audit, LEAST_AUDIT) if self._most_audit else 0,
+            "feedback": MOST_FEEDBACK,
+            "saved_searches": MAX_OF_A_TENANT,
+            "former_versions": self._versions.most,
+            "deliveries": MOST_ENDED_DELIVERIES + MAX_SUBSCRIPTIONS * MAX_WAITING,
+        }
+
+    async def trim(self, tenant_id: UUID) -> None:
+        """Trim the records of one tenant, and remove former versions whose period has ended.
+
+        Raises TenantNotFound and DatabaseUnavailable.
+        """
+        limits = (await self._tenants.context(tenant_id)).limits
+        bounds: dict[statistics.Trimmed, int] = {
+            "receipts": limits.receipts,
+            "feedback": MOST_FEEDBACK,
+            "deliveries": MOST_ENDED_DELIVERIES,
+        }
+        for name, most in bounds.items():
+            dropped = 0
+            for _ in range(MOST_STEPS if most else 0):
+                async with self._database.tenant_session(tenant_id) as session:
+                    removed = await statistics.drop_oldest(session, name, most)
+                dropped += removed
+                if removed < statistics.BATCH:
+                    break
+            if dropped:
+                log.info(
+                    "records over the bound removed",
+                    extra={"tenant_id": str(tenant_id), "records": name, "rows": dropped},
+                )
+        async with self._database.tenant_session(tenant_id) as session:
+            await tenants.forget_callers(session, ACCESS_KEPT)
+        await self._versions.prune(tenant_id)
+        if self._most_audit:
+            async with self._database.shared_session(tenant_id) as session:
+                await statistics.prune_audit(session, self._most_audit)
+
+    async def trim_platform(self) -> None:
+        """Trim the platform's audit trail. Raises DatabaseUnavailable."""
+        if self._most_audit:
+            async with self._database.platform_session() as session:
+                await statistics.prune_audit(session, self._most_audit)
+
+
+PURGE_BATCH = 500
+MOST_PURGES = 20
+ACTOR = "upkeep"
+"""The actor in the audit trail."""
+
+TOKENS_KEPT_DAYS = 31
+
+
+class Sweep:
+    """Sweeps all tenants, one after another."""
+
+    def __init__(
+        self,
+        database: Database,
+        tenants: TenantDirectory,
+        upkeep: Upkeep,
+        deliveries: DeliveryService,
+        trimmer: RecordTrimmer,
+        tuner: WeightTuner,
+    ) -> None:
+        self._database = database
+        self._tenants = tenants
+        self._upkeep = upkeep
+        self._deliveries = deliveries
+        self._trimmer = trimmer
+        self._tuner = tuner
+
+    async def run(self) -> None:
+        """Check every tenant, and remove its expired entries and old records of searches, tokens and deliveries.
+
+        The oldest records over the bounds are removed too, and the vector indexes of deleted tenants. Weights that
+        suit a tenant's judged queries better are applied.
+        """
+        for tenant in await self._tenants.list_tenants():
+            try:
+                with acting_for_service():
+                    await self._sweep_tenant(tenant.id)
+            except TenantNotFound:
+                continue  # deleted since the list was read
+            except DatabaseUnavailable as error:
+                if not is_statements_fault(error):
+                    raise
+                log.warning("a tenant's sweep took too long", extra={"tenant_id": str(tenant.id)})
+            except Exception:  # one tenant's failure must not stop the sweep
+                log.exception("a tenant's sweep failed", extra={"tenant_id": str(tenant.id)})
+        await self._trimmer.trim_platform()
+        await self._upkeep.indexes.drop_of_deleted()
+
+    async def _sweep_tenant(self, tenant_id: UUID) -> None:
+        await self._upkeep.check(tenant_id)
+        await self.purge_expired(tenant_id)
+        async with self._database.tenant_session(tenant_id) as session:
+            await receipts.purge_searches(session, KEPT, REPORTED)
+            await tenants.purge_tokens(session, TOKENS_KEPT_DAYS)
+            await tenants.purge_revocations(session)
+            await receipts.erase_queries(session)
+        await self._trimmer.trim(tenant_id)
+        await self._deliveries.tidy(tenant_id)
+        await self._tuner.tune(tenant_id)
+
+    async def purge_expired(self, tenant_id: UUID) -> int:
+        """Remove entries that expired longer ago than the tenant's setting, if it has one; return their number.
+
+        After MOST_PURGES steps the rest is left to the next sweep, so that no tenant holds up the others.
+        """
+        purged = 0
+        for _ in range(MOST_PURGES):
+            async with self._database.tenant_session(tenant_id) as session:
+                ids = await entries.purge_expired(session, PURGE_BATCH)
+                if ids:
+                    await audit.write_audit(session, ACTOR, "entry.purge", ids, {"entries": len(ids)})
+            purged += len(ids)
+            if len(ids) < PURGE_BATCH:
+                break
+        if purged:
+            log.info("expired entries purged", extra={"tenant_id": str(tenant_id), "entries": purged})
+        return purged
