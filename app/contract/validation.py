@@ -141,6 +141,12 @@ def given_fields(values: object) -> dict[str, Any]:
     return {name: value for name, value in found if value is not UNSET}
 
 
+def same_fields(found: object, wanted: type) -> dict[str, Any]:
+    """The fields of a dataclass that another one has by the same names, to make it of them."""
+    names = {f.name for f in dataclasses.fields(wanted)}
+    return {f.name: getattr(found, f.name) for f in dataclasses.fields(cast("Any", found)) if f.name in names}
+
+
 def stored_fields(values: object, names: Container[str]) -> dict[str, Any]:
     """The fields among `names` that the caller sent, with lists as rows have them."""
     return {

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -36,34 +36,27 @@ class PoolUse:
     waiting: int
 
 
+@dataclass(eq=False)
 class Connections:
     """The connections of an engine to one database. Each caller with a turn may take one.
 
     Attributes:
         outage: whether the database can be reached.
         in_use: the connections of open transactions.
+        timeout: in seconds, for connecting and beginning a transaction.
+        lent: whether the engine has other users.
+        make_apart: creates an engine whose connections are not in the pool.
     """
 
-    def __init__(
-        self,
-        engine: AsyncEngine,
-        turns: Turns,
-        *,
-        size: int,
-        timeout: float,
-        lent: bool,
-        make_apart: Callable[[], AsyncEngine],
-    ) -> None:
-        """`timeout` is in seconds, for connecting and beginning a transaction.
+    engine: AsyncEngine
+    turns: Turns
+    _: KW_ONLY
+    size: int
+    timeout: float
+    lent: bool
+    make_apart: Callable[[], AsyncEngine]
 
-        `lent`: the engine has other users. `make_apart` creates an engine whose connections are not in the pool.
-        """
-        self._engine = engine
-        self._turns = turns
-        self._size = size
-        self._timeout = timeout
-        self._lent = lent
-        self._make_apart = make_apart
+    def __post_init__(self) -> None:
         self._drivers: WeakSet[asyncpg.Connection[asyncpg.Record]] = WeakSet()
         self.in_use: set[asyncpg.Connection[asyncpg.Record]] = set()
         self.outage = Outage(self._ask, self._cut)
@@ -75,14 +68,14 @@ class Connections:
 
         Raises DatabaseUnavailable for every failure to connect, since callers cannot fix any of them.
         """
-        deadline = asyncio.get_running_loop().time() + self._timeout
-        for left in range(self._size, -1, -1):
+        deadline = asyncio.get_running_loop().time() + self.timeout
+        for left in range(self.size, -1, -1):
             await self.outage.wait_until_reachable()
             pooled: PoolProxiedConnection | None = None
             driver: Any = None
             try:
                 async with self.outage.limit(deadline):
-                    pooled = await take_connection(self._engine, None if self._lent else role)
+                    pooled = await take_connection(self.engine, None if self.lent else role)
                     driver = pooled.driver_connection
                     self._watch(driver)
                     asked = time.monotonic()
@@ -107,15 +100,15 @@ class Connections:
 
     async def _ask(self) -> None:
         """Query the database on a connection of the pool or, when all are in use, on a separate one."""
-        if self._turns.taken < self._size:
-            async with self._turns.turn(PLATFORM):
+        if self.turns.taken < self.size:
+            async with self.turns.turn(PLATFORM):
                 opened, _ = await self.begin("select 1")
                 opened.close()
             return
         asked = time.monotonic()
-        engine = self._make_apart()
+        engine = self.make_apart()
         try:
-            async with asyncio.timeout(self._timeout), engine.connect():
+            async with asyncio.timeout(self.timeout), engine.connect():
                 self.outage.record_answer(asked)
         except (*AWAY, asyncpg.PostgresError) as error:
             raise self.outage.refuse(error) from error
@@ -140,7 +133,7 @@ class Connections:
 
     def _cut(self) -> None:
         """Close all connections; with a lent engine, only those in use here."""
-        for driver in list(self.in_use if self._lent else self._drivers):
+        for driver in list(self.in_use if self.lent else self._drivers):
             self.end(driver)
 
     async def abandon(

@@ -66,6 +66,11 @@ def read_rows(row_type: type[T], rows: Sequence[asyncpg.Record]) -> list[T]:
     return [row_type(*row) for row in rows]
 
 
+def columns_of(row_type: type[T], rows: Sequence[T]) -> dict[str, list[Any]]:
+    """The values of rows by field, as arrays that statements unnest."""
+    return {name: [getattr(row, name) for row in rows] for name in vars(row_type)["__match_args__"]}
+
+
 def split_rows(row_type: type[T], rows: Sequence[asyncpg.Record]) -> list[tuple[T, tuple[Any, ...]]]:
     """One instance for each row from its first columns, with the values of the others. Raises TypeError as above."""
     names: tuple[str, ...] = vars(row_type)["__match_args__"]

@@ -27,28 +27,156 @@ from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable, TenantNotFound
 
 
-class Transactions:
-    """Opens transactions on the connections of a pool, for callers that take turns."""
+def set_tenant(tenant_id: UUID) -> str:
+    """The SQL text that sets the tenant of a transaction."""
+    # The type makes the literal safe: only the text of a UUID reaches the statement.
+    return f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);"
 
-    def __init__(
-        self,
-        connections: Connections,
-        turns: Turns,
-        *,
-        pool_timeout: float,
-        statement_timeout: float,
-        patience: float,
-    ) -> None:
-        """Times are in seconds: for waiting for a turn, for one statement on the server, and for a silent server."""
-        self._connections = connections
-        self._outage = connections.outage
-        self._turns = turns
-        self._pool_timeout = pool_timeout
-        self._statement_timeout = statement_timeout
-        self._patience = patience
+
+TENANT_EXISTS = parse_statement("database.tenant_exists", "select exists (select from tenants where id = :tenant_id)")
+
+LEAST_SHARE = 3
+"""Concurrent connections that a tenant may have regardless of the number of active tenants: a long write leaves room
+for the tenant's searches."""
+
+
+class Options(TypedDict, total=False):
+    """The options of a server. Times are in seconds.
+
+    Attributes:
+        pool_size: connections; 10 by default.
+        pool_timeout: for waiting for a connection; 5 by default.
+        connect_timeout: for connecting and beginning a transaction; 5 by default.
+        statement_timeout: for a statement; 30 by default.
+        prepared_statements: whether connections keep the plans of statements; by default they do.
+        crowd: while several tenants are active, they share this number of connections: the number of transactions that
+            run concurrently without slowing each other down. None, the default: the whole pool.
+        engine: a host application's own engine, which it lends.
+        part: with it, the connections in use in the other processes of the service count too.
+    """
+
+    pool_size: int
+    pool_timeout: float
+    connect_timeout: float
+    statement_timeout: float
+    prepared_statements: bool
+    crowd: int | None
+    engine: AsyncEngine | None
+    part: Part | None
+
+
+class Server:
+    """A connection pool for a role that is subject to row-level security; `is_lent` if the engine has other users."""
+
+    def __init__(self, dsn: str, **options: Unpack[Options]) -> None:
+        """Open no connection yet."""
+        self._pool_size = options.get("pool_size", 10)
+        self._pool_timeout = options.get("pool_timeout", 5.0)
+        self._statement_timeout = options.get("statement_timeout", 30.0)
+        connect_timeout = options.get("connect_timeout", 5.0)
+        prepared_statements = options.get("prepared_statements", True)
+        engine, part = options.get("engine"), options.get("part")
+        self.is_lent: Final = engine is not None
+        # First come, first served, with turns between tenants. The pool alone lets a caller that returns a connection
+        # take it again before a waiting caller, so that with many callers some would wait for seconds.
+        self._turns = Turns(
+            self._pool_size,
+            crowd=options.get("crowd"),
+            least=LEAST_SHARE,
+            common=None if part is None else part.amounts("connections"),
+        )
+        # The server's own time limit applies first, unless the server has stopped responding.
+        self._patience = self._statement_timeout + connect_timeout
+        self.dsn: Final = driver_address(dsn)
+        self.engine = engine or make_pool(
+            dsn, self._pool_size, self._pool_timeout, connect_timeout, prepared_statements=prepared_statements
+        )
+        event.listen(self.engine.sync_engine, "connect", register_types)
+        self._connections = Connections(
+            self.engine,
+            self._turns,
+            size=self._pool_size,
+            timeout=connect_timeout,
+            lent=self.is_lent,
+            make_apart=self.make_engine_apart,
+        )
+        self._outage = self._connections.outage
+        self._warmth = Warmth(self.engine, self._turns, self._outage, self._pool_size)
+        self._keeps_plans = prepared_statements and not self.is_lent
+        self._rehearsal = Rehearsal(self._outage, self._patience)
+        event.listen(self.engine.sync_engine, "connect", self._warmth.note, insert=True)
+        event.listen(self.engine.sync_engine, "connect", self._rehearsal.prepare)
+        self.write: Callable[[str], str] | None = None
+        """Writes the text of a statement that concerns all tenants of this server; None: as it is."""
+        self.tell_of_deleted: list[Callable[[UUID], None]] = []
+        """Functions to call when a session finds that its tenant was deleted; for caches of tenants."""
 
     @asynccontextmanager
-    async def open(
+    async def open_tenant(
+        self,
+        tenant_id: UUID,
+        setup: str = "",
+        background: timedelta | None = None,
+        *,
+        entrance: str = "",
+        write: Callable[[str], str] | None = None,
+    ) -> AsyncIterator[TenantSession]:
+        """A transaction of a tenant on this server.
+
+        In a cluster, `entrance` is SQL text that comes first, and `write` writes each statement. Raises
+        asyncpg.PostgresError if the entrance fails, DatabaseUnavailable, and TenantNotFound.
+        """
+        begin = f"{entrance}{set_tenant(tenant_id)}{set_actor()}{setup}"
+        # The tenant's callers must not wait for its background work.
+        turn = tenant_id if background is None else PLATFORM
+        patience = self._patience if background is None else None
+        rights = current_rights()
+        try:
+            async with self._open(begin, turn, background, rights) as driver:
+                yield TenantSession(driver, OPENED, self._outage, patience, tenant_id, write)
+        except asyncpg.ForeignKeyViolationError as error:
+            # Every table and partition has its own foreign key to tenants; a list of their names would become outdated.
+            remains = True
+            with contextlib.suppress(asyncpg.PostgresError):  # a cluster has just moved the tenant: it exists
+                async with self._open(begin, turn, background, rights) as driver:
+                    session = TenantSession(driver, OPENED, self._outage, patience, tenant_id, write)
+                    remains = await session.fetch_value(TENANT_EXISTS)
+            if remains:
+                raise
+            for tell in self.tell_of_deleted:
+                tell(tenant_id)
+            raise TenantNotFound("the tenant does not exist") from error
+
+    @asynccontextmanager
+    async def platform_session(self, *, background: timedelta | None = None) -> AsyncIterator[PlatformSession]:
+        """A transaction in which no tenant is set; `background` is as in `tenant_session`."""
+        begin = "select set_config('app.current_tenant', '', true)"
+        if self.write is not None:
+            # A cluster hides shards and their indexes.
+            begin += ";set local citus.override_table_visibility=off"
+        patience = self._patience if background is None else None
+        async with self._open(begin, PLATFORM, background) as driver:
+            yield PlatformSession(driver, OPENED, self._outage, patience, self.write)
+
+    @asynccontextmanager
+    async def keep_warm(self, rehearse: Rehearse, *, setup: str = "") -> AsyncIterator[None]:
+        """Keep all connections of the pool open while the block runs, each one ready for callers.
+
+        `rehearse` runs once on each new connection, in a session of no tenant after `setup`, so that it has the plans
+        of its statements. Connections that are lent, or that a pooler may exchange, are left as they are.
+        """
+        if not self._keeps_plans:
+            yield
+            return
+        async with contextlib.AsyncExitStack() as stack:
+            # Plans belong to a role: another role would have to plan again.
+            begin = f"{set_tenant(NO_TENANT)}{setup}"
+            await stack.enter_async_context(self._rehearsal.held(rehearse, begin, Rights.READ))
+            await stack.enter_async_context(self._warmth.keep())
+            yield
+
+    @asynccontextmanager
+    async def _open(
         self, begin: str, turn: Hashable, time_limit: timedelta | None, rights: Rights = Rights.ALL
     ) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
         """A transaction that begins with the SQL text `begin`; commits on leaving, rolls back on error.
@@ -108,163 +236,6 @@ class Transactions:
         # come from this connection: `listen` converts those.
         if isinstance(error, AWAY) and not isinstance(error, ValueError | OSError):
             raise self._outage.refuse(error) from error
-
-
-def set_tenant(tenant_id: UUID) -> str:
-    """The SQL text that sets the tenant of a transaction."""
-    # The type makes the literal safe: only the text of a UUID reaches the statement.
-    return f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);"
-
-
-TENANT_EXISTS = parse_statement("database.tenant_exists", "select exists (select from tenants where id = :tenant_id)")
-
-LEAST_SHARE = 3
-"""Concurrent connections that a tenant may have regardless of the number of active tenants: a long write leaves room
-for the tenant's searches."""
-
-
-class Options(TypedDict, total=False):
-    """The options of a server. Times are in seconds.
-
-    Attributes:
-        pool_size: connections; 10 by default.
-        pool_timeout: for waiting for a connection; 5 by default.
-        connect_timeout: for connecting and beginning a transaction; 5 by default.
-        statement_timeout: for a statement; 30 by default.
-        prepared_statements: whether connections keep the plans of statements; by default they do.
-        crowd: while several tenants are active, they share this number of connections: the number of transactions that
-            run concurrently without slowing each other down. None, the default: the whole pool.
-        engine: a host application's own engine, which it lends.
-        part: with it, the connections in use in the other processes of the service count too.
-    """
-
-    pool_size: int
-    pool_timeout: float
-    connect_timeout: float
-    statement_timeout: float
-    prepared_statements: bool
-    crowd: int | None
-    engine: AsyncEngine | None
-    part: Part | None
-
-
-class Server:
-    """A connection pool for a role that is subject to row-level security; `is_lent` if the engine has other users."""
-
-    def __init__(self, dsn: str, **options: Unpack[Options]) -> None:
-        """Open no connection yet."""
-        pool_size = options.get("pool_size", 10)
-        connect_timeout = options.get("connect_timeout", 5.0)
-        statement_timeout = options.get("statement_timeout", 30.0)
-        pool_timeout = options.get("pool_timeout", 5.0)
-        prepared_statements = options.get("prepared_statements", True)
-        engine, part = options.get("engine"), options.get("part")
-        self.is_lent: Final = engine is not None
-        # First come, first served, with turns between tenants. The pool alone lets a caller that returns a connection
-        # take it again before a waiting caller, so that with many callers some would wait for seconds.
-        self._turns = Turns(
-            pool_size,
-            crowd=options.get("crowd"),
-            least=LEAST_SHARE,
-            common=None if part is None else part.amounts("connections"),
-        )
-        self._pool_size = pool_size
-        # The server's own time limit applies first, unless the server has stopped responding.
-        self._patience = statement_timeout + connect_timeout
-        self.dsn: Final = driver_address(dsn)
-        self.engine = engine or make_pool(
-            dsn, pool_size, pool_timeout, connect_timeout, prepared_statements=prepared_statements
-        )
-        event.listen(self.engine.sync_engine, "connect", register_types)
-        connections = Connections(
-            self.engine,
-            self._turns,
-            size=pool_size,
-            timeout=connect_timeout,
-            lent=self.is_lent,
-            make_apart=self.make_engine_apart,
-        )
-        self._outage = connections.outage
-        self._transactions = Transactions(
-            connections,
-            self._turns,
-            pool_timeout=pool_timeout,
-            statement_timeout=statement_timeout,
-            patience=self._patience,
-        )
-        self._warmth = Warmth(self.engine, self._turns, self._outage, pool_size)
-        self._keeps_plans = prepared_statements and not self.is_lent
-        self._rehearsal = Rehearsal(self._outage, self._patience)
-        event.listen(self.engine.sync_engine, "connect", self._warmth.note, insert=True)
-        event.listen(self.engine.sync_engine, "connect", self._rehearsal.prepare)
-        self.write: Callable[[str], str] | None = None
-        """Writes the text of a statement that concerns all tenants of this server; None: as it is."""
-        self.tell_of_deleted: list[Callable[[UUID], None]] = []
-        """Functions to call when a session finds that its tenant was deleted; for caches of tenants."""
-
-    @asynccontextmanager
-    async def open_tenant(
-        self,
-        tenant_id: UUID,
-        setup: str = "",
-        background: timedelta | None = None,
-        *,
-        entrance: str = "",
-        write: Callable[[str], str] | None = None,
-    ) -> AsyncIterator[TenantSession]:
-        """A transaction of a tenant on this server.
-
-        In a cluster, `entrance` is SQL text that comes first, and `write` writes each statement. Raises
-        asyncpg.PostgresError if the entrance fails, DatabaseUnavailable, and TenantNotFound.
-        """
-        begin = f"{entrance}{set_tenant(tenant_id)}{set_actor()}{setup}"
-        # The tenant's callers must not wait for its background work.
-        turn = tenant_id if background is None else PLATFORM
-        patience = self._patience if background is None else None
-        rights = current_rights()
-        try:
-            async with self._transactions.open(begin, turn, background, rights) as driver:
-                yield TenantSession(driver, OPENED, self._outage, patience, tenant_id, write)
-        except asyncpg.ForeignKeyViolationError as error:
-            # Every table and partition has its own foreign key to tenants; a list of their names would become outdated.
-            remains = True
-            with contextlib.suppress(asyncpg.PostgresError):  # a cluster has just moved the tenant: it exists
-                async with self._transactions.open(begin, turn, background, rights) as driver:
-                    session = TenantSession(driver, OPENED, self._outage, patience, tenant_id, write)
-                    remains = await session.fetch_value(TENANT_EXISTS)
-            if remains:
-                raise
-            for tell in self.tell_of_deleted:
-                tell(tenant_id)
-            raise TenantNotFound("the tenant does not exist") from error
-
-    @asynccontextmanager
-    async def platform_session(self, *, background: timedelta | None = None) -> AsyncIterator[PlatformSession]:
-        """A transaction in which no tenant is set; `background` is as in `tenant_session`."""
-        begin = "select set_config('app.current_tenant', '', true)"
-        if self.write is not None:
-            # A cluster hides shards and their indexes.
-            begin += ";set local citus.override_table_visibility=off"
-        patience = self._patience if background is None else None
-        async with self._transactions.open(begin, PLATFORM, background) as driver:
-            yield PlatformSession(driver, OPENED, self._outage, patience, self.write)
-
-    @asynccontextmanager
-    async def keep_warm(self, rehearse: Rehearse, *, setup: str = "") -> AsyncIterator[None]:
-        """Keep all connections of the pool open while the block runs, each one ready for callers.
-
-        `rehearse` runs once on each new connection, in a session of no tenant after `setup`, so that it has the plans
-        of its statements. Connections that are lent, or that a pooler may exchange, are left as they are.
-        """
-        if not self._keeps_plans:
-            yield
-            return
-        async with contextlib.AsyncExitStack() as stack:
-            # Plans belong to a role: another role would have to plan again.
-            begin = f"{set_tenant(NO_TENANT)}{setup}"
-            await stack.enter_async_context(self._rehearsal.held(rehearse, begin, Rights.READ))
-            await stack.enter_async_context(self._warmth.keep())
-            yield
 
     @property
     def has_spare(self) -> bool:

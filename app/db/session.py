@@ -62,6 +62,11 @@ class _Session:
         row = await self._run(self._connection.fetchrow, statement, parameters)
         return None if row is None else read_rows(row_type, (row,))[0]
 
+    async def fetch_only_as(self, row_type: type[T], statement: Statement, /, **parameters: Any) -> T:
+        """The row of a statement that always has one, as an instance, like in `fetch_as`."""
+        (row,) = await self.fetch_as(row_type, statement, **parameters)
+        return row
+
     async def fetch_row(self, statement: Statement, **parameters: Any) -> Row | None:
         """The first row, or None."""
         return await self._run(self._connection.fetchrow, statement, parameters)

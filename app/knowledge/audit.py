@@ -79,6 +79,22 @@ class AuditTrail:
                 await self.refuse(tenant_id, actor, action, error, subject_ids, about)
             raise
 
+    @contextlib.asynccontextmanager
+    async def writing(
+        self,
+        tenant_id: UUID,
+        actor: str | None,
+        action: AuditAction,
+        subject_ids: Sequence[UUID] = (),
+        about: Mapping[str, Any] = NOTHING,
+    ) -> AsyncIterator[TenantSession]:
+        """A transaction of the tenant, whose refusals are recorded as `attempt` does."""
+        async with (
+            self.attempt(tenant_id, actor, action, subject_ids, about),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            yield session
+
     async def refuse(
         self,
         tenant_id: UUID,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from app.contract.erasures import Dependent, Erasure, ErasureKind, NewErasure, Place, Remainder
 from app.contract.fields import Page
+from app.contract.validation import same_fields
 from app.db.database import Database
 from app.db.principals import acting_for_service
 from app.db.queries import assets, audit
@@ -370,22 +371,14 @@ def describe(stored: StoredErasure) -> Erasure:
     """The receipt of a stored erasure."""
     found = None if stored.checked_at is None else stored.found
     return Erasure(
-        id=stored.id,
-        kind=stored.kind,
+        **same_fields(stored, Erasure),
         asset_id=stored.target if stored.kind == "asset" else None,
         entry_id=stored.target if stored.kind == "entry" else None,
         pseudonym=f"erased:{stored.id}" if stored.kind == "subject" else None,
-        requested_by=stored.requested_by,
-        state=stored.state,
-        created_at=stored.created_at,
-        erased_at=stored.erased_at,
-        checked_at=stored.checked_at,
         places=[
             Place(place, stored.removed.get(place, 0), None if found is None else found.get(place, 0))
             for place in places_of(stored.kind)
         ],
-        derived=stored.derived,
-        derived_total=stored.derived_total,
         remains=remainders_of(stored.kind),
     )
 
@@ -411,18 +404,15 @@ class ErasureService:
         Raises AssetNotFound, EntryNotFound, PartOfAsset for a chunk, and DatabaseUnavailable.
         """
         kind, target, erasure_id = wanted.kind, wanted.target, new_id()
-        async with (
-            self._trail.attempt(tenant_id, actor, "erasure.create", [] if target is None else [target]),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        targets = [] if target is None else [target]
+        async with self._trail.writing(tenant_id, actor, "erasure.create", targets) as session:
             if wanted.asset_id is not None:
                 await _require_asset(session, wanted.asset_id)
             elif wanted.entry_id is not None:
                 await _require_entry(session, wanted.entry_id)
             await db.create_erasure(session, erasure_id, kind, target, wanted.subject, actor)
             await self._jobs.enqueue(session, "erase", str(erasure_id), delay=AT_ONCE + SECOND_LOOK)
-            named = [erasure_id] if target is None else [erasure_id, target]
-            await audit.write_audit(session, actor, "erasure.create", named, {"kind": kind})
+            await audit.write_audit(session, actor, "erasure.create", [erasure_id, *targets], {"kind": kind})
         # The job continues what does not end here.
         with contextlib.suppress(DatabaseUnavailable), acting_for_service():
             await self._work.advance(tenant_id, erasure_id, seconds=AT_ONCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import timedelta
 from statistics import fmean
 from typing import TypeVar
@@ -77,22 +77,15 @@ class JudgedQuery:
     grades: Mapping[UUID, float]
 
 
+@dataclass(eq=False)
 class FeedbackService:
     """Stores feedback on searches of the last 24 hours, and reports on it."""
 
-    def __init__(
-        self,
-        database: Database,
-        trail: AuditTrail,
-        tenants: TenantDirectory,
-        journal: SearchJournal,
-        accesses: AccessCounter,
-    ) -> None:
-        self._database = database
-        self._trail = trail
-        self._tenants = tenants
-        self._journal = journal
-        self._accesses = accesses
+    database: Database
+    trail: AuditTrail
+    tenants: TenantDirectory
+    journal: SearchJournal
+    accesses: AccessCounter
 
     async def give(self, tenant_id: UUID, subject: str, search_id: UUID, entry_id: UUID, relevant: bool) -> Feedback:
         """Store a caller's judgement of a hit of its own search; it replaces an earlier judgement of the hit.
@@ -102,34 +95,34 @@ class FeedbackService:
         search), InvalidInput for an entry that the search did not find, EntryNotFound for an entry that was deleted, or
         that the caller may not read any more.
         """
-        async with self._trail.attempt(tenant_id, subject, "feedback.write", [search_id, entry_id]):
-            kept = await self._journal.find(tenant_id, search_id)
+        async with self.trail.attempt(tenant_id, subject, "feedback.write", [search_id, entry_id]):
+            kept = await self.journal.find(tenant_id, search_id)
             if kept is None or kept.receipt.subject != subject:
                 raise SearchNotFound("you ran no search with this id in the last 24 hours")
             receipt = kept.receipt
             if entry_id not in {candidate.id for candidate in receipt.ranking}:
                 raise InvalidInput.of("entry_id", "must be a hit of that search")
-            settings = (await self._tenants.context(tenant_id)).settings
+            settings = (await self.tenants.context(tenant_id)).settings
             query = receipt.query if settings.keep_query_text else None
             try:
-                async with self._database.tenant_session(tenant_id) as session:
+                async with self.database.tenant_session(tenant_id) as session:
                     at = await db.put_feedback(session, search_id, entry_id, subject, relevant, query)
                     detail = {"relevant": relevant}
                     await audit.write_audit(session, subject, "feedback.write", [search_id, entry_id], detail)
             except (asyncpg.ForeignKeyViolationError, asyncpg.InsufficientPrivilegeError):
                 raise EntryNotFound("the entry no longer exists") from None
         if relevant:
-            self._accesses.note(tenant_id, entry_id)
+            self.accesses.note(tenant_id, entry_id)
         return Feedback(search_id, entry_id, relevant, at)
 
     async def report(self, tenant_id: UUID, *, reader: str | None = None) -> FeedbackReport:
         """Report searches without results and disliked hits; with `reader`, recorded in the audit trail."""
-        kept = (await self._tenants.context(tenant_id)).settings.keep_query_text
-        async with self._database.tenant_session(tenant_id) as session:
+        kept = (await self.tenants.context(tenant_id)).settings.keep_query_text
+        async with self.database.tenant_session(tenant_id) as session:
             counts = await db.count_feedback(session, REPORTED)
             empty = await db.list_empty_searches(session, REPORTED, MAX_LISTED) if kept else []
             disliked = await db.list_disliked(session, REPORTED, MAX_LISTED)
-            await self._trail.note_read(session, reader, "feedback.read")
+            await self.trail.note_read(session, reader, "feedback.read")
         return FeedbackReport(
             days=REPORTED.days,
             queries_kept=kept,
@@ -142,9 +135,9 @@ class FeedbackService:
 
     async def judged_queries(self, tenant_id: UUID, *, reader: str | None = None) -> list[JudgedQuery]:
         """List queries with at least one relevant entry; with `reader`, recorded in the audit trail."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             rows = await db.list_judgements(session)
-            await self._trail.note_read(session, reader, "feedback.read")
+            await self.trail.note_read(session, reader, "feedback.read")
         return judge_queries(rows)
 
 
@@ -170,23 +163,18 @@ CONFIDENCE = 0.99
 """Of the interval above 0. The best of seven weights is compared, so that 95 % would be too little."""
 
 
+@dataclass(eq=False)
 class WeightTuner:
     """Measures other weights of a tenant's fusion on its judged queries, and applies significantly better ones."""
 
-    def __init__(
-        self,
-        database: Database,
-        tenants: TenantDirectory,
-        ranker: Ranker,
-        defaults: SearchDefaults,
-        *,
-        fewest: int = FEWEST,
-    ) -> None:
-        self._fewest = fewest
-        self._database = database
-        self._tenants = tenants
-        self._ranker = ranker
-        self._defaults = defaults
+    database: Database
+    tenants: TenantDirectory
+    ranker: Ranker
+    defaults: SearchDefaults
+    _: KW_ONLY
+    fewest: int = FEWEST
+
+    def __post_init__(self) -> None:
         self._measured: dict[UUID, int] = {}
         """A hash of the judgements that were measured last, by tenant, so that they are not measured again."""
 
@@ -197,14 +185,14 @@ class WeightTuner:
         fewer than `fewest` judged queries. Searches of the measurement are not recorded. Raises TenantNotFound and
         DatabaseUnavailable.
         """
-        tenant = await self._tenants.context(tenant_id)
+        tenant = await self.tenants.context(tenant_id)
         settings = tenant.settings
         if not settings.auto_tune or not settings.keep_query_text or settings.weights is not None:
             return None
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             judged = judge_queries(await db.list_judgements(session))
         seen = hash((settings.fusion, settings.tuned, *((q.query, *q.grades.items()) for q in judged)))
-        if len(judged) < self._fewest or self._measured.get(tenant_id) == seen:
+        if len(judged) < self.fewest or self._measured.get(tenant_id) == seen:
             return None
         try:
             found = await self._measure(tenant, judged[:MOST])
@@ -213,15 +201,15 @@ class WeightTuner:
         self._measured[tenant_id] = seen
         if found is None:
             return None
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             if not await store_tuned(session, found):
                 return None
-        self._tenants.forget(tenant_id)
+        self.tenants.forget(tenant_id)
         log.info("weights tuned", extra={"tenant_id": str(tenant_id), "queries": found.queries})
         return found
 
     async def _measure(self, tenant: TenantContext, judged: Sequence[JudgedQuery]) -> TunedWeights | None:
-        current = make_plan(SearchQuery(query="current"), tenant, self._defaults).weights
+        current = make_plan(SearchQuery(query="current"), tenant, self.defaults).weights
         others = [w for s in SEMANTIC_WEIGHTS if (w := Weights(s, round(1 - s, 10))) != current]
         values: dict[Weights, list[float]] = {w: [] for w in (current, *others)}
         for query in judged:
@@ -241,9 +229,9 @@ class WeightTuner:
         """The ranking with each of the weights; the legs run once, since their hits do not depend on weights."""
         # The tenant's max_limit must not apply here.
         free = replace(tenant, settings=replace(tenant.settings, max_limit=None))
-        plan = make_plan(SearchQuery(query=query.query[:MAX_QUERY_LENGTH], limit=DEPTH), free, self._defaults)
+        plan = make_plan(SearchQuery(query=query.query[:MAX_QUERY_LENGTH], limit=DEPTH), free, self.defaults)
         rankings: dict[Weights, list[UUID]] = {}
-        async with self._ranker.run(plan) as ranked:
+        async with self.ranker.run(plan) as ranked:
             if ranked.legs.failure is not None:
                 raise ranked.legs.failure
             for weights in choices:

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -135,41 +136,37 @@ HEAVY = timedelta(minutes=15)
 HEAVY_SETUP = "set local work_mem='64MB';"
 
 
+@dataclass(eq=False)
 class Upkeep:
     """Finds out which upkeep is due for a tenant, queues it as jobs, and runs it."""
 
-    def __init__(
-        self,
-        database: Database,
-        tenants: TenantDirectory,
-        jobs: JobQueue,
-        *,
-        exact_limit: int = EXACT_LIMIT,
-    ) -> None:
-        self._database = database
-        self._tenants = tenants
-        self._jobs = jobs
-        self._exact_limit = exact_limit
-        self.indexes = VectorIndexes(database, tenants, exact_limit=exact_limit)
+    database: Database
+    tenants: TenantDirectory
+    jobs: JobQueue
+    _: KW_ONLY
+    exact_limit: int = EXACT_LIMIT
+
+    def __post_init__(self) -> None:
+        self.indexes = VectorIndexes(self.database, self.tenants, exact_limit=self.exact_limit)
 
     async def check(self, tenant_id: UUID, *, delay: float = 0.0) -> None:
         """Queue the upkeep that is due for one tenant, word statistics with a delay of `delay` seconds."""
-        async with self._database.tenant_session(tenant_id) as session:
-            due = await statistics.due_work(session, least_entries=LEAST_ENTRIES, exact_limit=self._exact_limit)
+        async with self.database.tenant_session(tenant_id) as session:
+            due = await statistics.due_work(session, least_entries=LEAST_ENTRIES, exact_limit=self.exact_limit)
             if due.lexemes:
-                await self._jobs.enqueue(session, "refresh_statistics", "lexemes", delay=delay)
+                await self.jobs.enqueue(session, "refresh_statistics", "lexemes", delay=delay)
             if due.vectors:
-                await self._jobs.enqueue(session, "index_vectors", "model")
+                await self.jobs.enqueue(session, "index_vectors", "model")
             if due.embeddings:
-                await self._jobs.enqueue(session, "embed_entries", "entries", delay=30)
+                await self.jobs.enqueue(session, "embed_entries", "entries", delay=30)
             if due.model_change:
-                await self._jobs.enqueue(session, "reembed", "model")
+                await self.jobs.enqueue(session, "reembed", "model")
         if due.lexemes or due.vectors or due.model_change:
-            self._jobs.wake()
+            self.jobs.wake()
 
     async def refresh_statistics(self, tenant_id: UUID) -> None:
         """Recount the tenant's frequent words."""
-        async with self._database.tenant_session(tenant_id, setup=HEAVY_SETUP, background=HEAVY) as session:
+        async with self.database.tenant_session(tenant_id, setup=HEAVY_SETUP, background=HEAVY) as session:
             await statistics.refresh_lexemes(session)
 
     async def index_vectors(
@@ -180,7 +177,7 @@ class Upkeep:
         Returns None when there is nothing left to do, else the seconds to wait before the next call.
         """
         if model_id is None:
-            model_id = (await self._tenants.context(tenant_id)).space.model_id
+            model_id = (await self.tenants.context(tenant_id)).space.model_id
             await self.indexes.drop_strays(tenant_id)
         return await self.indexes.build_or_drop(tenant_id, model_id, seconds=seconds)
 
@@ -197,31 +194,27 @@ MOST_STEPS = 20
 """Steps of one sweep, so that no tenant holds up the others."""
 
 
+@dataclass(eq=False)
 class RecordTrimmer:
-    """Removes the oldest records of a tenant over the bounds."""
+    """Removes the oldest records of a tenant over the bounds.
 
-    def __init__(
-        self,
-        database: Database,
-        tenants: TenantDirectory,
-        versions: VersionService,
-        *,
-        most_audit: int = MOST_AUDIT,
-    ) -> None:
-        """`most_audit` rows of each audit trail are kept, at least a million; 0 means all."""
-        self._database = database
-        self._tenants = tenants
-        self._versions = versions
-        self._most_audit = most_audit
+    `most_audit` rows of each audit trail are kept, at least a million; 0 means all.
+    """
+
+    database: Database
+    tenants: TenantDirectory
+    versions: VersionService
+    _: KW_ONLY
+    most_audit: int = MOST_AUDIT
 
     @property
     def bounds(self) -> Mapping[str, int]:
         """The bounds of a tenant's records that are not among its limits, by name; 0 means unlimited."""
         return {
-            "audit": max(self._most_audit, LEAST_AUDIT) if self._most_audit else 0,
+            "audit": max(self.most_audit, LEAST_AUDIT) if self.most_audit else 0,
             "feedback": MOST_FEEDBACK,
             "saved_searches": MAX_OF_A_TENANT,
-            "former_versions": self._versions.most,
+            "former_versions": self.versions.most,
             "deliveries": MOST_ENDED_DELIVERIES + MAX_SUBSCRIPTIONS * MAX_WAITING,
         }
 
@@ -230,7 +223,7 @@ class RecordTrimmer:
 
         Raises TenantNotFound and DatabaseUnavailable.
         """
-        limits = (await self._tenants.context(tenant_id)).limits
+        limits = (await self.tenants.context(tenant_id)).limits
         bounds: dict[statistics.Trimmed, int] = {
             "receipts": limits.receipts,
             "feedback": MOST_FEEDBACK,
@@ -239,7 +232,7 @@ class RecordTrimmer:
         for name, most in bounds.items():
             dropped = 0
             for _ in range(MOST_STEPS if most else 0):
-                async with self._database.tenant_session(tenant_id) as session:
+                async with self.database.tenant_session(tenant_id) as session:
                     removed = await statistics.drop_oldest(session, name, most)
                 dropped += removed
                 if removed < statistics.BATCH:
@@ -249,18 +242,18 @@ class RecordTrimmer:
                     "records over the bound removed",
                     extra={"tenant_id": str(tenant_id), "records": name, "rows": dropped},
                 )
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             await tenants.forget_callers(session, ACCESS_KEPT)
-        await self._versions.prune(tenant_id)
-        if self._most_audit:
-            async with self._database.shared_session(tenant_id) as session:
-                await statistics.prune_audit(session, self._most_audit)
+        await self.versions.prune(tenant_id)
+        if self.most_audit:
+            async with self.database.shared_session(tenant_id) as session:
+                await statistics.prune_audit(session, self.most_audit)
 
     async def trim_platform(self) -> None:
         """Trim the platform's audit trail. Raises DatabaseUnavailable."""
-        if self._most_audit:
-            async with self._database.platform_session() as session:
-                await statistics.prune_audit(session, self._most_audit)
+        if self.most_audit:
+            async with self.database.platform_session() as session:
+                await statistics.prune_audit(session, self.most_audit)
 
 
 PURGE_BATCH = 500
@@ -271,24 +264,16 @@ ACTOR = "upkeep"
 TOKENS_KEPT_DAYS = 31
 
 
+@dataclass(eq=False)
 class Sweep:
     """Sweeps all tenants, one after another."""
 
-    def __init__(
-        self,
-        database: Database,
-        tenants: TenantDirectory,
-        upkeep: Upkeep,
-        deliveries: DeliveryService,
-        trimmer: RecordTrimmer,
-        tuner: WeightTuner,
-    ) -> None:
-        self._database = database
-        self._tenants = tenants
-        self._upkeep = upkeep
-        self._deliveries = deliveries
-        self._trimmer = trimmer
-        self._tuner = tuner
+    database: Database
+    tenants: TenantDirectory
+    upkeep: Upkeep
+    deliveries: DeliveryService
+    trimmer: RecordTrimmer
+    tuner: WeightTuner
 
     async def run(self) -> None:
         """Check every tenant, and remove its expired entries and old records of searches, tokens and deliveries.
@@ -296,7 +281,7 @@ class Sweep:
         The oldest records over the bounds are removed too, and the vector indexes of deleted tenants. Weights that
         suit a tenant's judged queries better are applied.
         """
-        for tenant in await self._tenants.list_tenants():
+        for tenant in await self.tenants.list_tenants():
             try:
                 with acting_for_service():
                     await self._sweep_tenant(tenant.id)
@@ -308,20 +293,20 @@ class Sweep:
                 log.warning("a tenant's sweep took too long", extra={"tenant_id": str(tenant.id)})
             except Exception:  # one tenant's failure must not stop the sweep
                 log.exception("a tenant's sweep failed", extra={"tenant_id": str(tenant.id)})
-        await self._trimmer.trim_platform()
-        await self._upkeep.indexes.drop_of_deleted()
+        await self.trimmer.trim_platform()
+        await self.upkeep.indexes.drop_of_deleted()
 
     async def _sweep_tenant(self, tenant_id: UUID) -> None:
-        await self._upkeep.check(tenant_id)
+        await self.upkeep.check(tenant_id)
         await self.purge_expired(tenant_id)
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             await receipts.purge_searches(session, KEPT, REPORTED)
             await tenants.purge_tokens(session, TOKENS_KEPT_DAYS)
             await tenants.purge_revocations(session)
             await receipts.erase_queries(session)
-        await self._trimmer.trim(tenant_id)
-        await self._deliveries.tidy(tenant_id)
-        await self._tuner.tune(tenant_id)
+        await self.trimmer.trim(tenant_id)
+        await self.deliveries.tidy(tenant_id)
+        await self.tuner.tune(tenant_id)
 
     async def purge_expired(self, tenant_id: UUID) -> int:
         """Remove entries that expired longer ago than the tenant's setting, if it has one; return their number.
@@ -330,7 +315,7 @@ class Sweep:
         """
         purged = 0
         for _ in range(MOST_PURGES):
-            async with self._database.tenant_session(tenant_id) as session:
+            async with self.database.tenant_session(tenant_id) as session:
                 ids = await entries.purge_expired(session, PURGE_BATCH)
                 if ids:
                     await audit.write_audit(session, ACTOR, "entry.purge", ids, {"entries": len(ids)})

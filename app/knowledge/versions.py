@@ -11,7 +11,7 @@ from app.contract.fields import Page
 from app.db.database import Database
 from app.db.queries import versions as db
 from app.db.rows import Position
-from app.errors import AssetNotFound, EntryNotFound, InvalidInput
+from app.errors import AssetNotFound, EntryNotFound, InvalidInput, NotFound
 from app.knowledge.paging import PAGE_BYTES, PageRequest
 
 log = logging.getLogger("app.knowledge.versions")
@@ -48,19 +48,8 @@ class VersionService:
 
         Raises EntryNotFound if there is neither the entry nor a version of it, InvalidInput and DatabaseUnavailable.
         """
-        request = PageRequest.read(limit, cursor, LATEST_FIRST, (LATEST_FIRST,))
-        async with self._database.tenant_session(tenant_id) as session:
-            found, has_more = await db.list_versions(
-                session,
-                request.after,
-                limit,
-                PAGE_BYTES,
-                entry_id=entry_id,
-                include_quarantined=include_quarantined,
-            )
-            if not found and cursor is None and not await db.is_known(session, entry_id):
-                raise EntryNotFound("the entry does not exist")
-        return request.page(found, has_more, _position)
+        missing = EntryNotFound("the entry does not exist")
+        return await self._list(tenant_id, limit, cursor, missing, entry_id, None, include_quarantined)
 
     async def list_of_asset(
         self,
@@ -78,19 +67,27 @@ class VersionService:
         Raises AssetNotFound if there is neither the asset nor a version of a chunk, InvalidInput and
         DatabaseUnavailable.
         """
+        missing = AssetNotFound("the asset does not exist")
+        return await self._list(tenant_id, limit, cursor, missing, None, asset_id, include_quarantined)
+
+    async def _list(
+        self,
+        tenant_id: UUID,
+        limit: int,
+        cursor: str | None,
+        missing: NotFound,
+        entry_id: UUID | None,
+        asset_id: UUID | None,
+        include_quarantined: bool,
+    ) -> Page[FormerVersion]:
         request = PageRequest.read(limit, cursor, LATEST_FIRST, (LATEST_FIRST,))
         async with self._database.tenant_session(tenant_id) as session:
             found, has_more = await db.list_versions(
-                session,
-                request.after,
-                limit,
-                PAGE_BYTES,
-                asset_id=asset_id,
-                include_quarantined=include_quarantined,
+                session, request.after, limit, PAGE_BYTES, entry_id, asset_id, include_quarantined=include_quarantined
             )
-            if not found and cursor is None and not await db.is_known_asset(session, asset_id):
-                raise AssetNotFound("the asset does not exist")
-        return request.page(found, has_more, _position)
+            if not found and cursor is None and not await db.is_known(session, entry_id, asset_id):
+                raise missing
+        return request.page(found, has_more, lambda version: Position(version.valid_until, version.id))
 
     async def require_kept(self, tenant_id: UUID, as_of: datetime) -> None:
         """Check that a search can name this time. Raises InvalidInput, which names the earliest one."""
@@ -117,7 +114,3 @@ class VersionService:
         if pruned:
             log.info("former versions removed", extra={"tenant_id": str(tenant_id), "versions": pruned})
         return pruned
-
-
-def _position(version: FormerVersion) -> Position:
-    return Position(version.valid_until, version.id)

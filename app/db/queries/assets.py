@@ -242,17 +242,6 @@ class ChunkChange:
     titles: tuple[str | None, str | None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KnownVector:
-    """An existing vector of the tenant, for a passage of the text with this hash."""
-
-    text_hash: bytes
-    passage: int
-    char_start: int
-    char_end: int
-    vector: Any
-
-
 async def delete_chunks(session: TenantSession, asset_id: UUID) -> None:
     """Remove an asset's chunks, to replace them with others."""
     await session.execute(SQL["delete_chunks"], id=asset_id)
@@ -292,10 +281,10 @@ async def insert_vectors(session: TenantSession, model_id: int, vectors: Sequenc
 
 async def known_vectors(
     session: TenantSession, asset_id: UUID, model_id: int, text_hashes: Sequence[bytes]
-) -> list[KnownVector]:
+) -> list[PassageVector]:
     """Existing vectors for these texts, by passage: of entries that all callers may read, or the asset's readers."""
     return await session.fetch_as(
-        KnownVector,
+        PassageVector,
         SQL["known_vectors"],
         asset_id=asset_id,
         model_id=model_id,
@@ -343,13 +332,6 @@ class AssetContent:
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractedText:
-    """The text of an asset; None until it is indexed."""
-
-    text: str | None
-
-
 async def fetch_original(session: TenantSession, asset_id: UUID) -> Original | None:
     """The bytes of an asset."""
     return await session.fetch_one_as(Original, SQL["original"], id=asset_id)
@@ -368,6 +350,7 @@ async def fetch_content_part(session: TenantSession, content: AssetContent, star
     return part
 
 
-async def fetch_text(session: TenantSession, asset_id: UUID) -> ExtractedText | None:
-    """The extracted text of an asset; None if there is no such asset."""
-    return await session.fetch_one_as(ExtractedText, SQL["extracted_text"], id=asset_id)
+async def fetch_text(session: TenantSession, asset_id: UUID) -> tuple[str | None] | None:
+    """The extracted text of an asset, None until it is indexed; None if there is no such asset."""
+    row = await session.fetch_row(SQL["extracted_text"], id=asset_id)
+    return None if row is None else (row["text"],)

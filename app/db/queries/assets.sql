@@ -160,20 +160,20 @@ with state as materialized (
      for no key update of v
 ), owners as materialized (
   select e.id, e.readers from entries e
-   where e.tenant_id = :tenant_id and e.id = any (:entry_ids::uuid[]) and e.readers is not null
+   where e.tenant_id = :tenant_id and e.id = any (:entry_id::uuid[]) and e.readers is not null
 ), stored as (
   insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding, readers)
   select :tenant_id, u.entry_id, :model_id, u.passage, u.text_hash, u.char_start, u.char_end,
          coalesce((select in_index from state), false), u.embedding, o.readers
-    from unnest(:entry_ids::uuid[], :passages::integer[], :text_hashes::bytea[], :char_starts::integer[],
-                :char_ends::integer[], :vectors::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
+    from unnest(:entry_id::uuid[], :passage::integer[], :text_hash::bytea[], :char_start::integer[],
+                :char_end::integer[], :vector::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
     left join owners o on o.id = u.entry_id
 )
 delete from pending_embeddings p
- where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = any (:entry_ids::uuid[]);
+ where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = any (:entry_id::uuid[]);
 
 -- name: known_vectors
-select distinct on (k.text_hash, k.passage) k.text_hash, k.passage, k.char_start, k.char_end, k.embedding as vector
+select distinct on (k.text_hash, k.passage) k.entry_id, k.passage, k.text_hash, k.char_start, k.char_end, k.embedding as vector
   from embeddings k
  where k.tenant_id = :tenant_id and k.model_id = :model_id and k.text_hash = any (:text_hashes::bytea[])
    and (k.readers is null

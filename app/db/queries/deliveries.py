@@ -135,7 +135,7 @@ class OutboxWork:
 
 async def put_deliveries(session: TenantSession, deliveries: Sequence[NewDelivery], most: int) -> QueuedDeliveries:
     """Queue deliveries that were not queued or sent before, up to `most` for each subscription."""
-    queued = await session.fetch_one_as(
+    return await session.fetch_only_as(
         QueuedDeliveries,
         SQL["put"],
         most=most,
@@ -145,8 +145,6 @@ async def put_deliveries(session: TenantSession, deliveries: Sequence[NewDeliver
         fingerprints=[d.fingerprint for d in deliveries],
         findings=[orjson.dumps(dict(d.finding)).decode() for d in deliveries],
     )
-    assert queued is not None
-    return queued
 
 
 async def claim_deliveries(session: TenantSession, *, each: int, limit: int, lease: timedelta) -> list[Delivery]:
@@ -226,6 +224,4 @@ async def tidy(session: TenantSession, *, waiting: timedelta, kept: timedelta, a
 
 async def due_work(session: TenantSession) -> OutboxWork:
     """The pending work for the tenant's subscriptions."""
-    work = await session.fetch_one_as(OutboxWork, SQL["due_work"])
-    assert work is not None
-    return work
+    return await session.fetch_only_as(OutboxWork, SQL["due_work"])

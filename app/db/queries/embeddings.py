@@ -11,6 +11,7 @@ import asyncpg
 from pgvector import HalfVector
 
 from app.db.database import Database
+from app.db.rows import columns_of
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements
 from app.errors import DatabaseUnavailable
@@ -87,15 +88,9 @@ async def replace_vectors(session: TenantSession, model_id: int, vectors: Sequen
 
 def as_columns(vectors: Sequence[PassageVector]) -> dict[str, list[Any]]:
     """Vectors as arrays, which the statements unnest."""
-    return {
-        "entry_ids": [v.entry_id for v in vectors],
-        "passages": [v.passage for v in vectors],
-        "text_hashes": [v.text_hash for v in vectors],
-        "char_starts": [v.char_start for v in vectors],
-        "char_ends": [v.char_end for v in vectors],
-        # Wrapped, since the driver treats a bare array as another dimension of the list.
-        "vectors": [v.vector if isinstance(v.vector, HalfVector) else HalfVector(v.vector) for v in vectors],
-    }
+    # Wrapped, since the driver treats a bare array as another dimension of the list.
+    wrapped = [v.vector if isinstance(v.vector, HalfVector) else HalfVector(v.vector) for v in vectors]
+    return columns_of(PassageVector, vectors) | {"vector": wrapped}
 
 
 async def count_pending(session: TenantSession) -> int:
@@ -123,9 +118,7 @@ class FoundIndex:
 
 async def find_index(session: TenantSession, model_id: int) -> FoundIndex:
     """The state of the tenant's index for a model."""
-    found = await session.fetch_one_as(FoundIndex, SQL["find"], model_id=model_id)
-    assert found is not None
-    return found
+    return await session.fetch_only_as(FoundIndex, SQL["find"], model_id=model_id)
 
 
 async def drop_strays(database: Database, tenant_id: UUID) -> None:

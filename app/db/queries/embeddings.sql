@@ -52,7 +52,7 @@ select p.entry_id, e.title, e.content, e.text_hash
 -- changing between the read and the insert.
 with current as materialized (
   select e.id, e.text_hash, e.readers from entries e
-   where e.tenant_id = :tenant_id and e.id = any (:entry_ids::uuid[]) order by e.id for share
+   where e.tenant_id = :tenant_id and e.id = any (:entry_id::uuid[]) order by e.id for share
 ), state as materialized (
   select v.index_state <> 'none' as in_index
     from (select count(*) from current) locked cross join vector_statistics v
@@ -62,12 +62,12 @@ with current as materialized (
   insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding, readers)
   select :tenant_id, u.entry_id, :model_id, u.passage, u.text_hash, u.char_start, u.char_end,
          coalesce((select in_index from state), false), u.embedding, c.readers
-    from unnest(:entry_ids::uuid[], :passages::integer[], :text_hashes::bytea[], :char_starts::integer[],
-                :char_ends::integer[], :vectors::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
+    from unnest(:entry_id::uuid[], :passage::integer[], :text_hash::bytea[], :char_start::integer[],
+                :char_end::integer[], :vector::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
     join current c on c.id = u.entry_id and c.text_hash = u.text_hash
   on conflict do nothing
 )
-delete from pending_embeddings p using current c, unnest(:entry_ids::uuid[], :text_hashes::bytea[]) u (entry_id, text_hash)
+delete from pending_embeddings p using current c, unnest(:entry_id::uuid[], :text_hash::bytea[]) u (entry_id, text_hash)
  where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = c.id
    and u.entry_id = c.id and u.text_hash = c.text_hash;
 
@@ -76,7 +76,7 @@ delete from pending_embeddings p using current c, unnest(:entry_ids::uuid[], :te
 -- vectors are left as they are.
 with current as materialized (
   select e.id, e.text_hash, e.readers from entries e
-   where e.tenant_id = :tenant_id and e.id = any (:entry_ids::uuid[]) order by e.id for share
+   where e.tenant_id = :tenant_id and e.id = any (:entry_id::uuid[]) order by e.id for share
 ), state as materialized (
   select v.index_state <> 'none' as in_index
     from (select count(*) from current) locked cross join vector_statistics v
@@ -84,8 +84,8 @@ with current as materialized (
      for no key update of v
 ), made as materialized (
   select u.*, c.readers
-    from unnest(:entry_ids::uuid[], :passages::integer[], :text_hashes::bytea[], :char_starts::integer[],
-                :char_ends::integer[], :vectors::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
+    from unnest(:entry_id::uuid[], :passage::integer[], :text_hash::bytea[], :char_start::integer[],
+                :char_end::integer[], :vector::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
     join current c on c.id = u.entry_id and c.text_hash = u.text_hash
 ), removed as (
   delete from embeddings k

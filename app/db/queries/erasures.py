@@ -101,11 +101,9 @@ async def create_erasure(
 
 async def find_target(session: TenantSession, kind: ItemKind, target: UUID) -> KnownTarget:
     """Whether an asset or entry is, or was, the tenant's."""
-    found = await session.fetch_one_as(
+    return await session.fetch_only_as(
         KnownTarget, SQL["find_target"], kind=kind, target=target, actions=list(NAMING[kind])
     )
-    assert found is not None
-    return found
 
 
 async def hold_erasure(session: TenantSession, erasure_id: UUID) -> HeldErasure | None:
@@ -284,7 +282,7 @@ async def strip_receipts(
     session: TenantSession, erasure_id: UUID, after: UUID, limit: int, filters: Sequence[str]
 ) -> VisitedReceipts:
     """Remove erased entries from the next receipts; the text and the `filters` of their searches are removed too."""
-    found = await session.fetch_one_as(
+    return await session.fetch_only_as(
         VisitedReceipts,
         SQL["strip_receipts"],
         id=erasure_id,
@@ -292,17 +290,13 @@ async def strip_receipts(
         limit=limit,
         filters=list(filters),
     )
-    assert found is not None
-    return found
 
 
 async def look_at_receipts(session: TenantSession, erasure_id: UUID, after: UUID, limit: int) -> VisitedReceipts:
     """Count the next receipts that name an erased entry."""
-    found = await session.fetch_one_as(
+    return await session.fetch_only_as(
         VisitedReceipts, SQL["look_at_receipts"], id=erasure_id, after=after, limit=limit
     )
-    assert found is not None
-    return found
 
 
 async def delete_of_subject(session: TenantSession, erasure_id: UUID, subject: str, limit: int) -> dict[str, int]:

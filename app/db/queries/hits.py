@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from app.contract.results import FoundEntry, Validity
-from app.db.queries.search import EntryFilter, VectorSpace
+from app.db.queries.search import Sought
 from app.db.session import TenantSession
 from app.db.statements import at_time, load_statements
 
@@ -63,27 +63,12 @@ class Verdict:
     cosine: float | None
 
 
-async def hydrate(
-    session: TenantSession,
-    space: VectorSpace,
-    ids: Sequence[UUID],
-    query: str,
-    vector: Any | None,
-    entry_filter: EntryFilter,
-    most_bytes: int,
-) -> list[HydratedEntry]:
+async def hydrate(session: TenantSession, sought: Sought, ids: Sequence[UUID], most_bytes: int) -> list[HydratedEntry]:
     """The entries with these ids that still pass the filter, in the order of `ids`, up to the one with which they have
     `most_bytes`."""
-    statement, moment = at_time(SQL, "hydrate", entry_filter.as_of)
-    rows = await session.fetch(
-        statement.literal(model_id=space.model_id, dimensions=space.dimensions),
-        ids=list(ids),
-        query=query,
-        vector=vector,
-        filter=entry_filter.as_row(),
-        most_bytes=most_bytes,
-        **moment,
-    )
+    statement, moment = at_time(SQL, "hydrate", sought.entry_filter.as_of)
+    values = {**sought.as_parameters(), "ids": list(ids), "most_bytes": most_bytes, **moment}
+    rows = await session.fetch(sought.space.literal(statement), **values)
     return [HydratedEntry(row["id"], row["title"], row["content"], row[:STORED], *row[STORED:]) for row in rows]
 
 
@@ -100,40 +85,25 @@ async def fetch_validity(session: TenantSession, ids: Sequence[UUID], as_of: dat
 
 
 async def fetch_verdict(
-    session: TenantSession,
-    space: VectorSpace,
-    entry_id: UUID,
-    query: str,
-    alternatives: Sequence[str],
-    vector: Any | None,
-    entry_filter: EntryFilter,
+    session: TenantSession, sought: Sought, entry_id: UUID, alternatives: Sequence[str]
 ) -> Verdict | None:
     """How an entry relates to a search; None if there is no such entry.
 
     `alternatives` are queries for what stands for words of the query.
     """
-    parts = entry_filter.split()
+    parts = sought.entry_filter.split()
     row = await session.fetch_row(
-        SQL["verdict"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        sought.space.literal(SQL["verdict"]),
         id=entry_id,
-        query=query,
         alternatives=list(alternatives),
-        vector=vector,
-        filter=entry_filter.as_row(),
         parts=[part.as_row() for part in parts.values()],
+        **sought.as_parameters(),
     )
     if row is None:
         return None
     failed = [name for name, passed in zip(parts, row["passed"], strict=True) if not passed]
-    return Verdict(
-        row["unexpired"],
-        row["current"],
-        row["released"],
-        failed,
-        row["repeated"],
-        row["shares_words"],
-        row["cosine"],
-    )
+    plain = ("unexpired", "current", "released", "repeated", "shares_words", "cosine")
+    return Verdict(failed=failed, **{name: row[name] for name in plain})
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,25 +142,8 @@ class Passage:
     text: str
 
 
-async def fetch_passages(
-    session: TenantSession,
-    space: VectorSpace,
-    ids: Sequence[UUID],
-    query: str,
-    vector: Any | None,
-    entry_filter: EntryFilter,
-    most: int,
-) -> list[Passage]:
+async def fetch_passages(session: TenantSession, sought: Sought, ids: Sequence[UUID], most: int) -> list[Passage]:
     """At most `most` characters of each of these entries that still passes the filter, in no order."""
-    statement, moment = at_time(SQL, "passages", entry_filter.as_of)
-    return await session.fetch_as(
-        Passage,
-        statement.literal(model_id=space.model_id, dimensions=space.dimensions),
-        ids=list(ids),
-        query=query,
-        vector=vector,
-        filter=entry_filter.as_row(),
-        most=most,
-        lead=LEAD,
-        **moment,
-    )
+    statement, moment = at_time(SQL, "passages", sought.entry_filter.as_of)
+    values = {**sought.as_parameters(), "ids": list(ids), "most": most, "lead": LEAD, **moment}
+    return await session.fetch_as(Passage, sought.space.literal(statement), **values)

@@ -225,9 +225,7 @@ async def erase_queries(session: TenantSession) -> None:
 
 async def count_feedback(session: TenantSession, age: timedelta) -> FeedbackCounts:
     """Count feedback and searches not older than `age`."""
-    counts = await session.fetch_one_as(FeedbackCounts, SQL["counts"], age=age)
-    assert counts is not None
-    return counts
+    return await session.fetch_only_as(FeedbackCounts, SQL["counts"], age=age)
 
 
 async def list_empty_searches(session: TenantSession, age: timedelta, limit: int) -> list[EmptySearch]:

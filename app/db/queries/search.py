@@ -12,7 +12,7 @@ import asyncpg
 
 from app.contract.search import TIMES
 from app.db.session import TenantSession
-from app.db.statements import load_statements
+from app.db.statements import Statement, load_statements
 
 SQL = load_statements(__name__)
 
@@ -114,6 +114,24 @@ class VectorSpace:
 
     model_id: int
     dimensions: int
+
+    def literal(self, statement: Statement) -> Statement:
+        """The statement for the vectors of the model."""
+        return statement.literal(model_id=self.model_id, dimensions=self.dimensions)
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What entries are compared with, under a filter: the words of `query`, and a vector if it has one."""
+
+    space: VectorSpace
+    query: str
+    vector: Any | None
+    entry_filter: EntryFilter
+
+    def as_parameters(self) -> dict[str, Any]:
+        """The parameters of statements that compare."""
+        return {"query": self.query, "vector": self.vector, "filter": self.entry_filter.as_row()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,9 +342,7 @@ class Readable(NamedTuple):
 
 async def count_readable(session: TenantSession) -> Readable:
     """Count the entries that the caller may read, without reading them."""
-    found = await session.fetch_one_as(Readable, SQL["count_readable"])
-    assert found is not None
-    return found
+    return await session.fetch_only_as(Readable, SQL["count_readable"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +401,7 @@ async def count_values(
     """
     return await session.fetch_as(
         CountedValue,
-        SQL["facets"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        space.literal(SQL["facets"]),
         query=query.text,
         words=query.words,
         vector=query.vector,
@@ -412,14 +428,10 @@ class SimilarTag:
 
 
 @dataclass(frozen=True, slots=True)
-class SimilarLexeme:
-    """A lexeme that resembles a word, and an entry that has it; `content` is its first 20,000 characters."""
+class SimilarLexeme(LexemeInText):
+    """A lexeme that resembles a word, and an entry that has it."""
 
-    lexeme: str
     likeness: float
-    language: str
-    title: str | None
-    content: str
 
 
 async def suggest_tags(session: TenantSession, words: Sequence[str], least: float, limit: int) -> Sequence[SimilarTag]:

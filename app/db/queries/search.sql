@@ -330,7 +330,7 @@ with languages as materialized (
    group by v.lexeme
    order by likeness desc, entries desc, v.lexeme limit :limit
 )
-select a.lexeme, a.likeness, e.language, e.title, e.content
+select a.lexeme, e.language, e.title, e.content, a.likeness
   from corpus
  cross join alike a
  cross join lateral keyword.search(

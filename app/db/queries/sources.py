@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 import orjson
 
 from app.contract.sources import Source, SourceItem, SourceStatus
+from app.db.rows import columns_of
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -102,14 +104,17 @@ async def cancel_ingestions(session: TenantSession, ids: Sequence[UUID]) -> None
     await session.execute(SQL["cancel_jobs"], subjects=[str(i) for i in ids])
 
 
-async def rename_assets(session: TenantSession, names: Sequence[tuple[UUID, str, str]]) -> None:
+class Renamed(NamedTuple):
+    """An asset that gets another external id or name."""
+
+    id: UUID
+    new_id: str
+    name: str
+
+
+async def rename_assets(session: TenantSession, names: Sequence[Renamed]) -> None:
     """Give assets other external ids and names."""
-    await session.execute(
-        SQL["rename_assets"],
-        ids=[n[0] for n in names],
-        new_ids=[n[1] for n in names],
-        names=[n[2] for n in names],
-    )
+    await session.execute(SQL["rename_assets"], **columns_of(Renamed, names))
 
 
 async def accept_manifest(
@@ -223,27 +228,12 @@ async def remove_items(session: TenantSession, source: str, external_ids: Sequen
 
 async def change_items(session: TenantSession, source: str, changes: Sequence[ItemChange]) -> None:
     """Write the new values of stored items."""
-    await session.execute(
-        SQL["change"],
-        source=source,
-        old_ids=[c.old_id for c in changes],
-        new_ids=[c.new_id for c in changes],
-        digests=[c.digest for c in changes],
-        names=[c.name for c in changes],
-        again=[c.again for c in changes],
-    )
+    await session.execute(SQL["change"], source=source, **columns_of(ItemChange, changes))
 
 
 async def add_items(session: TenantSession, source: str, items: Sequence[NewItem]) -> None:
     """Add items that the source did not have."""
-    await session.execute(
-        SQL["add_item"],
-        source=source,
-        external_ids=[i.external_id for i in items],
-        digests=[i.digest for i in items],
-        names=[i.name for i in items],
-        problems=[i.problem for i in items],
-    )
+    await session.execute(SQL["add_item"], source=source, **columns_of(NewItem, items))
 
 
 async def settle_items(session: TenantSession, source: str) -> None:

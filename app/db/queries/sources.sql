@@ -61,7 +61,7 @@ delete from assets where tenant_id = :tenant_id and id = any (:ids::uuid[]);
 
 -- name: rename_assets
 update assets a set external_id = u.new_id, name = u.name, version = a.version + 1, updated_at = clock_timestamp()
-  from unnest(:ids::uuid[], :new_ids::text[], :names::text[]) u (id, new_id, name)
+  from unnest(:id::uuid[], :new_id::text[], :name::text[]) u (id, new_id, name)
  where a.tenant_id = :tenant_id and a.id = u.id and (a.external_id, a.name) is distinct from (u.new_id, u.name);
 
 -- name: accept
@@ -160,14 +160,14 @@ delete from source_items
 update source_items i
    set external_id = u.new_id, digest = u.digest, name = u.name, problem = null, settled = false,
        stored_digest = case when u.again then null else i.stored_digest end
-  from unnest(:old_ids::text[], :new_ids::text[], :digests::text[], :names::text[], :again::boolean[])
+  from unnest(:old_id::text[], :new_id::text[], :digest::text[], :name::text[], :again::boolean[])
          u (old_id, new_id, digest, name, again)
  where i.tenant_id = :tenant_id and i.source = :source and i.external_id = u.old_id;
 
 -- name: add_item
 insert into source_items (tenant_id, source, external_id, digest, name, problem, settled)
 select :tenant_id, :source, u.external_id, u.digest, u.name, u.problem, u.problem is not null
-  from unnest(:external_ids::text[], :digests::text[], :names::text[], :problems::text[])
+  from unnest(:external_id::text[], :digest::text[], :name::text[], :problem::text[])
          u (external_id, digest, name, problem);
 
 -- name: settle_items

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from app.contract.administration import Backlog, Estimates, Hour
 from app.contract.models import ModelUse
@@ -38,19 +38,6 @@ class DueWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
-    """Counts of a tenant's data; `pending_embeddings` are entries that wait for vectors of the model in use."""
-
-    entries: int
-    entries_by_type: Mapping[str, int]
-    entries_by_language: Mapping[str, int]
-    assets_by_status: Mapping[str, int]
-    pending_embeddings: int
-    flagged_entries: Mapping[str, int]
-    quarantined_entries: int
-
-
-@dataclass(frozen=True, slots=True)
 class Health:
     """Counts of a tenant; searches of the last 24 hours."""
 
@@ -77,16 +64,14 @@ async def refresh_lexemes(session: TenantSession) -> None:
 
 async def due_work(session: TenantSession, *, least_entries: int, exact_limit: int) -> DueWork:
     """The work that is due because of the tenant's growth."""
-    due = await session.fetch_one_as(DueWork, SQL["due_work"], least_entries=least_entries, exact_limit=exact_limit)
-    assert due is not None
-    return due
+    return await session.fetch_only_as(DueWork, SQL["due_work"], least_entries=least_entries, exact_limit=exact_limit)
 
 
-async def overview(session: TenantSession) -> Overview:
-    """Counts for the tenant's admins."""
-    found = await session.fetch_one_as(Overview, SQL["overview"])
-    assert found is not None
-    return found
+async def overview(session: TenantSession) -> Mapping[str, Any]:
+    """Counts of the tenant's data for its admins: fields of Stats."""
+    row = await session.fetch_row(SQL["overview"])
+    assert row is not None
+    return dict(row)
 
 
 async def searches_by_hour(session: TenantSession) -> list[Hour]:
@@ -96,9 +81,7 @@ async def searches_by_hour(session: TenantSession) -> list[Hour]:
 
 async def fetch_estimates(session: TenantSession) -> Estimates:
     """How the estimates of the last 1,000 searches compare with the entries that were found."""
-    found = await session.fetch_one_as(Estimates, SQL["estimates"])
-    assert found is not None
-    return found
+    return await session.fetch_only_as(Estimates, SQL["estimates"])
 
 
 async def models_in_use(session: TenantSession) -> list[ModelUse]:

@@ -12,7 +12,7 @@ import orjson
 
 from app.contract.entries import EntryCore
 from app.contract.saved_searches import OwnedSubscription, SavedSearch
-from app.db.queries.search import EntryFilter, VectorSpace
+from app.db.queries.search import Sought
 from app.db.rows import Place, Position, new_id, split_rows
 from app.db.session import TenantSession
 from app.db.statements import Order, load_statements
@@ -42,7 +42,7 @@ async def count_all(session: TenantSession) -> int:
 
 async def put_saved_search(session: TenantSession, owner: str, name: str, request: Mapping[str, Any]) -> PutSearch:
     """Save a search; it replaces the owner's search of the same name. Call `count_others` before."""
-    kept = await session.fetch_one_as(
+    return await session.fetch_only_as(
         PutSearch,
         SQL["save"],
         id=new_id(),
@@ -50,8 +50,6 @@ async def put_saved_search(session: TenantSession, owner: str, name: str, reques
         name=name,
         request=orjson.dumps(dict(request)).decode(),
     )
-    assert kept is not None
-    return kept
 
 
 async def fetch_saved_search(session: TenantSession, owner: str, saved_search_id: UUID) -> SavedSearch | None:
@@ -206,32 +204,27 @@ async def count_changes(session: TenantSession) -> int:
 
 async def match_entries(
     session: TenantSession,
-    space: VectorSpace,
+    sought: Sought,
     ids: Sequence[UUID],
     *,
-    query: str,
     words: str,
     alternatives: Sequence[str],
     by_words: bool,
-    vector: Any | None,
     threshold: float,
-    entry_filter: EntryFilter,
 ) -> list[Match]:
     """Those of the entries that pass the filter and share a word, or have a cosine of `threshold` with the vector.
 
-    `words` is the text of which all words count, `query` the text of which only identifiers count. `alternatives` are
+    `words` is the text of which all words count, the query the text of which only identifiers count. `alternatives` are
     queries for what stands for words of the text.
     """
     rows = await session.fetch(
-        SQL["match"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        sought.space.literal(SQL["match"]),
         ids=list(ids),
-        query=query,
         words=words,
         alternatives=list(alternatives),
         by_words=by_words,
-        vector=vector,
         threshold=threshold,
-        filter=entry_filter.as_row(),
+        **sought.as_parameters(),
     )
     return [Match(entry, *found) for entry, found in split_rows(EntryCore, rows)]
 

@@ -238,9 +238,7 @@ async def count_other_revocations(session: TenantSession, token_id: str) -> int:
 
 async def put_revocation(session: TenantSession, token_id: str, expires_at: datetime) -> RevokedToken:
     """Revoke a token; a second call only extends it."""
-    row = await session.fetch_one_as(RevokedToken, SQL["put_revocation"], token_id=token_id, expires_at=expires_at)
-    assert row is not None
-    return row
+    return await session.fetch_only_as(RevokedToken, SQL["put_revocation"], token_id=token_id, expires_at=expires_at)
 
 
 async def list_revocations(session: TenantSession, before: Position | None, limit: int) -> list[RevokedToken]:

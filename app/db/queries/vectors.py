@@ -46,51 +46,40 @@ MOST_CHECKED = 5_000
 """Former versions, or their nearest passages, that a search of a past time checks against the filter."""
 
 
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """What the semantic leg looks for: at most `limit` entries within a distance of a vector."""
+
+    space: VectorSpace
+    vector: Any
+    max_distance: float
+    entry_filter: EntryFilter
+    limit: int
+
+    async def fetch(self, session: TenantSession, statement: str, **bounds: Any) -> Sequence[Row]:
+        """The rows of a statement for it."""
+        return await session.fetch(
+            self.space.literal(SQL[statement]),
+            vector=self.vector,
+            max_distance=self.max_distance,
+            filter=self.entry_filter.as_row(),
+            limit=self.limit,
+            most_pending=MOST_PENDING,
+            **bounds,
+        )
+
+
 async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
     """Run the exact scan and the cosines once and discard the results, so that the connection has their plans."""
-    nothing = EntryFilter()
-    await exact_all(session, space, vector, 2.0, nothing, 1)
+    await find_exactly(session, Nearest(space, vector, 2.0, EntryFilter(), 1))
     await cosines(session, space, vector, [])
 
 
-async def exact_all(
-    session: TenantSession,
-    space: VectorSpace,
-    vector: Any,
-    max_distance: float,
-    entry_filter: EntryFilter,
-    limit: int,
-) -> VectorMatches:
-    """Nearest entries of the whole tenant, by comparing all passages."""
-    rows = await session.fetch(
-        SQL["exact_all"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        vector=vector,
-        max_distance=max_distance,
-        filter=entry_filter.as_row(),
-        limit=limit,
-        most_pending=MOST_PENDING,
-    )
-    return _vector_matches(rows)
-
-
-async def exact_ids(
-    session: TenantSession,
-    space: VectorSpace,
-    vector: Any,
-    max_distance: float,
-    ids: Sequence[UUID],
-    limit: int,
-) -> VectorMatches:
-    """Nearest of the given entries, by comparing all of their passages."""
-    rows = await session.fetch(
-        SQL["exact_ids"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        vector=vector,
-        max_distance=max_distance,
-        ids=list(ids),
-        limit=limit,
-        most_pending=MOST_PENDING,
-    )
-    return _vector_matches(rows)
+async def find_exactly(session: TenantSession, wanted: Nearest, ids: Sequence[UUID] | None = None) -> VectorMatches:
+    """Nearest entries of the whole tenant or of `ids`, which pass the filter, by comparing all of their passages."""
+    if ids is None:
+        return _vector_matches(await wanted.fetch(session, "exact_all"))
+    return _vector_matches(await wanted.fetch(session, "exact_ids", ids=list(ids)))
 
 
 def _vector_matches(rows: Sequence[Row]) -> VectorMatches:
@@ -121,19 +110,13 @@ async def widen_search(session: TenantSession, breadth: int) -> None:
     await session.execute(SQL["widen_search"], breadth=breadth)
 
 
-async def indexed(
-    session: TenantSession,
-    space: VectorSpace,
-    vector: Any,
-    max_distance: float,
-    entry_filter: EntryFilter,
-    wanted: int,
-) -> VectorMatches:
-    """Nearest entries in the order of the tenant's HNSW index, read until there are `wanted` distinct ones."""
+async def indexed(session: TenantSession, wanted: Nearest) -> VectorMatches:
+    """Nearest entries in the order of the tenant's HNSW index, read until there are enough distinct ones."""
     nearest: dict[UUID, LegHit] = {}
     enough = False
     pending = 0
-    rows = session.stream(_indexed_statement(session, space), wanted, **_indexed_values(vector, entry_filter))
+    values = _indexed_values(wanted.vector, wanted.entry_filter)
+    rows = session.stream(_indexed_statement(session, wanted.space), wanted.limit, **values)
     async for batch in rows:
         pending = batch[0]["pending"]
         if not batch[0]["complete"]:
@@ -142,13 +125,13 @@ async def indexed(
             known = nearest.get(hit.entry_id)
             if known is None or hit.value > known.value:
                 nearest[hit.entry_id] = hit
-        if len(nearest) >= wanted or 1 - hit.value > max_distance:
+        if len(nearest) >= wanted.limit or 1 - hit.value > wanted.max_distance:
             enough = True
             break
     # Relaxed order: the index may return a nearer passage slightly late.
     ranked = sorted(nearest.values(), key=lambda hit: (-hit.value, -hit.updated_at.timestamp(), hit.entry_id.bytes))
-    within = [hit for hit in ranked if 1 - hit.value <= max_distance]
-    return VectorMatches(within[:wanted], len(within), pending, enough)
+    within = [hit for hit in ranked if 1 - hit.value <= wanted.max_distance]
+    return VectorMatches(within[: wanted.limit], len(within), pending, enough)
 
 
 async def count_pending(session: TenantSession, space: VectorSpace, entry_filter: EntryFilter) -> int:
@@ -179,32 +162,18 @@ async def has_vectors(session: TenantSession, space: VectorSpace, entry_filter: 
     return bool(await session.fetch_value(statement, **values))
 
 
-async def former_nearest(
-    session: TenantSession,
-    space: VectorSpace,
-    vector: Any,
-    max_distance: float,
-    entry_filter: EntryFilter,
-    limit: int,
-) -> VectorMatches:
+async def former_nearest(session: TenantSession, wanted: Nearest) -> VectorMatches:
     """Nearest former versions of the filter's time: of all that pass it, if they can be found among MOST_CHECKED.
 
     Otherwise MOST_COMPARED passages are compared, and the versions of the nearest MOST_CHECKED are checked.
     """
-    ids = await session.fetch_value(SQL["former_ids"], filter=entry_filter.as_row(), limit=MOST_CHECKED)
-    bounds = {"most_compared": MOST_COMPARED, "most_checked": MOST_CHECKED} if ids is None else {"ids": list(ids)}
-    rows = await session.fetch(
-        SQL["former_nearest" if ids is None else "former_of_ids"].literal(
-            model_id=space.model_id, dimensions=space.dimensions
-        ),
-        vector=vector,
-        max_distance=max_distance,
-        filter=entry_filter.as_row(),
-        as_of=entry_filter.as_of,
-        limit=limit,
-        most_pending=MOST_PENDING,
-        **bounds,
-    )
+    as_of = wanted.entry_filter.as_of
+    ids = await session.fetch_value(SQL["former_ids"], filter=wanted.entry_filter.as_row(), limit=MOST_CHECKED)
+    if ids is None:
+        bounds = {"most_compared": MOST_COMPARED, "most_checked": MOST_CHECKED}
+        rows = await wanted.fetch(session, "former_nearest", as_of=as_of, **bounds)
+    else:
+        rows = await wanted.fetch(session, "former_of_ids", as_of=as_of, ids=list(ids))
     return replace(_vector_matches(rows), complete=rows[0]["complete"])
 
 
@@ -217,12 +186,7 @@ async def cosines(
 ) -> dict[UUID, float]:
     """The similarity of each of the given entries that has a vector."""
     statement, moment = at_time(SQL, "cosines", as_of)
-    rows = await session.fetch(
-        statement.literal(model_id=space.model_id, dimensions=space.dimensions),
-        vector=vector,
-        ids=list(ids),
-        **moment,
-    )
+    rows = await session.fetch(space.literal(statement), vector=vector, ids=list(ids), **moment)
     return {row["entry_id"]: row["similarity"] for row in rows}
 
 

@@ -33,9 +33,9 @@ async def list_versions(
     after: Position | None,
     limit: int,
     most_bytes: int,
+    entry_id: UUID | None,
+    asset_id: UUID | None,
     *,
-    entry_id: UUID | None = None,
-    asset_id: UUID | None = None,
     include_quarantined: bool,
 ) -> tuple[list[FormerVersion], bool]:
     """The versions of an entry, or of the chunks of an asset, newest first, and whether there are more."""
@@ -52,14 +52,9 @@ async def list_versions(
     return [version for version, _ in split_rows(FormerVersion, rows)], bool(rows) and len(rows) < rows[0]["found"]
 
 
-async def is_known(session: TenantSession, entry_id: UUID) -> bool:
-    """Whether the entry exists, or a former version of it."""
-    return bool(await session.fetch_value(SQL["is_known"], id=entry_id))
-
-
-async def is_known_asset(session: TenantSession, asset_id: UUID) -> bool:
-    """Whether the asset exists, or a former version of one of its chunks."""
-    return bool(await session.fetch_value(SQL["is_known_asset"], id=asset_id))
+async def is_known(session: TenantSession, entry_id: UUID | None, asset_id: UUID | None) -> bool:
+    """Whether the entry or asset exists, or a former version of it or of one of its chunks."""
+    return bool(await session.fetch_value(SQL["is_known"], id=entry_id, asset_id=asset_id))
 
 
 async def prune(session: TenantSession, most: int) -> int:

@@ -39,11 +39,9 @@ select {former}, found
 
 -- name: is_known
 select exists (select from entries where tenant_id = :tenant_id and id = :id)
-    or exists (select from former_entries where tenant_id = :tenant_id and id = :id and not absent);
-
--- name: is_known_asset
-select exists (select from assets where tenant_id = :tenant_id and id = :id)
-    or exists (select from former_entries where tenant_id = :tenant_id and asset_id = :id and not absent);
+    or exists (select from former_entries where tenant_id = :tenant_id and id = :id and not absent)
+    or exists (select from assets where tenant_id = :tenant_id and id = :asset_id)
+    or exists (select from former_entries where tenant_id = :tenant_id and asset_id = :asset_id and not absent);
 
 -- name: prune
 -- Removes versions that ended before the period that the tenant has set, and the oldest over :most; :batch at a time. Vectors

@@ -34,20 +34,14 @@ SETTINGS = frozenset(("type_weights", "verified_boost", "rerank"))
 """Settings of a tenant that change a ranking and are not in its receipt."""
 
 
+@dataclass(eq=False)
 class ReplayService:
     """Replays searches of the last day, for the tenant's admin."""
 
-    def __init__(
-        self,
-        database: Database,
-        administration: AdministrationService,
-        search: KnowledgeSearchService,
-        versions: VersionService,
-    ) -> None:
-        self._database = database
-        self._administration = administration
-        self._search = search
-        self._versions = versions
+    database: Database
+    administration: AdministrationService
+    search: KnowledgeSearchService
+    versions: VersionService
 
     async def replay(
         self,
@@ -63,22 +57,22 @@ class ReplayService:
         `query` is needed if the tenant does not keep query texts, and `query_embedding` if the search had one. Raises
         SearchNotFound, InvalidInput (the query is missing, or another one), and as a search does.
         """
-        kept = await self._administration.receipt(tenant_id, search_id, reader=reader)
+        kept = await self.administration.receipt(tenant_id, search_id, reader=reader)
         wanted = _rebuild(kept, query, query_embedding)
         moment = wanted.as_of or _began(search_id)
         as_of: datetime | None = moment
         try:
-            await self._versions.require_kept(tenant_id, moment)
+            await self.versions.require_kept(tenant_id, moment)
         except InvalidInput:
             if wanted.as_of is not None:
                 raise
             as_of = None
         principals = kept.principals
         with nullcontext() if principals is None else acting_as(tuple(principals), Rights.READ):
-            plan, ranking = await self._search.rank(tenant_id, replace(wanted, as_of=as_of))
+            plan, ranking = await self.search.rank(tenant_id, replace(wanted, as_of=as_of))
         now = rank_entries(ranking, wanted)
         then = kept.receipt.ranking
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             traces = await db.trace(session, then)
             settings = sorted(SETTINGS.intersection(await db.changed_settings(session, kept.receipt.at)))
         model = plan.tenant.model
@@ -200,22 +194,15 @@ class SettingsPreview:
     queries_kept: bool
 
 
+@dataclass(eq=False)
 class PreviewService:
     """Runs recent queries with other settings, for the tenant's admin; the searches are not recorded."""
 
-    def __init__(
-        self,
-        database: Database,
-        trail: AuditTrail,
-        tenants: TenantDirectory,
-        search: KnowledgeSearchService,
-        journal: SearchJournal,
-    ) -> None:
-        self._database = database
-        self._trail = trail
-        self._tenants = tenants
-        self._search = search
-        self._journal = journal
+    database: Database
+    trail: AuditTrail
+    tenants: TenantDirectory
+    search: KnowledgeSearchService
+    journal: SearchJournal
 
     async def preview(
         self,
@@ -231,24 +218,24 @@ class PreviewService:
         not tell which of the settings in force its caller had named. Raises InvalidInput, RateLimited and
         DatabaseUnavailable.
         """
-        proposed = await self._tenants.propose_settings(tenant_id, patch)
-        former = (await self._tenants.context(tenant_id)).settings
+        proposed = await self.tenants.propose_settings(tenant_id, patch)
+        former = (await self.tenants.context(tenant_id)).settings
         ranks = any(getattr(former, name) != getattr(proposed, name) for name in RANKING)
         found: list[PreviewedQuery] = []
         if ranks:
             limit = min(DEPTH, former.max_limit or DEPTH, proposed.max_limit or DEPTH)
             for wanted in await self._choose(tenant_id, queries, limit, reader):
-                before = await self._search.try_settings(tenant_id, wanted, former)
-                after = await self._search.try_settings(tenant_id, wanted, proposed)
+                before = await self.search.try_settings(tenant_id, wanted, former)
+                after = await self.search.try_settings(tenant_id, wanted, proposed)
                 found.append(PreviewedQuery(wanted.query, before, after))
         return SettingsPreview(former, proposed, ranks, found, former.keep_query_text)
 
     async def _choose(self, tenant_id: UUID, given: Sequence[str], limit: int, reader: str | None) -> list[SearchQuery]:
         wanted = [SearchQuery(query=query, limit=limit) for query in given[:QUERIES]]
-        await self._journal.flush()
-        async with self._database.tenant_session(tenant_id) as session:
+        await self.journal.flush()
+        async with self.database.tenant_session(tenant_id) as session:
             recent = await recent_requests(session, KEPT, QUERIES)
-            await self._trail.note_read(session, reader, "search.read")
+            await self.trail.note_read(session, reader, "search.read")
         known = {query.query for query in wanted}
         wanted += [query for r in recent if r.query not in known and (query := _query_of(r, limit))]
         return wanted[:QUERIES]

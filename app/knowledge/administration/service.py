@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from uuid import UUID
 
 from app.contract.administration import (
@@ -30,33 +31,27 @@ from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 
 
+@dataclass(eq=False)
 class AdministrationService:
-    """Reads data for a tenant's admin. With `reader`, a read is recorded in the audit trail."""
+    """Reads data for a tenant's admin. With `reader`, a read is recorded in the audit trail.
 
-    def __init__(
-        self,
-        database: Database,
-        trail: AuditTrail,
-        tenants: TenantDirectory,
-        admission: Admission,
-        journal: SearchJournal,
-        record_bounds: Mapping[str, int],
-    ) -> None:
-        """`record_bounds`: the bounds of records that are not among the tenant's limits, by name; 0 means unlimited."""
-        self._database = database
-        self._trail = trail
-        self._tenants = tenants
-        self._admission = admission
-        self._journal = journal
-        self._record_bounds = record_bounds
+    `record_bounds`: the bounds of records that are not among the tenant's limits, by name; 0 means unlimited.
+    """
+
+    database: Database
+    trail: AuditTrail
+    tenants: TenantDirectory
+    admission: Admission
+    journal: SearchJournal
+    record_bounds: Mapping[str, int]
 
     async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> Stats:
         """Read the tenant's statistics."""
         # Write pending records first: they are in neither count until then.
-        await self._journal.flush()
-        self._tenants.forget(tenant_id)
-        tenant = await self._tenants.context(tenant_id)
-        async with self._database.tenant_session(tenant_id) as session:
+        await self.journal.flush()
+        self.tenants.forget(tenant_id)
+        tenant = await self.tenants.context(tenant_id)
+        async with self.database.tenant_session(tenant_id) as session:
             stock = await statistics.overview(session)
             hours = await statistics.searches_by_hour(session)
             estimates = await statistics.fetch_estimates(session)
@@ -64,25 +59,19 @@ class AdministrationService:
             work = await statistics.backlog(session)
             stored = await tenants.fetch_stored(session)
             kept = await statistics.count_records(session)
-            tokens = await tenants.fetch_tokens(session) + self._journal.meter.unwritten(tenant_id)
-            await self._trail.note_read(session, reader, "stats.read")
+            tokens = await tenants.fetch_tokens(session) + self.journal.meter.unwritten(tenant_id)
+            await self.trail.note_read(session, reader, "stats.read")
         searches = sum(hour.searches for hour in hours)
         used = {
-            **self._admission.used(tenant),
+            **self.admission.used(tenant),
             "entries": stored.entries,
             "bytes": stored.bytes,
             "receipts": next(record.rows for record in kept if record.name == "receipts"),
             "embedding_tokens_per_day": tokens,
         }
-        bounds = {**self._record_bounds, "receipts": tenant.limits.receipts}
+        bounds = {**self.record_bounds, "receipts": tenant.limits.receipts}
         return Stats(
-            entries=stock.entries,
-            entries_by_type=stock.entries_by_type,
-            entries_by_language=stock.entries_by_language,
-            assets_by_status=stock.assets_by_status,
-            pending_embeddings=stock.pending_embeddings,
-            flagged_entries=stock.flagged_entries,
-            quarantined_entries=stock.quarantined_entries,
+            **stock,
             jobs=sum(kind.queued + kind.running for kind in work),
             model=tenant.model.info,
             passages=tenant.passages,
@@ -100,10 +89,10 @@ class AdministrationService:
 
     async def callers(self, tenant_id: UUID, *, reader: str | None = None) -> list[CallerUse]:
         """The callers of the last 24 hours with their searches and changes, the most active first, at most 100."""
-        await self._journal.flush()
-        async with self._database.tenant_session(tenant_id) as session:
+        await self.journal.flush()
+        async with self.database.tenant_session(tenant_id) as session:
             found = await tenants.list_callers(session, MAX_CALLERS)
-            await self._trail.note_read(session, reader, "stats.read")
+            await self.trail.note_read(session, reader, "stats.read")
         return found
 
     async def audit(
@@ -118,11 +107,11 @@ class AdministrationService:
         """List the selected rows of the audit trail, newest first, without this read. Raises InvalidInput."""
         wanted = wanted or AuditFilter()
         page_request = PageRequest.read(limit, cursor)
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             places = await audit.list_audit(session, wanted, page_request.after, page_request.reach)
             page = page_request.cut_places(places)
             found = await audit.fetch_audit(session, [place.id for place in page.items])
-            await self._trail.note_read(session, reader, "audit.read")
+            await self.trail.note_read(session, reader, "audit.read")
         return Page(found, page.next_cursor)
 
     async def searches(
@@ -142,17 +131,17 @@ class AdministrationService:
         if subject is not None and not is_storable(subject):
             raise InvalidInput.of("subject", f"must be a text, {STORABLE}")
         wanted = PageRequest.read(limit, cursor)
-        await self._journal.flush()
-        async with self._database.tenant_session(tenant_id) as session:
+        await self.journal.flush()
+        async with self.database.tenant_session(tenant_id) as session:
             found = await receipts.list_searches(session, KEPT, subject, without_results, wanted.after, wanted.reach)
-            await self._trail.note_read(session, reader, "search.read")
+            await self.trail.note_read(session, reader, "search.read")
         return wanted.cut(found, lambda line: Position(line.at, line.id))
 
     async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> KeptSearch:
         """Find the receipt of a search: its settings, model and ranking. Raises SearchNotFound."""
-        kept = await self._journal.find(tenant_id, search_id)
-        async with self._database.tenant_session(tenant_id) as session:
-            await self._trail.note_read(session, reader, "search.read", search_id, found=kept is not None)
+        kept = await self.journal.find(tenant_id, search_id)
+        async with self.database.tenant_session(tenant_id) as session:
+            await self.trail.note_read(session, reader, "search.read", search_id, found=kept is not None)
         if kept is None:
             raise SearchNotFound("there is no search with this id, or its receipt has expired")
         return kept

@@ -7,6 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -31,18 +32,13 @@ class TextsFail(EmbeddingUnavailable):
     """The provider fails repeatedly on some texts and embeds others."""
 
 
+@dataclass(eq=False)
 class EntryEmbedder:
     """Creates and stores the vectors of pending entries. No transaction is open during a call to a provider."""
 
-    def __init__(
-        self,
-        database: Database,
-        providers: Mapping[int, EmbeddingProvider],
-        tenants: TenantDirectory,
-    ) -> None:
-        self._database = database
-        self._providers = providers
-        self._tenants = tenants
+    database: Database
+    providers: Mapping[int, EmbeddingProvider]
+    tenants: TenantDirectory
 
     async def embed_soon(self, tenant_id: UUID, ids: Sequence[UUID], wait: float) -> None:
         """Try to embed entries within `wait` seconds; after a failure they are left to the queue."""
@@ -60,7 +56,7 @@ class EntryEmbedder:
 
         Raises EmbeddingUnavailable, TenantNotFound and DatabaseUnavailable.
         """
-        return await self.embed_for(await self._tenants.context(tenant_id), ids)
+        return await self.embed_for(await self.tenants.context(tenant_id), ids)
 
     async def embed_for(
         self,
@@ -76,7 +72,7 @@ class EntryEmbedder:
         `failing`; without `failing`, such a failure is raised.
         """
         model_id = tenant.space.model_id
-        async with self._database.tenant_session(tenant.tenant_id) as session:
+        async with self.database.tenant_session(tenant.tenant_id) as session:
             waiting = await db.list_pending(session, model_id, ids, limit, without=failing or ())
             served = await db.copy_known(session, model_id, [text.entry_id for text in waiting])
             taken = len(waiting)
@@ -98,7 +94,7 @@ class EntryEmbedder:
 
     async def _store(self, tenant: TenantContext, texts: Sequence[PendingText]) -> None:
         vectors, tokens = await self.make_vectors(tenant, texts)
-        async with self._database.tenant_session(tenant.tenant_id) as session:
+        async with self.database.tenant_session(tenant.tenant_id) as session:
             await db.store_vectors(session, tenant.space.model_id, vectors)
             await tenants.add_tokens(session, tokens)
 
@@ -109,15 +105,8 @@ class EntryEmbedder:
             try:
                 await self._store(tenant, [text])
             except InputRefused as error:
-                log.warning(
-                    "the provider refuses an entry's text",
-                    extra={
-                        "tenant_id": str(tenant.tenant_id),
-                        "entry_id": str(text.entry_id),
-                        "reason": error.reason,
-                    },
-                )
-                async with self._database.tenant_session(tenant.tenant_id) as session:
+                log_refusal(tenant, text, error)
+                async with self.database.tenant_session(tenant.tenant_id) as session:
                     await db.note_failure(session, tenant.space.model_id, [text.entry_id])
             except EmbeddingUnavailable as error:
                 if failing is None or not await self._answers_others(tenant, error):
@@ -129,7 +118,7 @@ class EntryEmbedder:
         if error.permanent or error.retry_after is not None or not error.attempts:
             return False  # the provider refused the caller, not the texts
         try:
-            await find_provider(self._providers, tenant).embed_documents(["."])
+            await find_provider(self.providers, tenant).embed_documents(["."])
         except EmbeddingUnavailable:
             return False
         return True
@@ -142,7 +131,7 @@ class EntryEmbedder:
         """
         end = time.monotonic() + seconds
         failing: set[UUID] = set()
-        while await self.embed_for(tenant := await self._tenants.context(tenant_id), failing=failing):
+        while await self.embed_for(tenant := await self.tenants.context(tenant_id), failing=failing):
             if time.monotonic() >= end:
                 return False
         if not failing:
@@ -152,13 +141,13 @@ class EntryEmbedder:
             extra={"tenant_id": str(tenant_id), "entries": len(failing), "given_up": gives_up},
         )
         if gives_up:
-            async with self._database.tenant_session(tenant_id) as session:
+            async with self.database.tenant_session(tenant_id) as session:
                 await db.note_failure(session, tenant.space.model_id, sorted(failing))
         raise TextsFail(tenant.model.provider, "it fails on some texts")
 
     async def is_provider_away(self, tenant_id: UUID, *, within: float = 0.0) -> bool:
         """Whether queued jobs are paused for the tenant's provider, or were within the last `within` seconds."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             return await queue.is_provider_paused(session, timedelta(seconds=within))
 
     async def make_vectors(
@@ -168,7 +157,7 @@ class EntryEmbedder:
 
         Raises EmbeddingUnavailable, also when the provider refuses one of the texts.
         """
-        provider = find_provider(self._providers, tenant)
+        provider = find_provider(self.providers, tenant)
         passages = [
             (entry.entry_id, number, entry.text_hash, start, end, passage)
             for entry in texts
@@ -181,6 +170,12 @@ class EntryEmbedder:
             for entry_id, number, text_hash, start, end, passage in passages
         ]
         return vectors, approximate_tokens(distinct)
+
+
+def log_refusal(tenant: TenantContext, text: PendingText, error: InputRefused) -> None:
+    """Log that a provider refuses a text."""
+    extra = {"tenant_id": str(tenant.tenant_id), "entry_id": str(text.entry_id), "reason": error.reason}
+    log.warning("the provider refuses an entry's text", extra=extra)
 
 
 def limit_by_quota(tenant: TenantContext, texts: list[PendingText], left: int | None) -> list[PendingText]:

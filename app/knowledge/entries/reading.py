@@ -8,7 +8,7 @@ import logging
 import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import get_args
 from uuid import UUID
 
@@ -26,6 +26,7 @@ from app.contract.entries import (
 from app.contract.fields import Page
 from app.contract.reading import ReadPart, Section
 from app.contract.text import STORABLE, is_storable
+from app.contract.validation import same_fields
 from app.contract.vocabulary import Relationship, TagSort
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as
@@ -361,11 +362,7 @@ class RelatedService:
 
 def relate(entry: Entry, relationship: Relationship, overlap_count: int | None) -> RelatedEntry:
     """The entry with its relationship to another."""
-    return RelatedEntry(
-        **{f.name: getattr(entry, f.name) for f in fields(entry)},
-        relationship=relationship,
-        overlap_count=overlap_count,
-    )
+    return RelatedEntry(**same_fields(entry, Entry), relationship=relationship, overlap_count=overlap_count)
 
 
 class TagService:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import get_args
 from uuid import UUID
 
@@ -68,26 +69,20 @@ LINKS = "links_within_readers"
 """The constraint of the database on links, which names no table."""
 
 
+@dataclass(eq=False)
 class EntryService:
     """Creates, reads, lists, changes and deletes the entries of any tenant."""
 
-    def __init__(
-        self,
-        database: Database,
-        trail: AuditTrail,
-        embedder: EntryEmbedder,
-        jobs: JobQueue,
-        tenants: TenantDirectory,
-        accesses: AccessCounter,
-    ) -> None:
-        self._database = database
-        self._tenants = tenants
-        self._trail = trail
-        self._accesses = accesses
-        self._embedder = embedder
-        self._jobs = jobs
-        self._writer = EntryWriter(jobs)
-        self.quarantine = QuarantineService(database, trail)
+    database: Database
+    trail: AuditTrail
+    embedder: EntryEmbedder
+    jobs: JobQueue
+    tenants: TenantDirectory
+    accesses: AccessCounter
+
+    def __post_init__(self) -> None:
+        self._writer = EntryWriter(self.jobs)
+        self.quarantine = QuarantineService(self.database, self.trail)
 
     async def create(self, tenant_id: UUID, draft: EntryDraft, *, actor: str = "service") -> tuple[Entry, bool]:
         """Create an entry, or update the one with the same external_id, else the same content.
@@ -97,8 +92,8 @@ class EntryService:
         Raises InvalidInput, Conflict, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
         draft = own_new_draft(draft)
-        require_one_server(self._database, readers=draft.readers, writers=draft.writers)
-        tenant = await self._tenants.context(tenant_id)
+        require_one_server(self.database, readers=draft.readers, writers=draft.writers)
+        tenant = await self.tenants.context(tenant_id)
         async with self._writing(tenant_id) as session:
             room = await find_room(session, tenant)
             await check_references(session, draft)
@@ -113,9 +108,9 @@ class EntryService:
             await note_writes(session, actor, [result])
         assert result.id is not None
         if draft.restricts:
-            self._tenants.forget(tenant_id)  # it may use permissions from now on
+            self.tenants.forget(tenant_id)  # it may use permissions from now on
         if result.status != "unchanged":
-            await self._embedder.embed_soon(tenant_id, [result.id], EMBEDDING_WAIT)
+            await self.embedder.embed_soon(tenant_id, [result.id], EMBEDDING_WAIT)
         return await self.get(tenant_id, result.id), result.status == "created"
 
     async def create_many(
@@ -133,18 +128,18 @@ class EntryService:
             try:
                 given = item if isinstance(item, EntryDraft) else _read(item)
                 drafts[index] = draft = own_new_draft(given)
-                require_one_server(self._database, readers=draft.readers, writers=draft.writers)
+                require_one_server(self.database, readers=draft.readers, writers=draft.writers)
             except InvalidInput as error:
                 drafts.pop(index, None)
                 results[index] = BulkResult(index, None, "failed", str(error))
         if not drafts:
             return [results[index] for index in range(len(items))]
         restricts = any(draft.restricts for draft in drafts.values())
-        tenant = await self._tenants.context(tenant_id)
+        tenant = await self.tenants.context(tenant_id)
         results |= await self._write_drafts(tenant, drafts, actor)
         if restricts:
-            self._tenants.forget(tenant_id)
-        self._jobs.wake()
+            self.tenants.forget(tenant_id)
+        self.jobs.wake()
         return [results[index] for index in range(len(items))]
 
     async def _write_drafts(
@@ -179,7 +174,7 @@ class EntryService:
 
     async def get(self, tenant_id: UUID, entry_id: UUID) -> Entry:
         """One entry. Raises EntryNotFound."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             rows = await db.fetch_entries(session, [entry_id])
         if entry_id not in rows:
             raise EntryNotFound("there is no entry with this id")
@@ -194,7 +189,7 @@ class EntryService:
         if entry.quarantined and not include_quarantined:
             raise Quarantined(HELD_ENTRY)
         if entry.embedding_status == "ready":  # a client that waits for the vector polls the entry
-            self._accesses.note(tenant_id, entry_id)
+            self.accesses.note(tenant_id, entry_id)
         return entry
 
     async def list_entries(
@@ -217,7 +212,7 @@ class EntryService:
         Raises InvalidInput, also for a bad cursor.
         """
         wanted = PageRequest.read(limit, cursor, sort, get_args(EntrySort))
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             places = await db.list_entries(
                 session,
                 order=wanted.order,
@@ -253,10 +248,10 @@ class EntryService:
         of a chunk.
         """
         draft = own_draft(draft)
-        require_one_server(self._database, readers=draft.readers, writers=draft.writers)
+        require_one_server(self.database, readers=draft.readers, writers=draft.writers)
         grows = draft.content is not UNSET or draft.title is not UNSET
-        tenant = await self._tenants.context(tenant_id)
-        async with self._trail.attempt(tenant_id, actor, "entry.update", [entry_id]):
+        tenant = await self.tenants.context(tenant_id)
+        async with self.trail.attempt(tenant_id, actor, "entry.update", [entry_id]):
             try:
                 async with self._writing(tenant_id) as session:
                     room = await find_room(session, tenant) if grows else None
@@ -268,12 +263,12 @@ class EntryService:
                         await audit.write_audit(session, actor, "entry.update", [entry_id], fields)
             except asyncpg.UniqueViolationError as error:
                 stored = await self.get(tenant_id, entry_id)
-                async with self._database.tenant_session(tenant_id) as session:
+                async with self.database.tenant_session(tenant_id) as session:
                     raise await find_existing(session, stored, draft) from error
         if draft.restricts:
-            self._tenants.forget(tenant_id)
+            self.tenants.forget(tenant_id)
         if changed:
-            await self._embedder.embed_soon(tenant_id, [entry_id], EMBEDDING_WAIT)
+            await self.embedder.embed_soon(tenant_id, [entry_id], EMBEDDING_WAIT)
         return await self.get(tenant_id, entry_id)
 
     async def delete(
@@ -285,10 +280,7 @@ class EntryService:
         actor: str = "service",
     ) -> None:
         """Delete an entry. Raises EntryNotFound, PreconditionFailed, and Conflict for a chunk of an asset."""
-        async with (
-            self._trail.attempt(tenant_id, actor, "entry.delete", [entry_id]),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        async with self.trail.writing(tenant_id, actor, "entry.delete", [entry_id]) as session:
             locked = await lock_entry(session, entry_id, if_version)
             if locked.asset_id is not None:
                 raise PartOfAsset("the entry is a chunk of an asset: delete the asset instead")
@@ -299,7 +291,7 @@ class EntryService:
     async def _writing(self, tenant_id: UUID) -> AsyncIterator[TenantSession]:
         """A transaction that writes entries. Raises ConcurrentWrites if one that they name was just deleted."""
         try:
-            async with self._database.tenant_session(tenant_id) as session:
+            async with self.database.tenant_session(tenant_id) as session:
                 yield session
         except asyncpg.ForeignKeyViolationError as error:
             raise ConcurrentWrites("an entry that is referred to has just been deleted; try again") from error

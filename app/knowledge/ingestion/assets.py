@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, get_args
 from uuid import UUID
 
@@ -16,8 +16,8 @@ from app.contract.text import STORABLE, is_storable
 from app.contract.validation import UNSET, Unset
 from app.contract.vocabulary import AssetSort
 from app.db.database import Database
-from app.db.queries import assets, audit
 from app.db.queries import assets as db
+from app.db.queries import audit
 from app.db.queries import embeddings as vectors
 from app.db.queries import jobs as queue
 from app.db.queries.assets import AssetContent, ChunkChange, LockedAsset, NewAsset, change_chunks
@@ -157,23 +157,16 @@ PART_BYTES = 1 << 20
 """Most bytes of an original that are read at once."""
 
 
+@dataclass(eq=False)
 class AssetService:
     """Accepts, lists, retries and deletes the assets of any tenant; the worker processes them."""
 
-    def __init__(
-        self,
-        database: Database,
-        trail: AuditTrail,
-        jobs: JobQueue,
-        tenants: TenantDirectory,
-        *,
-        max_bytes: int = MAX_UPLOAD,
-    ) -> None:
-        self._database = database
-        self._tenants = tenants
-        self._trail = trail
-        self._jobs = jobs
-        self.max_bytes = max_bytes
+    database: Database
+    trail: AuditTrail
+    jobs: JobQueue
+    tenants: TenantDirectory
+    _: KW_ONLY
+    max_bytes: int = MAX_UPLOAD
 
     def check_size(self, size: int) -> None:
         """Raise TooLarge for a file of `size` bytes, so that a caller can check before it reads the file."""
@@ -188,9 +181,9 @@ class AssetService:
         Raises InvalidInput, TooLarge, UnsupportedMediaType, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
         new, fields = self.check(upload)
-        require_one_server(self._database, readers=fields.readers, writers=fields.writers)
-        tenant = await self._tenants.context(tenant_id)
-        async with self._database.tenant_session(tenant_id) as session:
+        require_one_server(self.database, readers=fields.readers, writers=fields.writers)
+        tenant = await self.tenants.context(tenant_id)
+        async with self.database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
             for _ in range(5):
                 same = None
@@ -208,8 +201,8 @@ class AssetService:
             # Read here: once the transaction has ended, another caller can delete the asset.
             stored = (await db.fetch_assets(session, [asset_id]))[asset_id]
         if fields.restricts:
-            self._tenants.forget(tenant_id)  # it may use permissions from now on
-        self._jobs.wake()
+            self.tenants.forget(tenant_id)  # it may use permissions from now on
+        self.jobs.wake()
         return stored, work
 
     async def store(
@@ -231,7 +224,7 @@ class AssetService:
         if same is not None and same.sha256 == new.sha256 and not again:
             # Without an external_id the bytes identify the asset, which keeps its name.
             named = same if new.external_id is None else replace(same, name=new.name)
-            if changed := await write_change(session, self._jobs, same, merge(fields, named), room):
+            if changed := await write_change(session, self.jobs, same, merge(fields, named), room):
                 await _note_change(session, actor, same.id, changed)
             return same.id, False
         asset_id = new_id() if same is None else same.id
@@ -242,7 +235,7 @@ class AssetService:
             _require_room(room, len(new.original), new=True)
             if not await db.insert_asset(session, asset_id, new):
                 return None, False
-        await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
+        await self.jobs.enqueue(session, "ingest_asset", str(asset_id))
         await audit.write_audit(session, actor, "asset.upload", [asset_id], {"bytes": len(new.original)})
         return asset_id, True
 
@@ -261,29 +254,26 @@ class AssetService:
         `if_version`, NotAWriter, and AssetExists when another one has the same identity among those with its readers.
         """
         patch = own_draft(patch)
-        require_one_server(self._database, readers=patch.readers, writers=patch.writers)
-        tenant = await self._tenants.context(tenant_id)
-        async with (
-            self._trail.attempt(tenant_id, actor, "asset.update", [asset_id]),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        require_one_server(self.database, readers=patch.readers, writers=patch.writers)
+        tenant = await self.tenants.context(tenant_id)
+        async with self.trail.writing(tenant_id, actor, "asset.update", [asset_id]) as session:
             room = await find_room(session, tenant) if patch.title is not UNSET else None
             stored = await db.lock_asset(session, asset_id)
             if stored is None:
                 raise await find_missing(session, asset_id)
             require_version(stored, if_version)
-            changed = await write_change(session, self._jobs, stored, merge(patch, stored), room)
+            changed = await write_change(session, self.jobs, stored, merge(patch, stored), room)
             if changed:
                 await _note_change(session, actor, asset_id, changed)
             now = (await db.fetch_assets(session, [asset_id]))[asset_id]
         if patch.restricts:
-            self._tenants.forget(tenant_id)
-        self._jobs.wake()
+            self.tenants.forget(tenant_id)
+        self.jobs.wake()
         return now
 
     async def get(self, tenant_id: UUID, asset_id: UUID) -> Asset:
         """One asset. Raises AssetNotFound."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             found = await db.fetch_assets(session, [asset_id])
         if asset_id not in found:
             raise AssetNotFound("there is no asset with this id")
@@ -291,7 +281,7 @@ class AssetService:
 
     async def find(self, tenant_id: UUID, asset_ids: Sequence[UUID]) -> list[Asset]:
         """Fetch the assets that exist, in the given order."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             found = await db.fetch_assets(session, asset_ids)
         return [found[i] for i in dict.fromkeys(asset_ids) if i in found]
 
@@ -306,7 +296,7 @@ class AssetService:
     ) -> Page[Asset]:
         """Assets, by default newest first. Raises InvalidInput, also for a bad cursor."""
         wanted = PageRequest.read(limit, cursor, sort, get_args(AssetSort))
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             page = wanted.cut_places(
                 await db.list_assets(session, order=wanted.order, after=wanted.after, limit=wanted.reach, status=status)
             )
@@ -320,23 +310,24 @@ class AssetService:
         Raises AssetNotFound, Conflict while there is no text yet, and Quarantined if a part of it is in quarantine,
         without `include_quarantined`.
         """
-        async with self._database.tenant_session(tenant_id) as session:
-            extracted = await assets.fetch_text(session, asset_id)
+        async with self.database.tenant_session(tenant_id) as session:
+            extracted = await db.fetch_text(session, asset_id)
             if not include_quarantined:
                 await require_released(session, asset_id)
         if extracted is None:
             raise AssetNotFound("there is no asset with this id")
-        if extracted.text is None:
+        (text,) = extracted
+        if text is None:
             raise TextNotReady("the asset has no text yet: see its status")
-        return extracted.text
+        return text
 
     async def content(self, tenant_id: UUID, asset_id: UUID, *, include_quarantined: bool = False) -> AssetContent:
         """Describe the original bytes, which `read_content` returns.
 
         Raises AssetNotFound, and Quarantined if a part of the text is in quarantine, without `include_quarantined`.
         """
-        async with self._database.tenant_session(tenant_id) as session:
-            content = await assets.fetch_content(session, asset_id)
+        async with self.database.tenant_session(tenant_id) as session:
+            content = await db.fetch_content(session, asset_id)
             if not include_quarantined:
                 await require_released(session, asset_id)
         if content is None:
@@ -349,35 +340,29 @@ class AssetService:
         Raises AssetNotFound when the asset is deleted, or gets other bytes, before all are read.
         """
         for start in range(0, content.byte_size, PART_BYTES):
-            async with self._database.tenant_session(tenant_id) as session:
-                part = await assets.fetch_content_part(session, content, start, PART_BYTES)
+            async with self.database.tenant_session(tenant_id) as session:
+                part = await db.fetch_content_part(session, content, start, PART_BYTES)
             if part is None:
                 raise AssetNotFound("the asset was deleted or replaced while it was read")
             yield part
 
     async def retry(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> Asset:
         """Ingest a failed asset again. Raises AssetNotFound, and Conflict when it has not failed."""
-        async with (
-            self._trail.attempt(tenant_id, actor, "asset.retry", [asset_id]),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        async with self.trail.writing(tenant_id, actor, "asset.retry", [asset_id]) as session:
             await queue.hold_subject(session, "ingest_asset", str(asset_id))
             if await db.lock_asset(session, asset_id) is None:
                 raise await find_missing(session, asset_id)
             if not await db.retry_asset(session, asset_id):
                 raise NotFailed("only a failed asset can be retried")
-            await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
+            await self.jobs.enqueue(session, "ingest_asset", str(asset_id))
             await audit.write_audit(session, actor, "asset.retry", [asset_id], {})
             now = (await db.fetch_assets(session, [asset_id]))[asset_id]
-        self._jobs.wake()
+        self.jobs.wake()
         return now
 
     async def delete(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> None:
         """Delete an asset with its chunks, and cancel its job. Raises AssetNotFound."""
-        async with (
-            self._trail.attempt(tenant_id, actor, "asset.delete", [asset_id]),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        async with self.trail.writing(tenant_id, actor, "asset.delete", [asset_id]) as session:
             # The worker locks the job first and then the asset; the other order here could deadlock.
             await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
             if not await db.delete_asset(session, asset_id):

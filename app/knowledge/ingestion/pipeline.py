@@ -302,17 +302,13 @@ class Ingestion:
         Chunks wait when no tokens are left today or the provider is unavailable; it is then not called again. Texts
         that the tenant has embedded before are not embedded again.
         """
-        known: dict[bytes, list[tuple[int, int, int, Any]]] = {}
+        known: dict[bytes, list[PassageVector]] = {}
         async with self._database.tenant_session(tenant.tenant_id) as session:
             for k in await known_vectors(session, asset_id, tenant.space.model_id, [r.text_hash for r in rows]):
-                known.setdefault(k.text_hash, []).append((k.passage, k.char_start, k.char_end, k.vector))
+                known.setdefault(k.text_hash, []).append(k)
             left = await tokens_left(session, tenant)
             unavailable = await queue.is_provider_paused(session)
-        passages = [
-            PassageVector(row.id, passage, row.text_hash, start, end, vector)
-            for row in rows
-            for passage, start, end, vector in known.get(row.text_hash, ())
-        ]
+        passages = [replace(vector, entry_id=row.id) for row in rows for vector in known.get(row.text_hash, ())]
         wanted = await asyncio.to_thread(
             lambda: [
                 (row, passage, text, start, end)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from app.db.database import Database
@@ -17,7 +18,7 @@ from app.db.queries.embeddings import PassageVector, PendingText, replace_vector
 from app.db.queries.reembedding import ChangeRow
 from app.embeddings.provider import InputRefused
 from app.errors import Conflict, EmbeddingUnavailable
-from app.knowledge.entries.embedding import BATCH, EntryEmbedder, limit_by_quota
+from app.knowledge.entries.embedding import BATCH, EntryEmbedder, limit_by_quota, log_refusal
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.machine import ChangeMachine, switches_by_itself
 from app.knowledge.tenants.directory import NoProvider, TenantContext, TenantDirectory
@@ -70,14 +71,7 @@ class VectorRebuild:
             try:
                 made, used = await self._embedder.make_vectors(tenant, [text])
             except InputRefused as error:
-                log.warning(
-                    "the provider refuses an entry's text",
-                    extra={
-                        "tenant_id": str(tenant.tenant_id),
-                        "entry_id": str(text.entry_id),
-                        "reason": error.reason,
-                    },
-                )
+                log_refusal(tenant, text, error)
                 refused.append(text.entry_id)
             else:
                 vectors += made
@@ -94,24 +88,16 @@ ELSEWHERE_SECONDS = 5.0
 AGAIN_SECONDS = 1.0
 
 
+@dataclass(eq=False)
 class ReembeddingJob:
     """Advances a tenant's change as far as it goes without the admin, a slice at a time."""
 
-    def __init__(
-        self,
-        tenants: TenantDirectory,
-        machine: ChangeMachine,
-        embedder: EntryEmbedder,
-        upkeep: Upkeep,
-        comparer: ModelComparer,
-        rebuild: VectorRebuild,
-    ) -> None:
-        self._tenants = tenants
-        self._machine = machine
-        self._embedder = embedder
-        self._upkeep = upkeep
-        self._comparer = comparer
-        self._rebuild = rebuild
+    tenants: TenantDirectory
+    machine: ChangeMachine
+    embedder: EntryEmbedder
+    upkeep: Upkeep
+    comparer: ModelComparer
+    rebuild: VectorRebuild
 
     async def advance(self, tenant_id: UUID, *, seconds: float = SLICE_SECONDS) -> float | None:
         """Run a slice of the job; return the seconds until the next slice, or None when there is nothing left to do.
@@ -119,7 +105,7 @@ class ReembeddingJob:
         The rate limit is a pause between slices, so no worker sleeps for it. Raises DatabaseUnavailable.
         """
         end = time.monotonic() + seconds
-        change = await self._machine.read(tenant_id)
+        change = await self.machine.read(tenant_id)
         if change is None:
             return None
         if change.workers > 1:
@@ -132,7 +118,7 @@ class ReembeddingJob:
             # The worker must not handle this: it would pause the provider of the model in use.
             pause = min(error.retry_after or PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
             if not isinstance(error, NoProvider):  # another process may have it
-                await self._machine.note_failure(tenant_id, str(error))
+                await self.machine.note_failure(tenant_id, str(error))
             log.warning(
                 "re-embedding waits for its provider: %s",
                 error,
@@ -140,7 +126,7 @@ class ReembeddingJob:
             )
             return pause
         if change.failure is not None:
-            await self._machine.note_failure(tenant_id, None)
+            await self.machine.note_failure(tenant_id, None)
         return pause
 
     async def _advance_model(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
@@ -151,7 +137,7 @@ class ReembeddingJob:
             pause = await step(tenant_id, change, end)
             if pause is not None:
                 return pause
-            left = await self._machine.read(tenant_id)
+            left = await self.machine.read(tenant_id)
             if left is None or left.state == "dropping":  # ended in the meantime
                 return 0.0
             change = left
@@ -161,13 +147,13 @@ class ReembeddingJob:
         """Replace the vectors of the model in use, then finish the rebuild."""
         if change.state != "filling":
             return None
-        tenant = await self._machine.other_context(tenant_id, change)
+        tenant = await self.machine.other_context(tenant_id, change)
         size = batch_size(change)
         while True:
             started = time.monotonic()
-            replaced = await self._rebuild.replace_next(tenant, size)
+            replaced = await self.rebuild.replace_next(tenant, size)
             if not replaced:
-                await self._machine.finish(tenant_id)
+                await self.machine.finish(tenant_id)
                 log.info("the vectors have been rebuilt", extra={"tenant_id": str(tenant_id)})
                 return None
             if change.rate is not None:
@@ -179,15 +165,15 @@ class ReembeddingJob:
 
     async def _embed(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
         """Mark every entry as pending for the other model, and embed it."""
-        tenant = await self._machine.other_context(tenant_id, change)
+        tenant = await self.machine.other_context(tenant_id, change)
         size = batch_size(change)
         while True:
             started = time.monotonic()
-            taken = await self._embedder.embed_for(tenant, limit=size)
+            taken = await self.embedder.embed_for(tenant, limit=size)
             if not taken:
                 if change.visited_all:
                     return None
-                change = await self._machine.visit(tenant_id, change)
+                change = await self.machine.visit(tenant_id, change)
             elif change.rate is not None:
                 return max(0.0, taken * 60 / change.rate - (time.monotonic() - started))
             if time.monotonic() >= end:
@@ -195,19 +181,19 @@ class ReembeddingJob:
 
     async def _index(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
         """Build a large tenant's index of the new vectors."""
-        if not self._machine.lacks_index(change):
+        if not self.machine.lacks_index(change):
             return None
         left = max(0.0, end - time.monotonic())
-        return await self._upkeep.index_vectors(tenant_id, model_id=change.other, seconds=left)
+        return await self.upkeep.index_vectors(tenant_id, model_id=change.other, seconds=left)
 
     async def _compare(self, tenant_id: UUID, change: ChangeRow, _end: float) -> None:
         """Compare the new model with the old one, once per change."""
         if change.state != "filling":
             return
-        new = await self._machine.other_context(tenant_id, change)
-        old = await self._tenants.context(tenant_id)
-        comparison = await self._comparer.compare(old, new)
-        await self._machine.complete(tenant_id, change, comparison)
+        new = await self.machine.other_context(tenant_id, change)
+        old = await self.tenants.context(tenant_id)
+        comparison = await self.comparer.compare(old, new)
+        await self.machine.complete(tenant_id, change, comparison)
         log.info(
             "the new model's vectors are complete",
             extra={
@@ -223,7 +209,7 @@ class ReembeddingJob:
         if change.state != "ready" or not switches_by_itself(change):
             return None
         try:
-            if await self._machine.switch(tenant_id, actor=ACTOR):
+            if await self.machine.switch(tenant_id, actor=ACTOR):
                 log.info("switched to the new model", extra={"tenant_id": str(tenant_id)})
                 return None
         except Conflict as error:
@@ -231,10 +217,10 @@ class ReembeddingJob:
         return AGAIN_SECONDS
 
     async def _drop(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
-        while not await self._machine.drop(tenant_id, change):
+        while not await self.machine.drop(tenant_id, change):
             if time.monotonic() >= end:
                 return 0.0
-        await self._upkeep.indexes.drop_strays(tenant_id)
+        await self.upkeep.indexes.drop_strays(tenant_id)
         log.info("the vectors of the former model have been removed", extra={"tenant_id": str(tenant_id)})
         return None
 

@@ -43,7 +43,7 @@ Two definer functions take part: `queue.claim_job` (queue.sql) hands out the job
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from uuid import UUID
 
@@ -203,27 +203,20 @@ DROP = 1_000
 ENDING = "the vectors of the former change are still being removed; try again in a moment"
 
 
+@dataclass(eq=False)
 class ChangeMachine:
     """Moves tenants between states, each time in one transaction; `served` are the models with a provider here."""
 
-    def __init__(
-        self,
-        database: Database,
-        tenants: TenantDirectory,
-        jobs: JobQueue,
-        served: Collection[int],
-        *,
-        exact_limit: int,
-    ) -> None:
-        self._database = database
-        self._tenants = tenants
-        self._jobs = jobs
-        self.served = served
-        self._exact_limit = exact_limit
+    database: Database
+    tenants: TenantDirectory
+    jobs: JobQueue
+    served: Collection[int]
+    _: KW_ONLY
+    exact_limit: int
 
     async def read(self, tenant_id: UUID) -> ChangeRow | None:
         """Read the tenant's change, if there is one."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             return await db.fetch_change(session)
 
     async def begin(
@@ -241,7 +234,7 @@ class ChangeMachine:
         Raises InvalidInput for a model that is not registered or not served here, and Conflict while another change
         is in progress.
         """
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             models = await list_models(session)
             in_use = await db.lock_tenant(session)
             if in_use is None:
@@ -283,30 +276,30 @@ class ChangeMachine:
                     switch_at_overlap=change.switch_at_overlap if isinstance(least, Unset) else least,
                 )
                 await _note(session, actor, "model.pace", target.model)
-            await self._jobs.enqueue(session, "reembed", "model")
+            await self.jobs.enqueue(session, "reembed", "model")
             change = require_change(await db.fetch_change(session))
-        self._jobs.wake()
+        self.jobs.wake()
         return change
 
     async def visit(self, tenant_id: UUID, change: ChangeRow) -> ChangeRow:
         """filling: mark the next entries as pending for the new model; return the updated change."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             await db.visit_entries(session, change.other, VISIT)
             return await db.fetch_change(session) or change
 
     async def finish(self, tenant_id: UUID) -> None:
         """filling → switched, for a rebuild: every entry has been visited."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             await db.finish_rebuild(session)
 
     async def note_failure(self, tenant_id: UUID, failure: str | None) -> None:
         """Any state: record why the job waits, or that it advances again."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             await db.note_failure(session, failure)
 
     async def complete(self, tenant_id: UUID, change: ChangeRow, comparison: Comparison) -> None:
         """filling → ready: store the comparison; from now on the tenant can be switched."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             await db.declare_ready(session, change.to_model, comparison)
 
     async def switch(self, tenant_id: UUID, *, back: bool = False, actor: str) -> ChangeRow | None:
@@ -315,7 +308,7 @@ class ChangeMachine:
         The tenant's lock keeps entries from being written between this check and the switch, so searches miss none.
         Raises ModelChangeNotFound, and Conflict while the model cannot be used.
         """
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             await db.lock_tenant(session)
             change = require_change(await db.fetch_change(session))
             target = change.from_model if back else change.to_model
@@ -337,10 +330,10 @@ class ChangeMachine:
                 await _note(session, actor, "model.switch", change.model(target))
                 change = require_change(await db.fetch_change(session))
             else:
-                await self._jobs.enqueue(session, "reembed", "model")
+                await self.jobs.enqueue(session, "reembed", "model")
         if not searchable:
             raise ModelChangeConflict("the index of that model's vectors is not complete yet; it is being built")
-        self._tenants.forget(tenant_id)
+        self.tenants.forget(tenant_id)
         return change
 
     async def end(self, tenant_id: UUID, *, actor: str) -> ChangeRow:
@@ -350,7 +343,7 @@ class ChangeMachine:
 
         Raises ModelChangeNotFound.
         """
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             await db.lock_tenant(session)
             change = require_change(await db.fetch_change(session))
             if change.state != "dropping":
@@ -359,13 +352,13 @@ class ChangeMachine:
                 await db.end_rebuild(session)
                 return change
             await db.begin_drop(session)
-            await self._jobs.enqueue(session, "reembed", "model")
-        self._jobs.wake()
+            await self.jobs.enqueue(session, "reembed", "model")
+        self.jobs.wake()
         return replace(change, state="dropping")
 
     async def drop(self, tenant_id: UUID, change: ChangeRow) -> bool:
         """dropping → none, once no vectors are left to remove; return whether the change has ended."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             if await db.drop_vectors(session, change.other, DROP):
                 return False
             await db.finish_change(session, change.other)
@@ -373,14 +366,14 @@ class ChangeMachine:
 
     def lacks_index(self, change: ChangeRow) -> bool:
         """Whether the other model has too many vectors for an exact search, and its index is not ready."""
-        return change.vectors.passages > self._exact_limit and change.vectors.index_state != "ready"
+        return change.vectors.passages > self.exact_limit and change.vectors.index_state != "ready"
 
     async def other_context(self, tenant_id: UUID, change: ChangeRow) -> TenantContext:
         """The tenant's context with the model of the change that is not in use."""
-        self._tenants.forget(tenant_id)
+        self.tenants.forget(tenant_id)
         model = change.model(change.other)
         return replace(
-            await self._tenants.context(tenant_id),
+            await self.tenants.context(tenant_id),
             model=model,
             space=VectorSpace(change.other, model.dimensions),
             passages=change.vectors.passages,

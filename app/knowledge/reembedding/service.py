@@ -53,20 +53,14 @@ class ReembeddingService:
 
         Raises ModelChangeNotFound.
         """
-        async with (
-            self._trail.attempt(tenant_id, reader, "model.read"),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        async with self._trail.writing(tenant_id, reader, "model.read") as session:
             change = require_change(await db.fetch_change(session))
             await self._trail.note_read(session, reader, "model.read")
         return show_change(change, self._machine.served)
 
     async def find(self, tenant_id: UUID, *, reader: str | None = None) -> ModelChange | None:
         """Show the change in progress, if there is one; with `reader`, the request is recorded in the audit trail."""
-        async with (
-            self._trail.attempt(tenant_id, reader, "model.read"),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        async with self._trail.writing(tenant_id, reader, "model.read") as session:
             change = await db.fetch_change(session)
             await self._trail.note_read(session, reader, "model.read")
         return None if change is None else show_change(change, self._machine.served)

@@ -14,6 +14,7 @@ import numpy as np
 
 from app.db.queries import hits as db
 from app.db.queries import vectors
+from app.db.queries.search import Sought
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.errors import ProviderUnavailable, RerankerUnavailable
@@ -66,9 +67,8 @@ class RerankStage:
             return Reranking(self._reranker.name, failure=used_up)
         ids = [c.entry_id for c in candidates[: self._most]]
         words = legs.words_sought(plan.query.query)
-        found = await db.fetch_passages(
-            session, plan.tenant.space, ids, words, legs.vector, plan.entry_filter, TEXT_CHARACTERS
-        )
+        sought = Sought(plan.tenant.space, words, legs.vector, plan.entry_filter)
+        found = await db.fetch_passages(session, sought, ids, TEXT_CHARACTERS)
         return {
             passage.id: (f"{passage.title}\n\n{passage.text}" if passage.title else passage.text)[:TEXT_CHARACTERS]
             for passage in found

@@ -21,8 +21,7 @@ from app.contract.text import is_storable
 from app.db.database import Database
 from app.db.queries import hits, search, tenants, vectors
 from app.db.queries.entries import EntryKey, find_same
-from app.db.queries.hits import fetch_verdict
-from app.db.queries.search import EntryFilter, VectorSpace
+from app.db.queries.search import EntryFilter, Sought, VectorSpace
 from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
@@ -200,15 +199,9 @@ class KnowledgeSearchService:
             async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
                 entry_id = entry if isinstance(entry, UUID) else await _find_entry(ranked.session, entry)
                 legs = ranked.legs
-                verdict = await fetch_verdict(
-                    ranked.session,
-                    plan.tenant.space,
-                    entry_id,
-                    legs.words_compared(query.query),
-                    legs.alternatives,
-                    legs.vector,
-                    plan.entry_filter,
-                )
+                words = legs.words_compared(query.query)
+                sought = Sought(plan.tenant.space, words, legs.vector, plan.entry_filter)
+                verdict = await hits.fetch_verdict(ranked.session, sought, entry_id, legs.alternatives)
             return judge(entry_id, ranked.plan, legs, ranked.candidates, verdict, stopwatch)
 
     async def rank(self, tenant_id: UUID, query: SearchQuery) -> tuple[Plan, Ranking]:
@@ -248,11 +241,12 @@ class KnowledgeSearchService:
             words, vector = legs.words_sought(plan.query.query), legs.vector
             page = candidates[: plan.limit]
             with span("hydrate", hits=len(page)):
-                found = await fetch_page(session, plan.tenant, plan.entry_filter, words, page, vector)
+                sought = Sought(plan.tenant.space, words, vector, plan.entry_filter)
+                found = await fetch_page(session, sought, page)
                 suggestions = [] if found.entries else await suggest(session, plan)
                 relaxations = [] if found.entries else await relax(session, plan, vector)
             facets = await count_facets(session, plan, legs) if plan.query.facets else None
-        hits = await make_hits(found)
+        results = await make_hits(found)
         reranking = ranked.reranking
         ranking = describe_ranking(plan, legs, candidates, reranking)
         times = Times(
@@ -264,7 +258,7 @@ class KnowledgeSearchService:
         )
         metadata = make_metadata(start, found.taken, ranking, current_stopwatch(), times, suggestions, relaxations)
         result = SearchResult(
-            hits,
+            results,
             metadata,
             explain(plan, legs, page[: found.taken], found.ids, reranking) if plan.query.explain else None,
             facets,
@@ -289,14 +283,15 @@ class KnowledgeSearchService:
 
         async def fetch() -> Page:
             async with self._database.read_session(tenant.tenant_id) as session:
-                return await fetch_page(session, tenant, filter_of(query), query.query, page, None)
+                sought = Sought(tenant.space, query.query, None, filter_of(query))
+                return await fetch_page(session, sought, page)
 
         found = await self._database.reading(tenant.tenant_id, fetch)
-        hits = await make_hits(found)
+        results = await make_hits(found)
         metadata = make_metadata(start, found.taken, ranking, current_stopwatch(), Times())
         shown = page[: found.taken]
         debug = explain_page(kept.receipt, shown, found.ids, start.offset) if query.explain else None
-        return SearchResult(hits, metadata, debug, None)
+        return SearchResult(results, metadata, debug, None)
 
 
 async def _find_entry(session: TenantSession, external_id: str) -> UUID:
@@ -338,4 +333,4 @@ class Rehearsal:
             space = VectorSpace(model_id, provider.model.dimensions)
             vector = np.ones(space.dimensions, dtype=np.float32)
             await vectors.rehearse(session, space, vector)
-            await hits.hydrate(session, space, [], QUERY, vector, EntryFilter(), 1)
+            await hits.hydrate(session, Sought(space, QUERY, vector, EntryFilter()), [], 1)

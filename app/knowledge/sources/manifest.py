@@ -10,7 +10,7 @@ from uuid import UUID
 from app.contract.fields import MAX_PRINCIPALS
 from app.contract.sources import MOST_ERRORS, NAME_RULE, SOURCE_NAME, ManifestItem
 from app.contract.validation import Unset
-from app.db.queries.sources import ItemChange, NewItem, StoredItem
+from app.db.queries.sources import ItemChange, NewItem, Renamed, StoredItem
 from app.errors import FieldError, InvalidInput
 from app.knowledge.paging import MAX_PAGE, read_cursor, read_text, unknown_cursor, write_cursor
 from app.knowledge.principals import own_list
@@ -117,7 +117,7 @@ class Plan:
     removed_items: Sequence[str]
     changes: Sequence[ItemChange]
     moved: int
-    renamed: Sequence[tuple[UUID, str, str]]
+    renamed: Sequence[Renamed]
     additions: Sequence[NewItem]
     assets: int
 
@@ -147,7 +147,7 @@ def plan_manifest(
     removed_assets: list[UUID] = []
     removed_items: list[str] = []
     changes: list[ItemChange] = []
-    renamed: list[tuple[UUID, str, str]] = []
+    renamed: list[Renamed] = []
     arrived = {item.external_id for item in moves.values()}
     for old in stored:
         if old.external_id in arrived:
@@ -165,7 +165,7 @@ def plan_manifest(
         if again or (old.external_id, old.digest, old.name) != (new.external_id, new.digest, new.name):
             changes.append(ItemChange(old.external_id, new.external_id, new.digest, new.name, again))
         if old.asset_id is not None and (old.external_id, old.name) != (new.external_id, new.name):
-            renamed.append((old.asset_id, new.external_id, new.name))
+            renamed.append(Renamed(old.asset_id, new.external_id, new.name))
     additions = [
         NewItem(i.external_id, i.digest, i.name, unfit.get(i.external_id))
         for i in wanted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 from uuid import UUID
@@ -64,23 +64,18 @@ NOTED_IDS = 1_000
 """Ids of deleted assets in one row of the audit trail."""
 
 
+@dataclass(eq=False)
 class SourceService:
-    """Keeps the assets of a source equal to its origin, for any tenant."""
+    """Keeps the assets of a source equal to its origin, for any tenant.
 
-    def __init__(
-        self,
-        database: Database,
-        trail: AuditTrail,
-        tenants: TenantDirectory,
-        max_bytes: int,
-        max_deletions: float,
-    ) -> None:
-        """`max_deletions` is the share of a source's assets above which deletions must be confirmed."""
-        self._database = database
-        self._tenants = tenants
-        self._trail = trail
-        self._max_bytes = max_bytes
-        self.max_deletions = max_deletions
+    `max_deletions` is the share of a source's assets above which deletions must be confirmed.
+    """
+
+    database: Database
+    trail: AuditTrail
+    tenants: TenantDirectory
+    max_bytes: int
+    max_deletions: float
 
     async def accept(
         self, tenant_id: UUID, name: str, manifest: Manifest, *, actor: str = "service"
@@ -96,20 +91,20 @@ class SourceService:
         NotAWriter, SourceTaken and DatabaseUnavailable.
         """
         check_source_name(name)
-        require_one_server(self._database, readers=manifest.readers, writers=manifest.writers)
+        require_one_server(self.database, readers=manifest.readers, writers=manifest.writers)
         origin = None if manifest.origin is None else hide_login(manifest.origin)
         wanted = await asyncio.to_thread(read_items, manifest.items)
         now = datetime.now(UTC)
         listed_at = min(now, manifest.listed_at or now)
         async with (
-            self._trail.attempt(tenant_id, actor, "source.write", about={"source": name}),
-            self._database.tenant_session(tenant_id, background=WRITING) as session,
+            self.trail.attempt(tenant_id, actor, "source.write", about={"source": name}),
+            self.database.tenant_session(tenant_id, background=WRITING) as session,
         ):
             is_new, access = await self._find_or_add(session, name, listed_at, manifest)
             readers = access.of_items(wanted)
             stored = await items.fetch_stored(session, name)
             plan = await asyncio.to_thread(
-                plan_manifest, stored, wanted, max_bytes=self._max_bytes, retry=manifest.retry
+                plan_manifest, stored, wanted, max_bytes=self.max_bytes, retry=manifest.retry
             )
             self._check_deletions(plan, len(wanted), manifest)
             await _carry_out(session, name, plan)
@@ -126,7 +121,7 @@ class SourceService:
             detail = {"source": name, "run": run, "items": len(wanted), **counts}
             await audit.write_audit(session, actor, "source.write", plan.removed_assets[:NOTED_IDS], detail)
         if access != Access():
-            self._tenants.forget(tenant_id)  # it may use permissions from now on
+            self.tenants.forget(tenant_id)  # it may use permissions from now on
         return Accepted(**asdict(await self.get(tenant_id, name)) | counts), is_new
 
     async def _find_or_add(
@@ -178,7 +173,7 @@ class SourceService:
 
     async def get(self, tenant_id: UUID, name: str) -> SourceStatus:
         """One source with the number of its items in each state. Raises SourceNotFound."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             found = await db.fetch_source(session, name)
         if found is None:
             raise _not_found()
@@ -187,7 +182,7 @@ class SourceService:
     async def wait_until_indexed(self, tenant_id: UUID, name: str) -> SourceStatus:
         """The source once it has recorded whether it agrees with its origin: a worker that has ended an asset does so
         a moment later, or was killed before it could. Raises SourceNotFound."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             if await db.lock_source(session, name) is not None:
                 await items.settle_items(session, name)
                 await db.agree(session, name)
@@ -196,7 +191,7 @@ class SourceService:
     async def list_sources(self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None) -> Page[Source]:
         """Sources by name. Raises InvalidInput."""
         after = read_place(limit, cursor)
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             found = await db.list_sources(session, after, limit + 1)
         following = write_place(found[limit - 1].name) if len(found) > limit else None
         return Page(found[:limit], following)
@@ -207,7 +202,7 @@ class SourceService:
         A manifest is not kept: its origin is listed again with a confirmation. The audit trail has one refusal of a
         caller in ten seconds.
         """
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             return {held.name: held for held in await db.list_held(session, HELD)}
 
     async def list_items(
@@ -223,7 +218,7 @@ class SourceService:
         if state is not None and state not in get_args(ItemState):
             raise InvalidInput.of("state", f"must be one of {', '.join(get_args(ItemState))}")
         after = read_place(limit, cursor)
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             found = await items.list_items(session, name, state=state, after=after, limit=limit + 1)
             if not found and await db.fetch_source(session, name) is None:
                 raise _not_found()
@@ -237,10 +232,10 @@ class SourceService:
         """
         if assets not in get_args(AssetsFate):
             raise InvalidInput.of("assets", f"must be one of {', '.join(get_args(AssetsFate))}")
-        async with self._trail.attempt(tenant_id, actor, "source.delete"):
+        async with self.trail.attempt(tenant_id, actor, "source.delete"):
             done = False
             while not done:
-                async with self._database.tenant_session(tenant_id, background=WRITING) as session:
+                async with self.database.tenant_session(tenant_id, background=WRITING) as session:
                     if await db.lock_source(session, name) is None:
                         await _refuse_reader(session, name)
                         raise _not_found()

@@ -16,6 +16,7 @@ from app.db.database import Database
 from app.db.queries import deliveries as outbox
 from app.db.queries import subscriptions as db
 from app.db.queries.deliveries import NewDelivery
+from app.db.queries.search import Sought
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider, Vector, make_unit_vector
 from app.errors import EmbeddingUnavailable, InvalidInput
@@ -55,6 +56,7 @@ class Standing:
         return self.plan.query.mode != "keyword"
 
 
+@dataclass(eq=False)
 class ChangeMatcher:
     """Queues a delivery for each new or changed entry that a subscribed search finds.
 
@@ -64,19 +66,11 @@ class ChangeMatcher:
     corrected.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        providers: Mapping[int, EmbeddingProvider],
-        tenants: TenantDirectory,
-        jobs: JobQueue,
-        defaults: SearchDefaults,
-    ) -> None:
-        self._database = database
-        self._providers = providers
-        self._tenants = tenants
-        self._jobs = jobs
-        self._defaults = defaults
+    database: Database
+    providers: Mapping[int, EmbeddingProvider]
+    tenants: TenantDirectory
+    jobs: JobQueue
+    defaults: SearchDefaults
 
     async def match(self, tenant_id: UUID) -> float | None:
         """Match a batch of changes; return the seconds until the next batch, or None when no change is left.
@@ -86,8 +80,8 @@ class ChangeMatcher:
 
         Raises TenantNotFound and DatabaseUnavailable.
         """
-        tenant = await self._tenants.context(tenant_id)
-        async with self._database.tenant_session(tenant_id) as session:
+        tenant = await self.tenants.context(tenant_id)
+        async with self.database.tenant_session(tenant_id) as session:
             await db.forget_changes(session)
             standing = [s for active in await db.list_active(session) if (s := self._read(tenant, active))]
             tokens = await tokens_left(session, tenant)
@@ -97,7 +91,7 @@ class ChangeMatcher:
         kind: db.ChangeKind = "words" if vectors is None else "ready"
         if not any(s.by_meaning for s in standing):
             kind = "all"
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             held = await db.hold_requests(session, [s.id for s in standing])
             standing = [s for s in standing if held.get(s.id) == s.request]
             changes = await db.list_changes(session, kind, BATCH)
@@ -115,13 +109,13 @@ class ChangeMatcher:
                         extra={"tenant_id": str(tenant_id), "finds": put.given_up},
                     )
                 if put.waiting:
-                    await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+                    await self.jobs.enqueue(session, "deliver_webhooks", "webhooks")
             if kind == "words":
                 await db.note_words(session, changes)
             else:
                 await db.finish_changes(session, changes)
             left = await db.count_changes(session)
-        self._jobs.wake()
+        self.jobs.wake()
         log.info(
             "changes compared",
             extra={"tenant_id": str(tenant_id), "changes": len(changes), "finds": len(found), "left": left},
@@ -136,7 +130,7 @@ class ChangeMatcher:
     def _read(self, tenant: TenantContext, active: db.ActiveSearch) -> Standing | None:
         try:
             query = read_request({**active.request, "limit": 1})
-            plan = make_plan(query, tenant, self._defaults)
+            plan = make_plan(query, tenant, self.defaults)
             return Standing(active.saved_search_id, active.request, plan, active.principals)
         except InvalidInput as error:
             # For example, a query_embedding for a model that the tenant no longer uses.
@@ -159,7 +153,7 @@ class ChangeMatcher:
                 vectors[search.id] = make_unit_vector(given)
         if asked:
             try:
-                provider = find_provider(self._providers, tenant)
+                provider = find_provider(self.providers, tenant)
                 made = await provider.embed_queries([s.plan.query.query for s in asked])
             except EmbeddingUnavailable:
                 return None
@@ -177,16 +171,13 @@ class ChangeMatcher:
         query, by_words = search.plan.query, search.plan.query.mode != "semantic"
         return await db.match_entries(
             session,
-            tenant.space,
+            Sought(tenant.space, query.query, vector, search.plan.entry_filter),
             ids,
-            query=query.query,
             words="" if is_identifier(query.query) else query.query,
             alternatives=await find_alternatives(session, search.plan) if by_words and ids else (),
             by_words=by_words,
-            vector=vector,
             # Half precision rounds a cosine by up to 1e-3; as in a search, a cosine on the threshold passes.
             threshold=search.plan.threshold - 1e-4,
-            entry_filter=search.plan.entry_filter,
         )
 
 

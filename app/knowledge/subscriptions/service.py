@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import timedelta
 from typing import Any, get_args
 from uuid import UUID
@@ -25,7 +25,7 @@ from app.contract.saved_searches import (
     SubscriptionWithSecret,
 )
 from app.contract.search import SearchQuery, most_hits
-from app.contract.validation import validate
+from app.contract.validation import same_fields, validate
 from app.contract.vocabulary import SavedSearchSort
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as, current_principals, principals_of
@@ -73,10 +73,7 @@ class SavedSearchService:
             await self._search.check(tenant_id, query)
         except InvalidInput as error:
             raise _under_request(error) from None
-        async with (
-            self._trail.attempt(tenant_id, owner, "saved_search.write"),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        async with self._trail.writing(tenant_id, owner, "saved_search.write") as session:
             if await db.count_others(session, owner, asked.name) >= MAX_SAVED:
                 raise MaximumReached(f"{MAX_SAVED} saved searches are the maximum; delete one first")
             kept = await db.put_saved_search(session, owner, asked.name, asked.request)
@@ -121,10 +118,7 @@ class SavedSearchService:
 
     async def delete(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> None:
         """Delete one of the owner's saved searches and its subscription. Raises SavedSearchNotFound."""
-        async with (
-            self._trail.attempt(tenant_id, owner, "saved_search.delete", [saved_search_id]),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        async with self._trail.writing(tenant_id, owner, "saved_search.delete", [saved_search_id]) as session:
             if not await db.delete_saved_search(session, owner, saved_search_id):
                 raise SavedSearchNotFound("you have no saved search with this id")
             await audit.write_audit(session, owner, "saved_search.delete", [saved_search_id], {})
@@ -168,33 +162,23 @@ NOTE_SECONDS = 3600.0
 MAX_NOTED = 50_000
 
 
-def _facts_of(found: Subscription) -> dict[str, Any]:
-    """A subscription as its owner sees it."""
-    return {f.name: getattr(found, f.name) for f in fields(Subscription)}
-
-
+@dataclass(eq=False)
 class SubscriptionService:
-    """Creates, shows and deletes subscriptions, and records which owners have the right to read."""
+    """Creates, shows and deletes subscriptions, and records which owners have the right to read.
 
-    def __init__(
-        self,
-        database: Database,
-        trail: AuditTrail,
-        jobs: JobQueue,
-        sealer: SecretSealer,
-        allow_private: bool = False,
-        rights_last: timedelta = RIGHTS_LAST,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`allow_private` allows webhooks to private networks and this machine."""
-        self._database = database
-        self._trail = trail
-        self._jobs = jobs
-        self._sealer = sealer
-        self._allow_private = allow_private
-        self._rights_last = rights_last
-        self._clock = clock
+    `allow_private` allows webhooks to private networks and this machine.
+    """
+
+    database: Database
+    trail: AuditTrail
+    jobs: JobQueue
+    sealer: SecretSealer
+    allow_private: bool = False
+    rights_last: timedelta = RIGHTS_LAST
+    _: KW_ONLY
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._noted: dict[tuple[UUID, str, bool], tuple[float, tuple[tuple[str, ...], tuple[str, ...]]]] = {}
         self._notes: set[asyncio.Task[None]] = set()
 
@@ -207,14 +191,11 @@ class SubscriptionService:
         Returns the subscription with its secret, and whether it is new. Raises SavedSearchNotFound, InvalidInput,
         Conflict when the tenant has too many.
         """
-        check_url(url, allow_private=self._allow_private)
+        check_url(url, allow_private=self.allow_private)
         if secret is not None:
             read_secret(secret)
         secret = secret or make_secret()
-        async with (
-            self._trail.attempt(tenant_id, owner, "subscription.write", [saved_search_id]),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        async with self.trail.writing(tenant_id, owner, "subscription.write", [saved_search_id]) as session:
             if await db.fetch_saved_search(session, owner, saved_search_id) is None:
                 raise SavedSearchNotFound("you have no saved search with this id")
             others = await db.list_other_urls(session, saved_search_id)
@@ -229,43 +210,40 @@ class SubscriptionService:
                 session,
                 saved_search_id,
                 url,
-                self._sealer.seal(secret),
-                self._rights_last,
+                self.sealer.seal(secret),
+                self.rights_last,
                 ASKED_AGAIN,
                 own_principals(owner),
             )
             await audit.write_audit(session, owner, "subscription.write", [saved_search_id], {})
-            await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+            await self.jobs.enqueue(session, "deliver_webhooks", "webhooks")
             stored = (await db.fetch_subscriptions(session, [saved_search_id]))[saved_search_id]
-        return SubscriptionWithSecret(**_facts_of(stored), secret=secret), new
+        return SubscriptionWithSecret(**same_fields(stored, Subscription), secret=secret), new
 
     async def get(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> Subscription:
         """Find the subscription of one of the owner's saved searches. Raises SubscriptionNotFound."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             rows = await db.fetch_subscriptions(session, [saved_search_id], owner)
         if saved_search_id not in rows:
             raise SubscriptionNotFound("you have no subscription for a saved search with this id")
-        return Subscription(**_facts_of(rows[saved_search_id]))
+        return Subscription(**same_fields(rows[saved_search_id], Subscription))
 
     async def ask_again(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> Subscription:
         """Send the endpoint another challenge, at the earliest ASKED_AGAIN after the last one.
 
         A confirmed subscription stays as it is. Raises SubscriptionNotFound.
         """
-        async with (
-            self._trail.attempt(tenant_id, owner, "subscription.confirm", [saved_search_id]),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        async with self.trail.writing(tenant_id, owner, "subscription.confirm", [saved_search_id]) as session:
             before = (await db.fetch_subscriptions(session, [saved_search_id], owner)).get(saved_search_id)
             if before is None:
                 raise SubscriptionNotFound("you have no subscription for a saved search with this id")
             if not await deliveries.ask_again(session, saved_search_id, owner, ASKED_AGAIN):
-                return Subscription(**_facts_of(before))
+                return Subscription(**same_fields(before, Subscription))
             if before.confirmation == "refused":
                 await audit.write_audit(session, owner, "subscription.confirm", [saved_search_id], {})
-            await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+            await self.jobs.enqueue(session, "deliver_webhooks", "webhooks")
             after = await db.fetch_subscriptions(session, [saved_search_id], owner)
-            return Subscription(**_facts_of(after[saved_search_id]))
+            return Subscription(**same_fields(after[saved_search_id], Subscription))
 
     async def list_subscriptions(
         self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
@@ -277,20 +255,17 @@ class SubscriptionService:
         Raises InvalidInput for a bad cursor.
         """
         wanted = PageRequest.read(limit, cursor)
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             places = await db.list_subscriptions(session, wanted.after, wanted.reach)
             page = wanted.cut(places, lambda place: place)
             rows = await db.fetch_subscriptions(session, [place.id for place in page.items])
-            await self._trail.note_read(session, reader, "subscription.list")
+            await self.trail.note_read(session, reader, "subscription.list")
         found = [rows[place.id] for place in page.items]
         return Page([replace(s, url=httpx.URL(s.url).host) for s in found], page.next_cursor)
 
     async def delete(self, tenant_id: UUID, saved_search_id: UUID, *, actor: str, owner: str | None = None) -> None:
         """Delete a subscription of `owner`, or of any owner if `owner` is None. Raises SubscriptionNotFound."""
-        async with (
-            self._trail.attempt(tenant_id, actor, "subscription.delete", [saved_search_id]),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        async with self.trail.writing(tenant_id, actor, "subscription.delete", [saved_search_id]) as session:
             if not await db.delete_subscription(session, saved_search_id, owner):
                 raise SubscriptionNotFound("there is no subscription for a saved search with this id")
             await db.forget_changes(session)
@@ -312,7 +287,7 @@ class SubscriptionService:
         This does not delay the call: it is written in the background, at most once in NOTE_SECONDS for the same groups
         and roles.
         """
-        now = self._clock()
+        now = self.clock()
         key = (tenant_id, subject, reads)
         rights = (principals_of(subject, groups), tuple(sorted(roles)))
         noted_at, noted = self._noted.get(key, (-NOTE_SECONDS, ((), ())))
@@ -340,12 +315,12 @@ class SubscriptionService:
     ) -> None:
         act_as(SERVICE)
         try:
-            async with self._database.tenant_session(tenant_id) as session:
-                lasts = self._rights_last if reads else timedelta(0)
+            async with self.database.tenant_session(tenant_id) as session:
+                lasts = self.rights_last if reads else timedelta(0)
                 await tenants.note_caller(session, subject, principals, roles)
                 owns = await db.set_rights(session, subject, lasts, principals)
                 if owns and reads and (await deliveries.due_work(session)).deliveries:
-                    await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+                    await self.jobs.enqueue(session, "deliver_webhooks", "webhooks")
         except TenantNotFound:
             return  # the tenant's subscriptions were deleted with it
         except Exception as error:  # the next call records it again; no call may fail because of it

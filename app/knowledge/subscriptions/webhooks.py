@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 from uuid import UUID
 
@@ -286,24 +286,18 @@ def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(digest).decode()
 
 
+@dataclass(eq=False)
 class WebhookSender:
     """Posts messages. The name is resolved once and the connection goes to the checked address.
 
     No second lookup, redirect or proxy from the environment can lead to another address.
     """
 
-    def __init__(
-        self,
-        *,
-        allow_private: bool = False,
-        seconds: float = SECONDS,
-        resolve: Resolve = resolve_host,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self.allow_private = allow_private
-        self._seconds = seconds
-        self._resolve = resolve
-        self._tls = tls
+    _: KW_ONLY
+    allow_private: bool = False
+    seconds: float = SECONDS
+    resolve: Resolve = resolve_host
+    tls: ssl.SSLContext | None = None
 
     async def send(
         self,
@@ -321,14 +315,14 @@ class WebhookSender:
         behaviour of the endpoint makes this raise.
         """
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 target = httpx.URL(url)
                 address = await self._choose_address(target)
                 if admit is not None and (wait := await admit(address)):
                     return EndpointAnswer("its address gets no more messages now", overloaded=True, retry_after=wait)
                 return await self._send(target, address, secret, message_id, body, echo)
         except TimeoutError:
-            return EndpointAnswer(f"no answer within {self._seconds:g} seconds", own_fault=True)
+            return EndpointAnswer(f"no answer within {self.seconds:g} seconds", own_fault=True)
         except LookupsBusy as error:
             return EndpointAnswer(str(error), overloaded=True)
         except AddressRefused as error:
@@ -340,16 +334,16 @@ class WebhookSender:
     async def _choose_address(self, url: httpx.URL) -> str:
         port = url.port or (443 if url.scheme == "https" else 80)
         host = url.raw_host.decode("ascii")
-        return await choose_address(host, port, self._resolve, allow_private=self.allow_private)
+        return await choose_address(host, port, self.resolve, allow_private=self.allow_private)
 
     async def _send(
         self, url: httpx.URL, address: str, secret: str, message_id: str, body: bytes, echo: str | None
     ) -> EndpointAnswer:
         timestamp = int(time.time())
-        if self._tls is None:
-            self._tls = httpx.create_ssl_context(trust_env=False)
+        if self.tls is None:
+            self.tls = httpx.create_ssl_context(trust_env=False)
         async with httpx.AsyncClient(
-            verify=self._tls, trust_env=False, follow_redirects=False, timeout=self._seconds
+            verify=self.tls, trust_env=False, follow_redirects=False, timeout=self.seconds
         ) as client:
             request = client.build_request(
                 "POST",

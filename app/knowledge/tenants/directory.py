@@ -24,7 +24,7 @@ from app.contract.settings import (
     TenantSettings,
     TunedWeights,
 )
-from app.contract.validation import given_fields, validate
+from app.contract.validation import given_fields, same_fields, validate
 from app.db.database import Database
 from app.db.principals import SERVICE
 from app.db.queries import audit, receipts, versions
@@ -289,20 +289,18 @@ class TenantDirectory:
             raise TenantNotFound("the tenant does not exist")
         settings = read_settings(row.settings)
         allowed = self.allow(row.limits)
+        own = {
+            "settings": settings,
+            "model": EmbeddingModel(row.provider, row.model, row.dimensions, row.max_tokens, row.similarity_threshold),
+            "limits": allowed.lowered(settings.limits),
+            "revoked_tokens": frozenset(row.revoked_tokens),
+        }
         context = TenantContext(
+            **same_fields(row, TenantContext) | own,
             tenant_id=tenant_id,
-            slug=row.slug,
-            settings=settings,
-            model=EmbeddingModel(row.provider, row.model, row.dimensions, row.max_tokens, row.similarity_threshold),
             space=VectorSpace(row.model_id, row.dimensions),
-            passages=row.passages,
             indexed=row.index_state == "ready",
-            limits=allowed.lowered(settings.limits),
             allowed=allowed,
-            revoked_tokens=frozenset(row.revoked_tokens),
-            tokens_today=row.tokens_today,
-            restricted=row.restricted,
-            open_entries=row.open_entries,
             wide_callers=WideCallers(clock=self._clock) if known is None else known[2].wide_callers,
         )
         if len(self._known) >= 10_000:
@@ -416,10 +414,7 @@ class TenantDirectory:
         With `if_version`, the settings must have one of these versions (`version_of`). Raises InvalidInput,
         PreconditionFailed and TenantNotFound.
         """
-        async with (
-            self._trail.attempt(tenant_id, actor, "settings.update"),
-            self._database.tenant_session(tenant_id) as session,
-        ):
+        async with self._trail.writing(tenant_id, actor, "settings.update") as session:
             row = await hold_tenant(session)
             require_version(row, if_version)
             given, settings = self._apply(row, patch)

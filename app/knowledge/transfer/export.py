@@ -32,27 +32,18 @@ RECORDS = frozenset(_IDENTITIES)
 
 
 @dataclass(frozen=True, slots=True)
-class ExportedVector:
-    """The vector of a passage, which has the characters from `char_start` to before `char_end`."""
-
-    passage: int
-    char_start: int
-    char_end: int
-    vector: HalfVector
-
-
-@dataclass(frozen=True, slots=True)
 class ExportedEntry:
     """An entry with the columns of its line.
 
     `columns` are the fields of the table, which Postgres reads and checks. The restoration itself needs the others.
+    `vectors` are those of its passages, without its id and the hash of its text.
     """
 
     id: UUID
     title: str | None
     content: Any
     accesses: int
-    vectors: tuple[ExportedVector, ...]
+    vectors: Sequence[Mapping[str, Any]]
     columns: Mapping[str, Any]
 
     @property
@@ -97,23 +88,6 @@ class ExportedAsset:
         return replace(self, id=present, columns={**self.columns, "id": str(present)})
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedPart:
-    """Bytes of an asset from `start`."""
-
-    start: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ExportedRecord:
-    """A row of another kind; `ids` identify it in the audit trail."""
-
-    kind: str
-    ids: tuple[UUID, ...]
-    columns: Mapping[str, Any]
-
-
 def read_object(raw: bytes) -> dict[str, Any] | None:
     """The fields of a line; None if it is not an object."""
     try:
@@ -136,7 +110,7 @@ def read_entry(given: Mapping[str, Any], *, with_vectors: bool) -> ExportedEntry
         title=given.get("title"),
         content=given.get("content"),
         accesses=int(given.get("accesses") or 0),
-        vectors=tuple(map(_read_vector, given.get("vectors") or ())) if with_vectors else (),
+        vectors=list(map(_read_vector, given.get("vectors") or ())) if with_vectors else (),
         columns={name: value for name, value in given.items() if name != "vectors"},
     )
 
@@ -157,13 +131,9 @@ def _flag_line(entry: ExportedEntry) -> ExportedEntry:
     return replace(entry, columns={**entry.columns, "metadata": with_flags(metadata, flags)})
 
 
-def _read_vector(given: Mapping[str, Any]) -> ExportedVector:
-    return ExportedVector(
-        passage=int(given["passage"]),
-        char_start=int(given["char_start"]),
-        char_end=int(given["char_end"]),
-        vector=HalfVector.from_binary(base64.b64decode(given["vector"], validate=True)),
-    )
+def _read_vector(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    vector = HalfVector.from_binary(base64.b64decode(given["vector"], validate=True))
+    return {name: int(given[name]) for name in ("passage", "char_start", "char_end")} | {"vector": vector}
 
 
 def read_asset(given: Mapping[str, Any]) -> ExportedAsset:
@@ -180,15 +150,17 @@ def read_asset(given: Mapping[str, Any]) -> ExportedAsset:
     )
 
 
-def read_part(given: Mapping[str, Any]) -> ExportedPart:
-    """Some of an asset's bytes."""
-    return ExportedPart(given["start"], base64.b64decode(given["data"], validate=True))
+def read_part(given: Mapping[str, Any]) -> tuple[int, bytes]:
+    """Some of an asset's bytes, and where they start."""
+    return given["start"], base64.b64decode(given["data"], validate=True)
 
 
-def read_record(kind: str, given: Mapping[str, Any], renamed: Mapping[str, str]) -> ExportedRecord:
-    """A row of another kind with the ids that things have in this tenant."""
+def read_record(
+    kind: str, given: Mapping[str, Any], renamed: Mapping[str, str]
+) -> tuple[Mapping[str, Any], list[UUID]]:
+    """A row of another kind with the ids that things have in this tenant, and those that identify it in the trail."""
     columns = rename(given, renamed)
-    return ExportedRecord(kind, tuple(_read_id(columns[name]) for name in _IDENTITIES[kind]), columns)
+    return columns, [_read_id(columns[name]) for name in _IDENTITIES[kind]]
 
 
 def rename(columns: Mapping[str, Any], ids: Mapping[str, str]) -> Mapping[str, Any]:

@@ -53,39 +53,35 @@ class _Original:
     data: bytearray
 
 
+@dataclass(eq=False)
 class AssetRestoration:
-    """Restores assets one after another; holds the bytes of at most one in memory."""
+    """Restores assets one after another; holds the bytes of at most one in memory.
 
-    def __init__(
-        self,
-        database: Database,
-        jobs: JobQueue,
-        tenant_id: UUID,
-        actor: str,
-        outcome: Restored,
-        renamed: dict[str, str],
-    ) -> None:
-        """Record failures in `outcome`, and in `renamed` the assets that have other ids in this tenant."""
-        self._database = database
-        self._jobs = jobs
-        self._tenant_id = tenant_id
-        self._actor = actor
-        self._renamed = renamed
+    Failures are recorded in `outcome`, and in `renamed` the assets that have other ids in this tenant.
+    """
+
+    database: Database
+    jobs: JobQueue
+    tenant_id: UUID
+    actor: str
+    outcome: Restored
+    renamed: dict[str, str]
+
+    def __post_init__(self) -> None:
         self._original: _Original | None = None
-        self.outcome = outcome
 
     async def begin(self, number: int, given: Mapping[str, Any]) -> None:
         """Process the line of an asset. Raises DatabaseUnavailable, as the other methods do."""
         await self.give_up()
         try:
             asset = read_asset(given)
-            async with self._database.tenant_session(self._tenant_id) as session:
+            async with self.database.tenant_session(self.tenant_id) as session:
                 found = await db.find_asset(session, orjson.dumps(asset.columns).decode())
         except REFUSALS as error:
             self.outcome.fail(number, describe_refusal(error))
             return
         if found is not None and found[0] != asset.id:
-            self._renamed[str(asset.id)] = str(found[0])
+            self.renamed[str(asset.id)] = str(found[0])
             asset = asset.found_as(found[0])
         if found is None or not found[1]:
             self._original = _Original(number, asset, bytearray())
@@ -97,10 +93,10 @@ class AssetRestoration:
         if original is None:
             return  # the asset is unchanged or was refused
         try:
-            part = read_part(given)
-            if part.start != len(original.data):
+            start, data = read_part(given)
+            if start != len(original.data):
                 raise ValueError("a part of the file is missing")
-            original.data += part.data
+            original.data += data
         except (KeyError, TypeError, ValueError) as error:
             self._original = None
             self.outcome.fail(number, describe_refusal(error))
@@ -119,14 +115,14 @@ class AssetRestoration:
             self.outcome.fail(original.number, "the bytes differ from the exported ones")
             return
         try:
-            async with self._database.tenant_session(self._tenant_id, background=STORING) as session:
+            async with self.database.tenant_session(self.tenant_id, background=STORING) as session:
                 await queue.cancel_jobs(session, "ingest_asset", str(asset.id))
                 await db.put_asset(session, orjson.dumps(asset.columns).decode(), data)
                 await db.drop_chunks(session, asset.id)
                 if asset.unfinished:
-                    await self._jobs.enqueue(session, "ingest_asset", str(asset.id))
+                    await self.jobs.enqueue(session, "ingest_asset", str(asset.id))
                 detail = {"part": "asset", "bytes": len(data)}
-                await audit.write_audit(session, self._actor, "tenant.import", [asset.id], detail)
+                await audit.write_audit(session, self.actor, "tenant.import", [asset.id], detail)
         except REFUSALS as error:
             self.outcome.fail(original.number, describe_refusal(error))
             return
@@ -298,14 +294,7 @@ class TenantRestoration:
     async def _write_vectors(self, session: TenantSession, given: Sequence[ExportedEntry]) -> None:
         assert self._tenant is not None
         stored = [
-            PassageVector(
-                entry_id=entry.id,
-                passage=found.passage,
-                text_hash=text_hash(entry.title, entry.content),
-                char_start=found.char_start,
-                char_end=found.char_end,
-                vector=found.vector,
-            )
+            PassageVector(entry_id=entry.id, text_hash=text_hash(entry.title, entry.content), **found)
             for entry in given
             for found in entry.vectors
         ]
@@ -316,10 +305,10 @@ class TenantRestoration:
 
     async def _write_record(self, number: int, kind: str, given: Mapping[str, Any]) -> None:
         try:
-            record = read_record(kind, given, self._renamed)
+            columns, ids = read_record(kind, given, self._renamed)
             async with self._database.tenant_session(self._tenant_id) as session:
-                if await db.put_record(session, record.kind, orjson.dumps(record.columns).decode()):
-                    await self._note(session, record.kind, record.ids, {})
+                if await db.put_record(session, kind, orjson.dumps(columns).decode()):
+                    await self._note(session, kind, ids, {})
         except REFUSALS as error:
             self.outcome.fail(number, describe_refusal(error))
 

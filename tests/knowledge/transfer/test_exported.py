@@ -26,7 +26,7 @@ ENTRY = {"kind": "entry", "id": ID, "title": None, "content": "text", "accesses"
 def test_entry_has_its_vectors_only_if_they_are_wanted() -> None:
     entry = read_entry(ENTRY, with_vectors=True)
     assert (entry.id, entry.content, entry.accesses, entry.refers) == (UUID(ID), "text", 2, False)
-    assert entry.vectors[0].vector.to_list() == [1.0, 0.0]
+    assert entry.vectors[0]["vector"].to_list() == [1.0, 0.0]
     assert read_entry({**ENTRY, "vectors": "none"}, with_vectors=False).vectors == ()
     assert "vectors" not in entry.columns
 

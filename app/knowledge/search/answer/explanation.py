@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import fields
+from typing import Any
 from uuid import UUID
 
 from app.concurrency.stopwatch import Stopwatch
@@ -43,7 +45,7 @@ def explain(
         keyword = KeywordExplanation(
             strategy=found.strategy,
             candidates=len(found.hits),
-            matches=found.matches,
+            matches=found.total,
             phrases=quoted_phrases(query.query),
             corrections=found.replacements.corrections,
             completions=found.replacements.completions,
@@ -102,22 +104,18 @@ def _explain_reranker(reranking: Reranking) -> RerankerExplanation:
 
 def _explain_hit(candidate: Candidate, rank: int, *, is_pinned: bool = False) -> HitExplanation:
     c = candidate
+    copied: dict[str, Any] = {n: None if is_pinned and n in FUSED else getattr(c, n) for n in COPIED}
     return HitExplanation(
         id=c.entry_id,
         rank=rank,
-        semantic_rank=c.semantic_rank,
-        keyword_rank=c.keyword_rank,
-        similarity=c.similarity,
         cosine=c.cosine if c.similarity is None else c.similarity,
-        estimated_cosine=c.estimated_cosine,
-        keyword_score=c.keyword_score,
-        semantic_term=None if is_pinned else c.semantic_term,
-        keyword_term=None if is_pinned else c.keyword_term,
-        boosts=None if is_pinned else c.boosts,
-        score=c.score,
-        rerank_rank=c.rerank_rank,
-        rerank_score=c.rerank_score,
+        **copied,
     )
+
+
+FUSED = ("semantic_term", "keyword_term", "boosts")
+COPIED = tuple(f.name for f in fields(HitExplanation) if f.name not in ("id", "rank", "cosine"))
+"""What an explanation has of a candidate; later pages lack what the receipt does not have."""
 
 
 def judge(

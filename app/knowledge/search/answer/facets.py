@@ -70,7 +70,8 @@ async def _describe_matches(session: TenantSession, plan: Plan, legs: Legs) -> t
         ids = found if len(found) <= plan.exact_limit else None
     max_distance = margin(plan.threshold)
     if vector is not None and ids is None and tenant.passages > MOST_PASSAGES:
-        found_near = await vectors.indexed(session, tenant.space, vector, max_distance, plan.entry_filter, NEAREST)
+        wanted = vectors.Nearest(tenant.space, vector, max_distance, plan.entry_filter, NEAREST)
+        found_near = await vectors.indexed(session, wanted)
         own = legs.semantic.hits if legs.semantic is not None else ()
         near, vector, exact = [hit.entry_id for hit in (*own, *found_near.hits)], None, False
     text = plan.query.query if legs.keyword is not None else None
@@ -176,7 +177,7 @@ async def _count(session: TenantSession, plan: Plan, without: Sequence[str], vec
     )
     nearest = await search_vectors(session, relaxed, vector) if vector is not None else None
     joined = join_legs(nearest.hits if nearest else (), words.hits if words else ())
-    return max(len(joined), words.matches if words else 0)
+    return max(len(joined), words.total if words else 0)
 
 
 NOTICES: Mapping[str, str] = {

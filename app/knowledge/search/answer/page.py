@@ -6,7 +6,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 from uuid import UUID
 
 from app.concurrency.stopwatch import Stopwatch
@@ -24,9 +25,8 @@ from app.contract.results import (
 from app.contract.vocabulary import Degradation
 from app.db.queries import hits as db
 from app.db.queries.hits import HydratedEntry
-from app.db.queries.search import EntryFilter
+from app.db.queries.search import Sought
 from app.db.session import TenantSession
-from app.embeddings.provider import Vector
 from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.answer.snippet import Snippet, SnippetMaker
 from app.knowledge.search.legs.findings import Legs
@@ -34,7 +34,6 @@ from app.knowledge.search.plan import Plan
 from app.knowledge.search.ranking import FURTHER, Candidate, Ranking, has_strong_match, shown, ungroup
 from app.knowledge.search.receipts import PageStart
 from app.knowledge.search.reranking import Reranking
-from app.knowledge.tenants.directory import TenantContext
 
 CHARACTERS_AT_A_TIME = 10_000
 """Characters of entries to turn into hits before other tasks get a turn: one to two milliseconds."""
@@ -73,31 +72,25 @@ class Page:
         return frozenset(entry.id for entry in self.entries)
 
 
-async def fetch_page(
-    session: TenantSession,
-    tenant: TenantContext,
-    entry_filter: EntryFilter,
-    words: str,
-    candidates: Sequence[Candidate],
-    vector: Vector | None,
-) -> Page:
+async def fetch_page(session: TenantSession, sought: Sought, candidates: Sequence[Candidate]) -> Page:
     """Read the entries; those that were deleted or hidden since the ranking are omitted.
 
-    `words` are the query, and the words that were searched for in place of its words.
+    The query of `sought` has the words that were searched for in place of its words, too.
     """
+    words, as_of = sought.query, sought.entry_filter.as_of
     if not candidates:
         return Page((), (), 0, words)
     ids = [c.entry_id for c in candidates]
-    entries = await db.hydrate(session, tenant.space, ids, words, vector, entry_filter, PAGE_BYTES)
+    entries = await db.hydrate(session, sought, ids, PAGE_BYTES)
     validity: Mapping[UUID, Validity] = {}
-    if entry_filter.as_of is not None:
-        validity = await db.fetch_validity(session, [entry.id for entry in entries], entry_filter.as_of)
+    if as_of is not None:
+        validity = await db.fetch_validity(session, [entry.id for entry in entries], as_of)
     is_cut = bool(entries) and len(entries) < entries[0].passing
     taken = ids.index(entries[-1].id) + 1 if is_cut else len(ids)
     ids = [c.entry_id for head in candidates[:taken] for c in head.further[:FURTHER]]
     if not ids:
         return Page(candidates, entries, taken, words, validity=validity)
-    further = await db.hydrate(session, tenant.space, ids, words, vector, entry_filter, PAGE_BYTES)
+    further = await db.hydrate(session, sought, ids, PAGE_BYTES)
     return Page(candidates, entries, taken, words, {entry.id: entry for entry in further}, validity)
 
 
@@ -194,14 +187,8 @@ class Times:
     @property
     def known(self) -> list[tuple[str, float]]:
         """The parts that ran, each with its seconds."""
-        parts = {
-            "embedding": self.embedding,
-            "semantic": self.semantic,
-            "keyword": self.keyword,
-            "fusion": self.fusion,
-            "reranking": self.reranking,
-        }
-        return [(part, seconds) for part, seconds in parts.items() if seconds is not None]
+        times = {field.name: getattr(self, field.name) for field in fields(self)}
+        return [(part, seconds) for part, seconds in times.items() if seconds is not None]
 
 
 def describe_ranking(plan: Plan, legs: Legs, candidates: Sequence[Candidate], reranking: Reranking | None) -> Ranking:
@@ -229,10 +216,14 @@ def describe_ranking(plan: Plan, legs: Legs, candidates: Sequence[Candidate], re
 def _estimate_matches(legs: Legs, candidates: Sequence[Candidate]) -> int:
     """The larger of the legs' counts: most entries that match by their words also match by their meaning."""
     semantic = legs.semantic.matches if legs.semantic else 0
-    words = legs.keyword.matches if legs.keyword else 0
+    words = legs.keyword.total if legs.keyword else 0
     if legs.keyword is not None and legs.keyword.only_pending:
         semantic, words = semantic + sum(c.pending for c in candidates), 0
     return max(semantic, words, len(candidates))
+
+
+COPIED = ("strong_match", "search_modes_used", "exact", "pending", "estimated_matches")
+"""Facts about a ranking that the metadata has as they are."""
 
 
 def make_metadata(
@@ -248,27 +239,20 @@ def make_metadata(
     total = len(ranking.candidates)
     following = PageStart(start.search_id, start.offset + limit)
     is_last = following.offset >= total
+    spent: dict[str, Any] = {f"{f.name}_ms": milliseconds(getattr(times, f.name)) for f in fields(Times)}
     return SearchMetadata(
         search_id=start.search_id,
         total=total,
-        strong_match=ranking.strong_match,
         fallback_mode=ranking.fallback,
-        search_modes_used=ranking.search_modes_used,
+        **{name: getattr(ranking, name) for name in COPIED},
         degraded=[reason for reason in ranking.degraded if is_last or reason != CUT],
-        exact=ranking.exact,
-        pending=ranking.pending,
-        estimated_matches=ranking.estimated_matches,
         suggestions=suggestions,
         relaxations=relaxations,
         reranked=ranking.reranked,
         next_cursor=None if is_last else following.cursor,
         query_time_ms=milliseconds(stopwatch.seconds),
         waiting_ms=milliseconds(stopwatch.waited),
-        embedding_ms=milliseconds(times.embedding),
-        semantic_ms=milliseconds(times.semantic),
-        keyword_ms=milliseconds(times.keyword),
-        fusion_ms=milliseconds(times.fusion),
-        reranking_ms=milliseconds(times.reranking),
+        **spent,
     )
 
 
@@ -289,12 +273,6 @@ def log_search(plan: Plan, result: SearchResult) -> None:
             "query_length": len(plan.query.query),
             "result_count": len(result.results),
             "top_similarity": round(max(similarities), 4) if similarities else None,
-            "embedding_ms": metadata.embedding_ms,
-            "semantic_ms": metadata.semantic_ms,
-            "keyword_ms": metadata.keyword_ms,
-            "fusion_ms": metadata.fusion_ms,
-            "reranking_ms": metadata.reranking_ms,
-            "query_time_ms": metadata.query_time_ms,
-            "waiting_ms": metadata.waiting_ms,
+            **{f.name: getattr(metadata, f.name) for f in fields(metadata) if f.name.endswith("_ms")},
         },
     )

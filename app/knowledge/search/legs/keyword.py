@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal
 
+from app.contract.validation import same_fields
 from app.db.queries import search as db
-from app.db.queries.search import NO_REPAIRS, EntryFilter, KeywordMatches, KeywordQuery, LegHit, Repairs
+from app.db.queries.search import NO_REPAIRS, EntryFilter, KeywordMatches, KeywordQuery, Repairs
 from app.db.session import TenantSession
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import is_identifier, quoted_phrases
@@ -140,29 +141,18 @@ KeywordStrategy = Literal["whole_identifier", "exact", "heaviest_words_first"]
 query weigh much together."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeywordHits:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeywordHits(KeywordMatches):
     """The hits of the leg, best first, and facts about the search.
 
     Attributes:
-        matches: number of entries with at least one of the words that were scored.
-        complete: whether every entry with one of the words was scored.
-        full_match: BM25 score of an entry that matches the whole query.
-        entries: number of the tenant's entries.
         whole: whether the query is an identifier that these entries contain as a whole.
         replacements: what was searched for in place of words of the query.
-        alternatives: queries for entries that have such replacements.
         only_pending: whether the search uses only the hits that have no vector yet, as in mode `semantic`.
     """
 
-    hits: Sequence[LegHit]
-    matches: int
-    complete: bool
-    full_match: float
-    entries: int
     whole: bool
     replacements: Replacements
-    alternatives: Sequence[str]
     seconds: float
     only_pending: bool = False
 
@@ -189,7 +179,7 @@ class KeywordHits:
     @property
     def is_cut(self) -> bool:
         """Whether entries may match that are not among the hits."""
-        return not self.complete or self.matches > len(self.hits)
+        return not self.complete or self.total > len(self.hits)
 
 
 async def search_words(session: TenantSession, plan: Plan, wanted: int) -> KeywordHits:
@@ -219,17 +209,8 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int) -> Keywo
         replacements = await describe_replacements(session, text, repairs, found)
         seen.set(hits=len(found.hits), matches=found.total)
     log.debug("keyword leg: %d entries of %d", len(found.hits), found.total)
-    return KeywordHits(
-        hits=found.hits,
-        matches=found.total,
-        complete=found.complete,
-        full_match=found.full_match,
-        entries=found.entries,
-        whole=whole,
-        replacements=replacements,
-        alternatives=found.alternatives,
-        seconds=time.perf_counter() - started,
-    )
+    seconds = time.perf_counter() - started
+    return KeywordHits(**same_fields(found, KeywordHits), whole=whole, replacements=replacements, seconds=seconds)
 
 
 async def find_alternatives(session: TenantSession, plan: Plan) -> Sequence[str]:

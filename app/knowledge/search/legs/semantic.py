@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from app.contract.validation import same_fields
 from app.db.principals import current_principals
 from app.db.queries import search as words
 from app.db.queries import vectors as db
-from app.db.queries.search import LegHit, count_readable
-from app.db.queries.vectors import VectorMatches
+from app.db.queries.search import count_readable
+from app.db.queries.vectors import Nearest, VectorMatches
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.search.plan import Plan
@@ -36,24 +36,17 @@ LEAST_SHARE = 0.01
 Strategy = Literal["exact", "exact_filtered", "indexed", "indexed_then_exact"]
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticHits:
-    """The hits of the leg, best first, and how they were found.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SemanticHits(VectorMatches):
+    """The hits of the leg, and how they were found.
 
     Attributes:
-        matches: number of entries that reach the threshold; a lower bound in an approximate scan.
-        pending: number of entries that pass the filter and have no vector yet.
         compared: False if all entries that pass the filter are pending, so that no vector was compared.
-        complete: False if a bound was reached before all former versions were compared that pass the filter.
         passages: number of passages that the caller may read.
     """
 
-    hits: Sequence[LegHit]
     strategy: Strategy
-    matches: int
-    pending: int
     compared: bool
-    complete: bool
     seconds: float
     passages: int = 0
 
@@ -103,6 +96,10 @@ def margin(threshold: float) -> float:
     return 1 - threshold + 1e-4
 
 
+def _nearest(plan: Plan, vector: Vector) -> Nearest:
+    return Nearest(plan.tenant.space, vector, margin(plan.threshold), plan.entry_filter, plan.wanted)
+
+
 async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> SemanticHits:
     """Find the entries with the highest cosine that reach the plan's threshold."""
     started = time.perf_counter()
@@ -122,7 +119,9 @@ async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> 
     if plan.tenant.restricted and plan.query.explain:
         passages = await db.count_passages(session, plan.tenant.space)
     seconds = time.perf_counter() - started
-    return SemanticHits(found.hits, strategy, found.matches, found.pending, compared, found.complete, seconds, passages)
+    return SemanticHits(
+        **same_fields(found, SemanticHits), strategy=strategy, compared=compared, seconds=seconds, passages=passages
+    )
 
 
 async def _find_nearest(
@@ -134,14 +133,14 @@ async def _find_nearest(
     If the scan ends early, an exact one follows, so that the leg never returns fewer hits than exist. The last value is
     the number of entries that the filter leaves, if they were counted.
     """
-    tenant, entry_filter, wanted = plan.tenant, plan.entry_filter, plan.wanted
-    max_distance = margin(plan.threshold)
+    tenant, entry_filter = plan.tenant, plan.entry_filter
+    wanted = _nearest(plan, vector)
     readable = await _estimate_readable(session, plan)
     leaves_many = entry_filter.is_open and readable.are_many
     if plan.is_selective and tenant.passages > 0 and not leaves_many:
         ids = await words.filtered_ids(session, entry_filter, plan.exact_limit + 1)
         if len(ids) <= plan.exact_limit:
-            found = await db.exact_ids(session, tenant.space, vector, max_distance, ids, wanted)
+            found = await db.find_exactly(session, wanted, ids)
             return found, "exact" if entry_filter.is_open else "exact_filtered", len(ids)
         if entry_filter.is_open:
             tenant.wide_callers.add(current_principals())
@@ -149,11 +148,11 @@ async def _find_nearest(
     if tenant.indexed and tenant.passages > plan.exact_limit:
         if plan.query.ef_search is None and readable.share < 1:
             await db.widen_search(session, widened_breadth(tenant.passages, readable.share))
-        found = await db.indexed(session, tenant.space, vector, max_distance, entry_filter, wanted)
+        found = await db.indexed(session, wanted)
         if found.enough:
             return found, "indexed", None
         strategy = "indexed_then_exact"
-    found = await db.exact_all(session, tenant.space, vector, max_distance, entry_filter, wanted)
+    found = await db.find_exactly(session, wanted)
     return found, strategy, None
 
 
@@ -178,9 +177,7 @@ async def _estimate_readable(session: TenantSession, plan: Plan) -> _Readable:
 
 async def _add_former(session: TenantSession, plan: Plan, vector: Vector, found: VectorMatches) -> VectorMatches:
     """Add the former versions of the time that the search names; an entry is in one of both at most."""
-    former = await db.former_nearest(
-        session, plan.tenant.space, vector, margin(plan.threshold), plan.entry_filter, plan.wanted
-    )
+    former = await db.former_nearest(session, _nearest(plan, vector))
     hits = sorted(
         (*found.hits, *former.hits),
         key=lambda hit: (-hit.value, -hit.updated_at.timestamp(), hit.entry_id.bytes),

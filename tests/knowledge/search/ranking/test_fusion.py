@@ -35,7 +35,16 @@ def candidate(number: int, semantic: int | None = None, keyword: int | None = No
 
 def keyword_hits(best: float | None, full_match: float, entries: int = 1_000_000) -> KeywordHits:
     hits = [] if best is None else [LegHit(entry(1), NOW, best)]
-    return KeywordHits(hits, len(hits), True, full_match, entries, False, Replacements(), (), 0.0)
+    return KeywordHits(
+        hits=hits,
+        total=len(hits),
+        complete=True,
+        full_match=full_match,
+        entries=entries,
+        whole=False,
+        replacements=Replacements(),
+        seconds=0.0,
+    )
 
 
 @pytest.mark.parametrize(("semantic", "keyword", "score"), [(1, 5, 0.0161), (3, None, 0.0111), (None, 1, 0.0049)])

@@ -34,8 +34,21 @@ def judge(
     """Whether one hit with these scores is a strong match when these legs ran."""
     hit = LegHit(UUID(int=1), NOW, 1.0)
     legs = Legs(
-        semantic=SemanticHits([hit], "exact", 1, 0, True, True, 0.0) if semantic else None,
-        keyword=KeywordHits([hit], 1, True, FULL, 1000, whole, Replacements(), (), 0.0) if keyword else None,
+        semantic=SemanticHits(hits=[hit], matches=1, pending=0, strategy="exact", compared=True, seconds=0.0)
+        if semantic
+        else None,
+        keyword=KeywordHits(
+            hits=[hit],
+            total=1,
+            complete=True,
+            full_match=FULL,
+            entries=1000,
+            whole=whole,
+            replacements=Replacements(),
+            seconds=0.0,
+        )
+        if keyword
+        else None,
     )
     one = Candidate(UUID(int=1), NOW, similarity=cosine, keyword_score=bm25, keyword_rank=None if bm25 is None else 1)
     return has_strong_match(legs, [one], model)
