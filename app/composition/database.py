@@ -28,10 +28,11 @@ from app.db.cluster.metadata import (
     is_distributed,
     list_nodes,
 )
-from app.db.cluster.moves import Connection, read_state
+from app.db.cluster.moves import read_state
 from app.db.database import Database
 from app.db.outage import AWAY
 from app.db.replicas import Probe, Replica, Replicas
+from app.db.rows import Connection
 from app.db.schema import catalog
 from app.db.schema.catalog import check_direct, check_pooler
 from app.db.schema.definitions import find_changed_functions
@@ -166,7 +167,7 @@ async def prepare(
 
 
 async def _prepare_nodes(
-    coordinator: asyncpg.Connection[asyncpg.Record], admin_dsn: str, service_role: str | None, shards: int, setting: str
+    coordinator: Connection, admin_dsn: str, service_role: str | None, shards: int, setting: str
 ) -> None:
     nodes = await list_nodes(coordinator)
     for node in nodes:
@@ -185,7 +186,7 @@ async def _prepare_nodes(
                     raise at_node(node, error) from error
 
 
-async def _restore_functions(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _restore_functions(connection: Connection) -> None:
     """Load functions again that differ from their text here, e.g. after a newer version has been downgraded."""
     for function in await find_changed_functions(connection):
         log.warning("the function %s differs from its text, and is created again", function)
@@ -193,7 +194,7 @@ async def _restore_functions(connection: asyncpg.Connection[asyncpg.Record]) -> 
             await connection.execute(function_script(function_files()[function], function))
 
 
-async def _grant(connection: asyncpg.Connection[asyncpg.Record], service_role: str) -> None:
+async def _grant(connection: Connection, service_role: str) -> None:
     if not await connection.fetchval("select exists (select from pg_roles where rolname = $1)", service_role):
         raise ConfigurationError("--service-role", f"there is no role {service_role}")
     if not await connection.fetchval("select pg_has_role($1, 'kb_app', 'usage')", service_role):
@@ -257,7 +258,7 @@ async def check_engine(engine: AsyncEngine) -> None:
         raise DatabaseUnavailable from error
 
 
-async def _check_nodes(coordinator: asyncpg.Connection[asyncpg.Record], service_dsn: str) -> None:
+async def _check_nodes(coordinator: Connection, service_dsn: str) -> None:
     if not await is_distributed(coordinator):
         return
     await check_coordinator(coordinator, "DATABASE_URL")
@@ -274,7 +275,7 @@ async def _check_nodes(coordinator: asyncpg.Connection[asyncpg.Record], service_
             raise at_node(node, error) from error
 
 
-async def _check_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _check_connection(connection: Connection) -> None:
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             await catalog.check_server(connection)

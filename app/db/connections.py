@@ -23,6 +23,7 @@ from app.concurrency.turns import PLATFORM, Turns
 from app.db.engine import ROLE, take_connection
 from app.db.outage import AWAY, PATIENCE, Outage
 from app.db.principals import Rights, set_rights
+from app.db.rows import Connection
 from app.db.session import OPENED, TenantSession
 from app.errors import DatabaseUnavailable
 
@@ -57,13 +58,11 @@ class Connections:
     make_apart: Callable[[], AsyncEngine]
 
     def __post_init__(self) -> None:
-        self._drivers: WeakSet[asyncpg.Connection[asyncpg.Record]] = WeakSet()
-        self.in_use: set[asyncpg.Connection[asyncpg.Record]] = set()
+        self._drivers: WeakSet[Connection] = WeakSet()
+        self.in_use: set[Connection] = set()
         self.outage = Outage(self._ask, self._cut)
 
-    async def begin(
-        self, statement: str, role: str | None = None
-    ) -> tuple[PoolProxiedConnection, asyncpg.Connection[asyncpg.Record]]:
+    async def begin(self, statement: str, role: str | None = None) -> tuple[PoolProxiedConnection, Connection]:
         """Run the statement that opens a transaction, which sets `role`. A pooled connection that died is replaced.
 
         Raises DatabaseUnavailable for every failure to connect, since callers cannot fix any of them.
@@ -115,7 +114,7 @@ class Connections:
         finally:
             await engine.dispose()
 
-    def _watch(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
+    def _watch(self, driver: Connection) -> None:
         """Treat the database as doubtful if it closes this connection."""
         if driver not in self._drivers and not driver.is_closed():
             self._drivers.add(driver)
@@ -126,7 +125,7 @@ class Connections:
             self._drivers.discard(driver)
             self.outage.mark_suspect()
 
-    def end(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
+    def end(self, driver: Connection) -> None:
         """Close a connection immediately; this is not counted against the database."""
         self._drivers.discard(driver)
         driver.terminate()
@@ -139,7 +138,7 @@ class Connections:
     async def abandon(
         self,
         pooled: PoolProxiedConnection,
-        driver: asyncpg.Connection[asyncpg.Record] | None,
+        driver: Connection | None,
         *,
         reusable: bool,
     ) -> None:
@@ -149,9 +148,7 @@ class Connections:
         await asyncio.shield(_abandon(pooled, driver, reusable=reusable))
 
 
-async def _abandon(
-    pooled: PoolProxiedConnection, driver: asyncpg.Connection[asyncpg.Record] | None, *, reusable: bool
-) -> None:
+async def _abandon(pooled: PoolProxiedConnection, driver: Connection | None, *, reusable: bool) -> None:
     """Roll back and give the connection back, or throw it away when its state is not certain."""
     if reusable and driver is not None:
         try:
@@ -239,7 +236,7 @@ class Warmth:
                 # The database is down, or nearly so: callers report it.
                 log.debug("a connection was not opened in advance", extra={"error": type(error).__name__})
 
-    def _is_good(self, driver: asyncpg.Connection[asyncpg.Record] | None) -> bool:
+    def _is_good(self, driver: Connection | None) -> bool:
         return (
             driver is not None
             and not driver.is_closed()
@@ -312,7 +309,7 @@ class Rehearsal:
             dbapi_connection.run_async(self._run)
             record.info[ROLE] = self._rights.value
 
-    async def _run(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
+    async def _run(self, driver: Connection) -> None:
         try:
             await driver.execute(f"begin;{self._begin}")
             with suppress(DatabaseUnavailable, asyncpg.PostgresError):  # then it is ready, but not fast

@@ -20,6 +20,7 @@ from app.concurrency.background import start_background
 from app.concurrency.part import LastWrites
 from app.db.connections import PoolUse
 from app.db.outage import AWAY
+from app.db.rows import Connection
 from app.db.session import TenantSession
 from app.errors import ConfigurationError, DatabaseUnavailable
 from app.telemetry.metrics import READS
@@ -55,7 +56,7 @@ class Probe:
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
+        self._connection: Connection | None = None
 
     async def ask(self) -> Answer:
         """Raises OSError, TimeoutError, asyncpg.PostgresError and asyncpg.InterfaceError."""

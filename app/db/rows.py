@@ -7,10 +7,13 @@ import threading
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 import asyncpg
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+"""A connection of the driver."""
 
 _lock = threading.Lock()
 _last = 0

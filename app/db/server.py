@@ -22,6 +22,7 @@ from app.db.connections import NO_TENANT, Connections, PoolUse, Rehearsal, Rehea
 from app.db.engine import driver_address, make_engine, make_pool, register_types
 from app.db.outage import AWAY, BUSY
 from app.db.principals import Rights, current_rights, set_actor
+from app.db.rows import Connection
 from app.db.session import OPENED, PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable, TenantNotFound
@@ -178,7 +179,7 @@ class Server:
     @asynccontextmanager
     async def _open(
         self, begin: str, turn: Hashable, time_limit: timedelta | None, rights: Rights = Rights.ALL
-    ) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    ) -> AsyncIterator[Connection]:
         """A transaction that begins with the SQL text `begin`; commits on leaving, rolls back on error.
 
         `rights` are those that `begin` sets: the connection should have plans for them. `turn` identifies who takes the
@@ -225,7 +226,7 @@ class Server:
     async def _abandon(
         self,
         pooled: PoolProxiedConnection,
-        driver: asyncpg.Connection[asyncpg.Record],
+        driver: Connection,
         error: BaseException,
     ) -> None:
         """End a transaction that failed. Raises DatabaseUnavailable if the database was the reason."""

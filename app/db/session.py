@@ -15,7 +15,7 @@ import asyncpg
 
 from app.db.outage import Outage
 from app.db.principals import current_principals, set_principals
-from app.db.rows import read_rows
+from app.db.rows import Connection, read_rows
 from app.db.statements import Statement
 
 Row = asyncpg.Record
@@ -34,7 +34,7 @@ class _Session:
 
     def __init__(
         self,
-        connection: asyncpg.Connection[asyncpg.Record],
+        connection: Connection,
         opened_by: object,
         outage: Outage,
         patience: float | None,
@@ -123,7 +123,7 @@ class TenantSession(_Session):
 
     def __init__(
         self,
-        connection: asyncpg.Connection[asyncpg.Record],
+        connection: Connection,
         opened_by: object,
         outage: Outage,
         patience: float | None,

@@ -15,7 +15,7 @@ from app.errors import KnowledgeError
 
 if TYPE_CHECKING:
     from app.cli.doctor.finding import Finding
-    from app.db.queries.diagnosis import Connection
+    from app.db.rows import Connection
     from app.settings import Settings
 
 MOST_FINDINGS = 5

@@ -13,7 +13,7 @@ from app.cli.doctor.finding import Finding, Status, count, from_error, size
 from app.errors import ConfigurationError, DatabaseUnavailable, KnowledgeError
 
 if TYPE_CHECKING:
-    from app.db.queries.diagnosis import Connection
+    from app.db.rows import Connection
     from app.db.schema.catalog import Pooler
     from app.settings import Settings
 

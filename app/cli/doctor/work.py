@@ -11,7 +11,8 @@ from app.errors import ConfigurationError, EmbeddingUnavailable, RerankerUnavail
 
 if TYPE_CHECKING:
     from app.db.database import Database
-    from app.db.queries.diagnosis import Backlog, Connection
+    from app.db.queries.diagnosis import Backlog
+    from app.db.rows import Connection
     from app.settings import Settings
 
 COUNTING_SECONDS = 3.0

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import asyncpg
-
 from app.db.cluster.metadata import read_metadata
 from app.db.cluster.sessions import SHARD_FUNCTIONS, mark
+from app.db.rows import Connection
 from app.db.schema.definitions import find_changed_functions, find_false_copies, read_record, short_name
 from app.db.schema.scripts import function_files, function_script, list_files, list_node_files, read_file
 from app.db.statements import load_statements
@@ -79,7 +78,7 @@ OWN_STATEMENTS = "set local citus.enable_ddl_propagation = off; set local check_
 node from here; those on a worker may name tables that only the coordinator has."""
 
 
-async def create_roles_of_node(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def create_roles_of_node(connection: Connection) -> None:
     """Create the roles without login, the extensions, and the schemas and types of functions, if they are missing."""
     async with connection.transaction():
         await connection.execute(OWN_STATEMENTS)
@@ -98,7 +97,7 @@ def _declarations() -> Iterator[str]:
             yield f"do $$ begin if to_regtype('public.{name}') is null then {statement} end if; end $$"
 
 
-async def load_functions(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def load_functions(connection: Connection) -> None:
     """Load missing and changed functions, drop those that this version lacks, and restore their rights."""
     async with connection.transaction():
         await connection.execute(OWN_STATEMENTS)
@@ -115,7 +114,7 @@ async def load_functions(connection: asyncpg.Connection[asyncpg.Record]) -> None
             await _execute_as(connection, owner, f"revoke execute on function {name} from public")
 
 
-async def load_node_files(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def load_node_files(connection: Connection) -> None:
     """Run the files that only the nodes of a cluster have."""
     async with connection.transaction():
         await connection.execute(OWN_STATEMENTS)
@@ -123,7 +122,7 @@ async def load_node_files(connection: asyncpg.Connection[asyncpg.Record]) -> Non
             await connection.execute(read_file(file))
 
 
-async def _drop_false_copies(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _drop_false_copies(connection: Connection) -> None:
     """Drop the copies that differ from their functions; the node then makes those again that its groups lack."""
     for name, group in (await find_false_copies(connection, await read_metadata(connection))).items():
         owner = await connection.fetchval(SQL["owner_of"].sql, name.removeprefix("function "))
@@ -133,7 +132,7 @@ async def _drop_false_copies(connection: asyncpg.Connection[asyncpg.Record]) -> 
         await connection.execute("delete from shards.adopted where shard = $1", group)
 
 
-async def _drop_outdated(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _drop_outdated(connection: Connection) -> None:
     known = read_record(distributed=True)
     own_names = {short_name(name) for name in known if name.startswith("function ")}
     await connection.execute("set local search_path = pg_catalog")
@@ -144,7 +143,7 @@ async def _drop_outdated(connection: asyncpg.Connection[asyncpg.Record]) -> None
     await connection.execute("reset search_path")
 
 
-async def _execute_as(connection: asyncpg.Connection[asyncpg.Record], role: str, statement: str) -> None:
+async def _execute_as(connection: Connection, role: str, statement: str) -> None:
     await connection.execute(f"set local role {role}; {statement}; reset role")
 
 
@@ -160,7 +159,7 @@ SETTINGS = """
 """
 
 
-async def distribute(connection: asyncpg.Connection[asyncpg.Record], shards: int, setting: str) -> bool:
+async def distribute(connection: Connection, shards: int, setting: str) -> bool:
     """Distribute the tables that are still local, as their owner, in one transaction; returns whether there were any.
 
     `shards` is the number of shards of each table; it cannot be changed later. Raises ConfigurationError.
@@ -196,7 +195,7 @@ async def distribute(connection: asyncpg.Connection[asyncpg.Record], shards: int
     return True
 
 
-async def _lift_force(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _lift_force(connection: Connection) -> None:
     """Let the owner read the tables' rows, and write those of new shards; `shards.adopt` ends that for each shard.
 
     Otherwise Citus, which acts as the owner, would copy no row to the shards, and a move of a shard to which rows are
@@ -206,7 +205,7 @@ async def _lift_force(connection: asyncpg.Connection[asyncpg.Record]) -> None:
         await connection.execute(f"alter table {table['name']} no force row level security")
 
 
-async def _refuse_partitions(connection: asyncpg.Connection[asyncpg.Record], setting: str) -> None:
+async def _refuse_partitions(connection: Connection, setting: str) -> None:
     if await connection.fetchval("select relkind = 'p' from pg_class where oid = to_regclass('public.entries')"):
         raise ConfigurationError(
             setting,

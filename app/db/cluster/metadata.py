@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import asyncpg
 
 from app.db.cluster.sessions import MOVED
 from app.db.cluster.sessions import SQL as PLACES
+from app.db.rows import Connection
 from app.db.schema.catalog import check_server, connect, using
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
 
 SQL = load_statements(__name__)
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 @dataclass(frozen=True, slots=True)

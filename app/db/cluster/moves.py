@@ -9,18 +9,17 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 from uuid import UUID
 
 import asyncpg
 import orjson
 
 from app.db.cluster.sessions import SQL as PLACES
-from app.db.rows import read_rows
+from app.db.rows import Connection, read_rows
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,20 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
 from uuid import UUID
-
-import asyncpg
 
 from app.contract.administration import Tenant
 from app.db.database import Database
 from app.db.queries.tenants import list_tenants
-from app.db.rows import read_rows
+from app.db.rows import Connection, read_rows
 from app.db.session import Row
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 @dataclass(frozen=True, slots=True)

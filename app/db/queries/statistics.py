@@ -39,18 +39,24 @@ class DueWork:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Counts of a tenant; searches of the last 24 hours."""
+    """Counts of a tenant, without any of its content, queries or users.
+
+    Attributes:
+        pending: assets and entries that still have to be processed.
+        failed: assets that could not be parsed, and entries that the provider refused to embed.
+        fallback_rate: share of the last day's searches that ran without the semantic leg after a failure.
+        last_activity: time of the last search or audited operation.
+        limits: those that the platform has set.
+    """
 
     entries: int
     assets: int
-    failed_assets: int
-    pending_assets: int
-    pending_embeddings: int
-    refused_embeddings: int
-    searches: int
-    fallbacks: int
-    limits: Mapping[str, int]
+    pending: int
+    failed: int
+    searches_24h: int
+    fallback_rate: float
     last_activity: datetime | None
+    limits: Mapping[str, int]
 
 
 async def refresh_lexemes(session: TenantSession) -> None:

@@ -150,21 +150,22 @@ select kind, count(*) filter (where state = 'queued') as queued, count(*) filter
 -- Only counts: the platform's administrators see nothing else of a tenant.
 select (select coalesce(sum(entries), 0)::bigint from corpus_statistics
          where tenant_id = :tenant_id and principal = any (current_principals())) as entries,
-       a.assets, a.failed_assets, a.pending_assets, p.pending_embeddings, p.refused_embeddings,
-       s.searches, s.fallbacks, t.limits,
+       a.assets, a.pending + p.pending as pending, a.failed + p.refused as failed, s.searches_24h,
+       s.fallbacks::double precision / greatest(s.searches_24h, 1) as fallback_rate,
        greatest((select max(at) from searches where tenant_id = :tenant_id),
-                (select max(at) from audit where tenant_id = :tenant_id)) as last_activity
+                (select max(at) from audit where tenant_id = :tenant_id)) as last_activity,
+       t.limits
   from tenants t
  cross join lateral (
-   select count(*) as assets, count(*) filter (where f.status = 'failed') as failed_assets,
-          count(*) filter (where f.status in ('pending', 'processing')) as pending_assets
+   select count(*) as assets, count(*) filter (where f.status = 'failed') as failed,
+          count(*) filter (where f.status in ('pending', 'processing')) as pending
      from assets f where f.tenant_id = :tenant_id) a
  cross join lateral (
-   select count(*) filter (where q.attempts < 5) as pending_embeddings,
-          count(*) filter (where q.attempts >= 5) as refused_embeddings
+   select count(*) filter (where q.attempts < 5) as pending,
+          count(*) filter (where q.attempts >= 5) as refused
      from pending_embeddings q where q.tenant_id = :tenant_id and q.model_id = t.model_id) p
  cross join lateral (
-   select count(*) as searches, count(*) filter (where x.fallback) as fallbacks from searches x
+   select count(*) as searches_24h, count(*) filter (where x.fallback) as fallbacks from searches x
     where x.tenant_id = :tenant_id and x.at > statement_timestamp() - interval '24 hours') s
  where t.id = :tenant_id;
 

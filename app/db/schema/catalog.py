@@ -12,6 +12,7 @@ import asyncpg
 
 from app.db.database import Database
 from app.db.outage import LOST
+from app.db.rows import Connection
 from app.db.schema.scripts import check_revision, known_revisions, latest_revision
 from app.db.statements import parse_statement
 from app.errors import ConfigurationError, DatabaseUnavailable
@@ -46,9 +47,7 @@ CONNECT_SECONDS = 10
 CLOSE_SECONDS = 5.0
 
 
-async def connect(
-    dsn: str, setting: str, *, host: str | None = None, port: int | None = None
-) -> asyncpg.Connection[asyncpg.Record]:
+async def connect(dsn: str, setting: str, *, host: str | None = None, port: int | None = None) -> Connection:
     """Connect, with a `host` and `port` to another server in the same way.
 
     Raises ConfigurationError, which names the setting and the kind of failure but not the address.
@@ -66,8 +65,8 @@ async def connect(
 
 @asynccontextmanager
 async def using(
-    connection: asyncpg.Connection[asyncpg.Record],
-) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    connection: Connection,
+) -> AsyncIterator[Connection]:
     """Close the connection after the block. Raises DatabaseUnavailable if the connection is lost before."""
     try:
         yield connection
@@ -81,7 +80,7 @@ async def using(
         connection.terminate()
 
 
-async def fetch_revision(connection: asyncpg.Connection[asyncpg.Record]) -> str | None:
+async def fetch_revision(connection: Connection) -> str | None:
     """The database's revision, or None when it has never been migrated."""
     if not await connection.fetchval("select to_regclass('public.alembic_version') is not null"):
         return None
@@ -89,7 +88,7 @@ async def fetch_revision(connection: asyncpg.Connection[asyncpg.Record]) -> str 
     return revision
 
 
-async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def check_server(connection: Connection) -> None:
     """Raise ConfigurationError unless Postgres is 16 or newer and has pgvector 0.8 or newer."""
     version = int(await connection.fetchval("show server_version_num"))
     if version < OLDEST_SERVER:
@@ -109,7 +108,7 @@ async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
         )
 
 
-async def check_service_role(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def check_service_role(connection: Connection) -> None:
     """Raise ConfigurationError when the login role is not subject to row-level security."""
     role = await connection.fetchrow(
         "select rolname, rolsuper, rolbypassrls from pg_roles where rolname = current_user"
@@ -150,7 +149,7 @@ async def check_service_role(connection: asyncpg.Connection[asyncpg.Record]) -> 
         )
 
 
-async def check_schema(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def check_schema(connection: Connection) -> None:
     """Raise ConfigurationError unless the migrations are applied and the role has the application's rights."""
     head = latest_revision()
     migrated = await connection.fetchval("select to_regclass('public.alembic_version') is not null")
@@ -210,14 +209,12 @@ async def find_pooler(dsn: str, setting: str) -> Pooler | None:
             return await _compare(first, second)
 
 
-async def _is_direct(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+async def _is_direct(connection: Connection) -> bool:
     # A pooler gives each client a key of its own for cancellation, with a number that is not the server process's.
     return bool(await connection.fetchval(OWN_PID) == connection.get_server_pid())
 
 
-async def _compare(
-    first: asyncpg.Connection[asyncpg.Record], second: asyncpg.Connection[asyncpg.Record]
-) -> Pooler | None:
+async def _compare(first: Connection, second: Connection) -> Pooler | None:
     """Whether two clients come to the same server process, and can each have a prepared statement of one name there."""
     for _ in range(ROUNDS):
         name = f"pooler_{uuid4().hex}"
@@ -251,7 +248,7 @@ def check_keeps(pooler: Pooler | None) -> None:
         )
 
 
-async def check_direct(connection: asyncpg.Connection[asyncpg.Record], dsn: str, setting: str) -> None:
+async def check_direct(connection: Connection, dsn: str, setting: str) -> None:
     """Raise ConfigurationError if the address, to which the connection is open, is that of such a pooler.
 
     It would keep a lock of the session, which no later migration gets.

@@ -10,10 +10,9 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-import asyncpg
-
 from app.db.cluster.metadata import ONE_SERVER, Metadata, Shard
 from app.db.cluster.sessions import SHARD_FUNCTIONS, fill, mark
+from app.db.rows import Connection
 from app.db.schema.scripts import SCRIPTS, function_files
 from app.db.statements import load_statements
 
@@ -74,9 +73,7 @@ def render_differences(found: dict[str, str], distributed: dict[str, str]) -> st
     return render_record({name: distributed.get(name, "-") for name in differing})
 
 
-async def list_definitions(
-    connection: asyncpg.Connection[asyncpg.Record], cluster: Metadata = ONE_SERVER
-) -> list[Definition]:
+async def list_definitions(connection: Connection, cluster: Metadata = ONE_SERVER) -> list[Definition]:
     """The objects of the database, and of the shards on this node."""
     undo = connection.transaction()
     await undo.start()
@@ -92,14 +89,12 @@ async def list_definitions(
     return [Definition(f"{row['kind']} {row['name']}", row["place"], row["definition"]) for row in rows]
 
 
-async def read_definitions(connection: asyncpg.Connection[asyncpg.Record]) -> dict[str, str]:
+async def read_definitions(connection: Connection) -> dict[str, str]:
     """The digest of each object of the database, by its kind and name."""
     return {found.name: found.digest for found in await list_definitions(connection)}
 
 
-async def find_changed_functions(
-    connection: asyncpg.Connection[asyncpg.Record], *, distributed: bool = False
-) -> list[str]:
+async def find_changed_functions(connection: Connection, *, distributed: bool = False) -> list[str]:
     """The names of recorded functions that differ or are missing, in the order of `alembic/sql`."""
     found = await read_definitions(connection)
     changed = {
@@ -128,9 +123,7 @@ class Fault:
     remedy: str
 
 
-async def find_changed_definitions(
-    connection: asyncpg.Connection[asyncpg.Record], cluster: Metadata = ONE_SERVER
-) -> list[Fault]:
+async def find_changed_definitions(connection: Connection, cluster: Metadata = ONE_SERVER) -> list[Fault]:
     """Find objects that differ from the recorded ones, are missing, or act in their place."""
     record = read_record(distributed=cluster.is_distributed)
     definitions = await list_definitions(connection, cluster)
@@ -189,7 +182,7 @@ def _compare_shard(record: Mapping[str, str], found: Mapping[str, Definition], s
         yield Fault(fault.rule, f"on the shard {shard.name}: {fault.text}", fault.remedy)
 
 
-async def find_false_copies(connection: asyncpg.Connection[asyncpg.Record], cluster: Metadata) -> Mapping[str, int]:
+async def find_false_copies(connection: Connection, cluster: Metadata) -> Mapping[str, int]:
     """The copies of functions that differ from these, each with the number of its group."""
     found = {each.name: each for each in await list_definitions(connection)}
     return dict(_false_copies(found, cluster.groups))

@@ -8,6 +8,7 @@ from typing import Literal
 import asyncpg
 
 from app.db.cluster.metadata import adopt_groups, is_distributed, read_metadata
+from app.db.rows import Connection
 from app.db.schema.definitions import Fault, find_changed_definitions
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
@@ -22,7 +23,7 @@ SQL = {
 }
 
 
-async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fault]:
+async def find_faults(connection: Connection) -> list[Fault]:
     """Find all faults of tenant isolation for the login role; takes about 50 ms.
 
     On a node of a Citus cluster, its shards are checked too; those that have just come are completed first.
@@ -38,7 +39,7 @@ async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fa
     return await _find_faults(connection)
 
 
-async def _find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fault]:
+async def _find_faults(connection: Connection) -> list[Fault]:
     # One view of the catalog, as far as its functions allow: Citus creates and drops tables of shards at any time.
     isolation: Literal["repeatable_read"] | None = None if connection.is_in_transaction() else "repeatable_read"
     async with connection.transaction(isolation=isolation):
@@ -59,7 +60,7 @@ async def _find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[F
         return faults + await find_changed_definitions(connection, cluster)
 
 
-async def check_isolation(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def check_isolation(connection: Connection) -> None:
     """Raise ConfigurationError, one line with the first fault and its remedy, if there is a fault."""
     faults = await find_faults(connection)
     if faults:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import asyncpg
-
 from app.db.cluster.metadata import SQL as METADATA
 from app.db.cluster.metadata import has_citus
+from app.db.rows import Connection
 from app.db.schema import catalog, scripts
 from app.db.schema.scripts import REMEDY, check_revision
 from app.db.statements import load_statements
@@ -28,7 +27,7 @@ async def read_revision(dsn: str, setting: str) -> str | None:
         return await check_lineage(connection, setting)
 
 
-async def check_lineage(connection: asyncpg.Connection[asyncpg.Record], setting: str) -> str | None:
+async def check_lineage(connection: Connection, setting: str) -> str | None:
     """As `read_revision`, on a connection to one server or to the coordinator of a cluster. Changes nothing."""
     revision = await catalog.fetch_revision(connection)
     if revision is not None:
@@ -37,7 +36,7 @@ async def check_lineage(connection: asyncpg.Connection[asyncpg.Record], setting:
     return revision
 
 
-async def check_objects(connection: asyncpg.Connection[asyncpg.Record], revision: str, setting: str) -> None:
+async def check_objects(connection: Connection, revision: str, setting: str) -> None:
     """Raise ConfigurationError if an object that the revision of this version creates is missing or different.
 
     The workers of a cluster, which do not have all tables, are not checked.
@@ -67,7 +66,7 @@ def _find_difference(record: Objects, found: Objects) -> str | None:
     return None
 
 
-async def list_objects(connection: asyncpg.Connection[asyncpg.Record]) -> Objects:
+async def list_objects(connection: Connection) -> Objects:
     """The tables and types of the database, with their parts."""
     undo = connection.transaction()
     await undo.start()

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-import asyncpg
-
+from app.db.rows import Connection
 from app.db.schema.catalog import connect, using
 from app.db.statements import load_statements
 from app.embeddings.provider import EmbeddingModel
@@ -33,9 +32,7 @@ async def register_model(admin_dsn: str, model: EmbeddingModel, *, actor: str | 
         return model_id, known is None
 
 
-async def _insert_model(
-    connection: asyncpg.Connection[asyncpg.Record], model: EmbeddingModel, actor: str | None
-) -> int:
+async def _insert_model(connection: Connection, model: EmbeddingModel, actor: str | None) -> int:
     async with connection.transaction():
         model_id: int = await connection.fetchval(
             "insert into embedding_models (provider, name, dimensions, max_tokens, similarity_threshold)"
@@ -58,7 +55,7 @@ async def _insert_model(
     return model_id
 
 
-async def _guard_dimension(connection: asyncpg.Connection[asyncpg.Record], model_id: int, dimensions: int) -> None:
+async def _guard_dimension(connection: Connection, model_id: int, dimensions: int) -> None:
     name = f"embeddings_model_{model_id:d}"
     if not await connection.fetchval("select exists (select from pg_constraint where conname = $1)", name):
         await connection.execute(

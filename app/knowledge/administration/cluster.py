@@ -14,7 +14,8 @@ from uuid import UUID
 import asyncpg
 
 from app.db.cluster import moves
-from app.db.cluster.moves import Connection, Connections, StoredNode, StoredShard
+from app.db.cluster.moves import Connections, StoredNode, StoredShard
+from app.db.rows import Connection
 from app.errors import ConfigurationError, Conflict, InvalidInput, TenantNotFound
 
 ConnectNode: TypeAlias = Callable[[str, int], AbstractAsyncContextManager[Connection]]

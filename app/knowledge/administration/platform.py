@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from app.concurrency.turns import Turns
 from app.contract.administration import PlatformLimit, Tenant
 from app.contract.fields import Page
 from app.contract.settings import LIMITS, Limits
+from app.contract.validation import same_fields
 from app.db.database import Database
 from app.db.principals import acting_for_service
 from app.db.queries import statistics, tenants
@@ -34,25 +34,10 @@ PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class TenantHealth:
-    """Counts of one tenant, without any of its content, queries or users.
-
-    Attributes:
-        failed: assets that could not be parsed, and entries that the provider refused to embed.
-        pending: assets and entries that still have to be processed.
-        fallback_rate: share of the last day's searches that ran without the semantic leg after a failure.
-        last_activity: time of the last search or audited operation.
-        allowed: the platform's limits for the tenant.
-    """
+class TenantHealth(statistics.Health):
+    """The counts of one tenant; `allowed` are the platform's limits for it, set or by default."""
 
     tenant: Tenant
-    entries: int
-    assets: int
-    pending: int
-    failed: int
-    searches_24h: int
-    fallback_rate: float
-    last_activity: datetime | None
     allowed: Limits
 
 
@@ -159,14 +144,5 @@ class PlatformService:
             row = await statistics.health(session)
         if row is None:  # deleted since the list was read
             return None
-        return TenantHealth(
-            tenant=tenant,
-            entries=row.entries,
-            assets=row.assets,
-            pending=row.pending_assets + row.pending_embeddings,
-            failed=row.failed_assets + row.refused_embeddings,
-            searches_24h=row.searches,
-            fallback_rate=row.fallbacks / max(row.searches, 1),
-            last_activity=row.last_activity,
-            allowed=self._tenants.allow(row.limits),
-        )
+        allowed = self._tenants.allow(row.limits)
+        return TenantHealth(**same_fields(row, TenantHealth), tenant=tenant, allowed=allowed)

@@ -114,6 +114,6 @@ async def test_nothing_is_tuned_by_few_queries_without_texts_or_without_the_prov
 @pytest.mark.usefixtures("right")
 async def test_the_sweep_tunes(services: Services, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = services.worker.sweep
-    monkeypatch.setattr(sweep, "_tuner", make_tuner(services))
+    monkeypatch.setattr(sweep, "tuner", make_tuner(services))
     await sweep.run()
     assert (await services.tenants.read_settings(tenant.id)).tuned is not None
