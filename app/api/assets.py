@@ -256,9 +256,10 @@ async def list_asset_versions(
     do, have the same `valid_until`. A search with `as_of` and `asset_id` finds those of one time. A reader does not see
     versions in quarantine, nor those of chunks that are quarantined now. A page has fewer than `limit` when its text
     reaches 2 MiB."""
-    page = await services.versions.list_of_asset(
+    page = await services.versions.list_versions(
         caller.tenant_id,
         asset_id,
+        "asset",
         limit=limit,
         cursor=cursor,
         include_quarantined=caller.sees_quarantined,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import TypeVar, Unpack
 from uuid import UUID
@@ -32,7 +32,7 @@ class Database(Server):
         super().__init__(dsn, **options)
         self._options = options
         self.replicas: Replicas | None = None
-        self.nodes: Nodes[Server] | None = None
+        self.nodes: Nodes | None = None
 
     async def reading(self, tenant_id: UUID, read: Callable[[], Awaitable[Result]]) -> Result:
         """Run work whose sessions of `read_session` all read from one replica, if one may serve the tenant.
@@ -45,8 +45,11 @@ class Database(Server):
     async def read_session(self, tenant_id: UUID, *, setup: str = "") -> AsyncIterator[TenantSession]:
         """As `tenant_session`, for reads alone: on the replica of `reading`, or else on the primary."""
         replica = current_replica()
-        database = self if replica is None else replica.database
-        async with database.tenant_session(tenant_id, setup=setup, aside=True) as session:
+        if replica is None:
+            opened = self.tenant_session(tenant_id, setup=setup, aside=True)
+        else:
+            opened = replica.database.open_tenant(tenant_id, setup)
+        async with opened as session:
             yield session
 
     @asynccontextmanager
@@ -75,21 +78,11 @@ class Database(Server):
             if wrote:  # also if the answer to the commit was lost
                 notes.note_write(tenant_id)
 
-    @asynccontextmanager
-    async def _open_tenant(
+    def _open_tenant(
         self, tenant_id: UUID, setup: str, background: timedelta | None
-    ) -> AsyncIterator[TenantSession]:
-        if self.nodes is None:
-            async with self.open_tenant(tenant_id, setup, background) as session:
-                yield session
-            return
-        async with self.nodes.open(
-            tenant_id,
-            lambda place: place.node.open_tenant(
-                tenant_id, setup, background, entrance=place.entrance, write=place.write
-            ),
-        ) as session:
-            yield session
+    ) -> AbstractAsyncContextManager[TenantSession]:
+        opens = self.open_tenant if self.nodes is None else self.nodes.open
+        return opens(tenant_id, setup, background)
 
     @asynccontextmanager
     async def shared_session(self, tenant_id: UUID) -> AsyncIterator[TenantSession]:
@@ -109,7 +102,7 @@ class Database(Server):
             if self.is_lent:
                 raise ConfigurationError("engine", "it cannot be lent for a Citus cluster", "give the address")
             patience = self._options.get("connect_timeout", 5.0)
-            self.nodes = Nodes[Server](self, self._open_node, patience=patience)
+            self.nodes = Nodes(self, self._open_node, patience=patience)
             self.write = write_for_node
 
     def _open_node(self, address: str) -> Server:

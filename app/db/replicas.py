@@ -8,20 +8,19 @@ import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 import asyncpg
 
 from app.concurrency.background import start_background
 from app.concurrency.part import LastWrites
-from app.db.connections import PoolUse
 from app.db.outage import AWAY
 from app.db.rows import Connection
-from app.db.session import TenantSession
+from app.db.server import Server
 from app.errors import ConfigurationError, DatabaseUnavailable
 from app.telemetry.metrics import READS
 
@@ -109,35 +108,6 @@ def current_replica() -> Replica | None:
     return _reader.get()
 
 
-class ReplicaDatabase(Protocol):
-    """The interface of a replica's connections, which `app.db.database.Database` implements."""
-
-    @property
-    def dsn(self) -> str:
-        """Its address."""
-
-    @property
-    def has_spare(self) -> bool:
-        """As in Database."""
-
-    @property
-    def pool_use(self) -> PoolUse:
-        """As in Database."""
-
-    def tenant_session(
-        self, tenant_id: UUID, *, setup: str = "", aside: bool = False
-    ) -> AbstractAsyncContextManager[TenantSession]:
-        """As in Database."""
-
-    def keep_warm(
-        self, rehearse: Callable[[TenantSession], Awaitable[None]], *, setup: str = ""
-    ) -> AbstractAsyncContextManager[None]:
-        """As in Database."""
-
-    async def close(self) -> None:
-        """As in Database."""
-
-
 @dataclass(slots=True)
 class Replica:
     """One replica.
@@ -149,7 +119,7 @@ class Replica:
     """
 
     name: str
-    database: ReplicaDatabase
+    database: Server
     probe: Probe = field(repr=False)
     covers: float = -math.inf
     problem: str | None = "not asked yet"

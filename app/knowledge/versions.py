@@ -6,12 +6,13 @@ import logging
 from datetime import UTC, datetime
 from uuid import UUID
 
+from app.contract.access import ItemKind
 from app.contract.entries import FormerVersion
 from app.contract.fields import Page
 from app.db.database import Database
 from app.db.queries import versions as db
 from app.db.rows import Position
-from app.errors import AssetNotFound, EntryNotFound, InvalidInput, NotFound
+from app.errors import AssetNotFound, EntryNotFound, InvalidInput
 from app.knowledge.paging import PAGE_BYTES, PageRequest
 
 log = logging.getLogger("app.knowledge.versions")
@@ -36,57 +37,28 @@ class VersionService:
     async def list_versions(
         self,
         tenant_id: UUID,
-        entry_id: UUID,
+        item_id: UUID,
+        kind: ItemKind = "entry",
         *,
         limit: int = 50,
         cursor: str | None = None,
         include_quarantined: bool = False,
     ) -> Page[FormerVersion]:
-        """List the kept versions of an entry, which may be deleted; the latest first.
+        """List the kept versions of an entry, or of the chunks of an asset, which may be deleted; the latest first.
 
         Versions in quarantine, and those to which one reaches back, are listed only with `include_quarantined`.
 
-        Raises EntryNotFound if there is neither the entry nor a version of it, InvalidInput and DatabaseUnavailable.
-        """
-        missing = EntryNotFound("the entry does not exist")
-        return await self._list(tenant_id, limit, cursor, missing, entry_id, None, include_quarantined)
-
-    async def list_of_asset(
-        self,
-        tenant_id: UUID,
-        asset_id: UUID,
-        *,
-        limit: int = 50,
-        cursor: str | None = None,
-        include_quarantined: bool = False,
-    ) -> Page[FormerVersion]:
-        """List the kept versions of the chunks of an asset, which may be deleted; the latest first.
-
-        Versions in quarantine, and those to which one reaches back, are listed only with `include_quarantined`.
-
-        Raises AssetNotFound if there is neither the asset nor a version of a chunk, InvalidInput and
+        Raises EntryNotFound or AssetNotFound if there is neither the item nor a version, InvalidInput and
         DatabaseUnavailable.
         """
-        missing = AssetNotFound("the asset does not exist")
-        return await self._list(tenant_id, limit, cursor, missing, None, asset_id, include_quarantined)
-
-    async def _list(
-        self,
-        tenant_id: UUID,
-        limit: int,
-        cursor: str | None,
-        missing: NotFound,
-        entry_id: UUID | None,
-        asset_id: UUID | None,
-        include_quarantined: bool,
-    ) -> Page[FormerVersion]:
         request = PageRequest.read(limit, cursor, LATEST_FIRST, (LATEST_FIRST,))
+        ids = (item_id, None) if kind == "entry" else (None, item_id)
         async with self._database.tenant_session(tenant_id) as session:
             found, has_more = await db.list_versions(
-                session, request.after, limit, PAGE_BYTES, entry_id, asset_id, include_quarantined=include_quarantined
+                session, request.after, limit, PAGE_BYTES, *ids, include_quarantined=include_quarantined
             )
-            if not found and cursor is None and not await db.is_known(session, entry_id, asset_id):
-                raise missing
+            if not found and cursor is None and not await db.is_known(session, *ids):
+                raise (EntryNotFound if kind == "entry" else AssetNotFound)(f"the {kind} does not exist")
         return request.page(found, has_more, lambda version: Position(version.valid_until, version.id))
 
     async def require_kept(self, tenant_id: UUID, as_of: datetime) -> None:

@@ -15,7 +15,7 @@ from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant
 from app.contract.entries import EntryDraft
 from app.db.cluster import sessions
-from app.db.cluster.sessions import FoundPlace, Node, Place, find_place
+from app.db.cluster.sessions import FoundPlace, Place, find_place
 from app.db.database import Database
 from app.db.queries.jobs import JobKind, claim_job, count_jobs, enqueue_job
 from app.db.server import Server
@@ -53,7 +53,7 @@ async def services(database: Database) -> AsyncIterator[Services]:
 async def neighbours(database: Database, services: Services) -> AsyncIterator[tuple[UUID, UUID]]:
     """Two tenants of different shards on one node."""
     assert database.nodes is not None
-    places: dict[UUID, Place[Server]] = {}
+    places: dict[UUID, Place] = {}
     pair: tuple[UUID, UUID] | None = None
     while pair is None:
         assert len(places) < MOST_TENANTS
@@ -130,7 +130,7 @@ async def test_a_lookup_that_finds_no_node_while_a_division_ends_is_repeated(
 ) -> None:
     missed = 0
 
-    async def miss_once(node: Node, tenant_id: UUID) -> FoundPlace | None:
+    async def miss_once(node: Server, tenant_id: UUID) -> FoundPlace | None:
         nonlocal missed
         found = await find_place(node, tenant_id)
         missed += 1

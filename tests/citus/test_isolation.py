@@ -13,7 +13,6 @@ from app.contract.administration import NewTenant
 from app.contract.search import SearchQuery
 from app.db.cluster.sessions import Place
 from app.db.database import Database
-from app.db.server import Server
 from app.db.statements import parse_statement
 from tests.fixtures.database.citus import CitusDatabase
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
@@ -45,7 +44,7 @@ class Pair:
     services: Services
     first: UUID
     second: UUID
-    place: Place[Server]
+    place: Place
     node: TestDatabase
     elsewhere: TestDatabase
 

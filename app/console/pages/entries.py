@@ -317,9 +317,10 @@ async def show_entry_versions(visit: CurrentVisit, entry_id: UUID, cursor: PageC
 @readers.get("/assets/{asset_id}/versions")
 async def show_asset_versions(visit: CurrentVisit, asset_id: UUID, cursor: PageCursor = "") -> Response:
     """Show the former passages of a document, which may be deleted; those of one version are together."""
-    page = await visit.services.versions.list_of_asset(
+    page = await visit.services.versions.list_versions(
         visit.tenant_id,
         asset_id,
+        "asset",
         limit=PAGE_SIZE,
         cursor=cursor or None,
         include_quarantined=visit.caller.sees_quarantined,

@@ -12,17 +12,17 @@ import itertools
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
-from typing import Generic, Protocol, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 from uuid import UUID
 
 import asyncpg
 
-from app.db.session import PlatformSession, TenantSession
+from app.db.server import Server
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 from app.errors import DatabaseUnavailable
 
@@ -131,39 +131,18 @@ def mark_statement(sql: str, tables: frozenset[str]) -> str:
 SQL = load_statements(__name__)
 
 
-class Node(Protocol):
-    """The interface to the database of a node."""
-
-    @property
-    def dsn(self) -> str:
-        """Its address."""
-
-    def platform_session(self, *, background: timedelta | None = None) -> AbstractAsyncContextManager[PlatformSession]:
-        """A transaction in which no tenant is set."""
-
-    @property
-    def has_spare(self) -> bool:
-        """Whether so few of its connections are in use that a caller may take two."""
-
-    async def close(self) -> None:
-        """Close its connections."""
-
-
-N = TypeVar("N", bound=Node)
-
-
 @dataclass(frozen=True, slots=True)
-class Place(Generic[N]):
+class Place:
     """A group of shards on a node: a tenant's rows are in one group, which a move takes to another node."""
 
     group: int
-    node: N
+    node: Server
     names: Mapping[str, str]
     tables: frozenset[str]
     _written: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, group: int, node: N, shards: Mapping[str, str]) -> Place[N]:
+    def of(cls, group: int, node: Server, shards: Mapping[str, str]) -> Place:
         """The place of a group, with the name of its shard of each table."""
         functions = {name: f"{name}_{group}" for name in SHARD_FUNCTIONS}
         return cls(group, node, {**shards, **functions}, frozenset(shards))
@@ -201,25 +180,25 @@ class FoundPlace:
     shards: list[str]
 
 
-async def find_place(node: Node, tenant_id: UUID) -> FoundPlace | None:
+async def find_place(node: Server, tenant_id: UUID) -> FoundPlace | None:
     """Ask a node where a tenant's rows are, or would be. Raises DatabaseUnavailable."""
     async with node.platform_session() as session:
         return await session.fetch_one_as(FoundPlace, SQL["find_place"], tenant=tenant_id)
 
 
-async def adopt_group(node: Node, group: int) -> None:
+async def adopt_group(node: Server, group: int) -> None:
     """Complete a group that has arrived on a node. Raises DatabaseUnavailable."""
     async with node.platform_session() as session:
         await session.execute(SQL["adopt"], group=group)
 
 
-async def list_holders(node: Node) -> Iterable[tuple[str, int]]:
+async def list_holders(node: Server) -> Iterable[tuple[str, int]]:
     """The hosts and ports of the nodes that hold tenants. Raises DatabaseUnavailable."""
     async with node.platform_session() as session:
         return [(row["host"], row["port"]) for row in await session.fetch(SQL["list_holders"])]
 
 
-async def is_cluster(node: Node) -> bool:
+async def is_cluster(node: Server) -> bool:
     """Whether the tenants of this database are distributed over the nodes of a cluster."""
     async with node.platform_session() as session:
         return bool(await session.fetch_value(SQL["has_citus"]) and await session.fetch_value(SQL["is_distributed"]))
@@ -238,14 +217,14 @@ MOST_TENANTS = 100_000
 """Tenants whose place is remembered."""
 
 
-class Nodes(Generic[N]):
+class Nodes:
     """The nodes that hold tenants, each with connections of its own, and the place of each tenant.
 
     Shards move and split while the service runs. A tenant's place is looked up once. Each transaction begins by
     checking it (`shards.enter`). If the tenant has moved, it is looked up again before any other statement runs.
     """
 
-    def __init__(self, coordinator: N, make: Callable[[str], N], *, patience: float) -> None:
+    def __init__(self, coordinator: Server, make: Callable[[str], Server], *, patience: float) -> None:
         """`make` creates the database of a node from its address.
 
         `patience`: seconds that a caller waits for a tenant that is being moved.
@@ -253,31 +232,29 @@ class Nodes(Generic[N]):
         self._coordinator = coordinator
         self._make = make
         self._patience = patience
-        self._nodes: dict[tuple[str, int], N] = {}
-        self._places: dict[tuple[int, str, int], Place[N]] = {}
-        self._of_tenants: dict[UUID, Place[N]] = {}
-        self._holders: list[N] = []
+        self._nodes: dict[tuple[str, int], Server] = {}
+        self._places: dict[tuple[int, str, int], Place] = {}
+        self._of_tenants: dict[UUID, Place] = {}
+        self._holders: list[Server] = []
         self._listed_until = 0.0
 
     @asynccontextmanager
-    async def open(
-        self, tenant_id: UUID, open_at: Callable[[Place[N]], AbstractAsyncContextManager[TenantSession]]
-    ) -> AsyncIterator[TenantSession]:
-        """A session at the place of the tenant. Raises DatabaseUnavailable."""
+    async def open(self, tenant_id: UUID, setup: str, background: timedelta | None) -> AsyncIterator[TenantSession]:
+        """A session at the place of the tenant, as `Server.open_tenant` opens it. Raises DatabaseUnavailable."""
         async with AsyncExitStack() as stack:
-            yield await self._enter(stack, tenant_id, open_at)
+            yield await self._enter(stack, tenant_id, setup, background)
 
     async def _enter(
-        self,
-        stack: AsyncExitStack,
-        tenant_id: UUID,
-        open_at: Callable[[Place[N]], AbstractAsyncContextManager[TenantSession]],
+        self, stack: AsyncExitStack, tenant_id: UUID, setup: str, background: timedelta | None
     ) -> TenantSession:
         deadline = time.monotonic() + self._patience
         for tried in itertools.count():
             try:
                 place = await self.place_of(tenant_id)
-                return await stack.enter_async_context(open_at(place))
+                opened = place.node.open_tenant(
+                    tenant_id, setup, background, entrance=place.entrance, write=place.write
+                )
+                return await stack.enter_async_context(opened)
             except _Nowhere:
                 if time.monotonic() > deadline:
                     raise
@@ -296,14 +273,14 @@ class Nodes(Generic[N]):
             await asyncio.sleep(min(0.01 * tried, LONGEST_PAUSE))
         raise DatabaseUnavailable("the tenant is being moved")
 
-    async def _adopt(self, place: Place[N]) -> None:
+    async def _adopt(self, place: Place) -> None:
         try:
             await adopt_group(place.node, place.group)
         except asyncpg.PostgresError as error:
             if error.sqlstate != MOVED:
                 raise
 
-    async def place_of(self, tenant_id: UUID) -> Place[N]:
+    async def place_of(self, tenant_id: UUID) -> Place:
         """The known place of a tenant: a move may be noticed later. Raises DatabaseUnavailable."""
         place = self._of_tenants.get(tenant_id)
         if place is None:
@@ -331,7 +308,7 @@ class Nodes(Generic[N]):
                 return found
         raise failure or _Nowhere("no node of the cluster holds the tenant")
 
-    async def holders(self) -> Sequence[N]:
+    async def holders(self) -> Sequence[Server]:
         """The databases of all nodes that hold tenants. Raises DatabaseUnavailable."""
         if time.monotonic() > self._listed_until:
             try:
@@ -349,7 +326,7 @@ class Nodes(Generic[N]):
         """Whether so few connections of every node are in use that a caller may take two."""
         return all(node.has_spare for node in self._nodes.values())
 
-    def _node(self, host: str, port: int) -> N:
+    def _node(self, host: str, port: int) -> Server:
         node = self._nodes.get((host, port))
         if node is None:
             node = self._nodes[host, port] = self._make(address_of(self._coordinator.dsn, host, port))

@@ -99,14 +99,9 @@ class NewDelivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NewDelivery):
     """A delivery that this worker has claimed; `attempts` includes this try."""
 
-    id: UUID
-    saved_search_id: UUID
-    entry_id: UUID
-    fingerprint: bytes
-    finding: Mapping[str, Any]
     attempts: int
     created_at: datetime
     name: str

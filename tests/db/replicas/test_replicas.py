@@ -173,9 +173,9 @@ async def test_a_replica_shows_no_rows_of_other_tenants(services: Services, serv
     assert len(await search_on_replica(services, first, "canary sings")) == 1
     assert services.database.replicas is not None
     (replica,) = services.database.replicas.replicas
-    engine = replica.database.engine  # type: ignore[attr-defined]
-    async with engine.connect() as pooled:  # one that searches have used
+    async with replica.database.engine.connect() as pooled:  # one that searches have used
         driver = (await pooled.get_raw_connection()).driver_connection
+        assert driver is not None
         assert await driver.fetchval("select current_setting('app.current_tenant', true)") in (None, "")
         assert await driver.fetchval("select count(*) from entries") == 0
         with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
