@@ -111,13 +111,8 @@ def _rebuild(kept: KeptSearch, query: str | None, vector: Sequence[float] | None
     if text is None:
         raise InvalidInput.of("query", "is needed: the tenant does not keep the texts of queries")
     options = {name: value for name, value in receipt.options.items() if name not in ("facets", "explain")}
-    settings: dict[str, Any] = {
-        "mode": receipt.mode,
-        "fusion": receipt.fusion,
-        "weights": receipt.weights,
-        "rrf_k": receipt.rrf_k,
-        "similarity_threshold": max(0.0, receipt.similarity_threshold),
-    }
+    settings: dict[str, Any] = {name: getattr(receipt, name) for name in ("mode", "fusion", "weights", "rrf_k")}
+    settings["similarity_threshold"] = max(0.0, receipt.similarity_threshold)
     wanted = SearchQuery(query=text, query_embedding=vector, **options, **settings)
     if mark_search(receipt.search_id, wanted).query != kept.asked.query:
         raise InvalidInput.of("query", "is not the query of this search")

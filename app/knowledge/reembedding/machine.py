@@ -49,7 +49,7 @@ from uuid import UUID
 
 from app.contract.administration import AuditAction
 from app.contract.models import DEFAULT_OVERLAP, Comparison, ModelChange, NewModelChange, Quality
-from app.contract.validation import UNSET, Unset
+from app.contract.validation import UNSET, Unset, same_fields
 from app.db.database import Database
 from app.db.queries import audit
 from app.db.queries import reembedding as db
@@ -117,23 +117,14 @@ def show_change(change: ChangeRow, served: Collection[int]) -> ModelChange:
     else:
         share = (visited - waiting - refused) / entries if entries else 1.0
     return ModelChange(
-        state=change.state,
-        old=change.old.info,
-        new=change.new.info,
+        **same_fields(change, ModelChange) | {"old": change.old.info, "new": change.new.info},
         rebuild=change.rebuilds,
-        rate=change.rate,
-        switch_at_overlap=change.switch_at_overlap,
         entries=entries,
         waiting=waiting,
         refused=refused,
         progress=round(max(0.0, min(1.0, share)), 4),
         served=change.other in served,
-        failure=change.failure,
-        comparison=change.comparison,
         decision=decide(change),
-        started_at=change.started_at,
-        ready_at=change.ready_at,
-        switched_at=change.switched_at,
     )
 
 

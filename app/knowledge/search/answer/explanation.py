@@ -20,6 +20,7 @@ from app.contract.results import (
     SemanticExplanation,
 )
 from app.contract.search import Reason, WhyNot
+from app.contract.validation import same_fields
 from app.db.queries.hits import Verdict
 from app.knowledge.search.answer.page import milliseconds
 from app.knowledge.search.legs.findings import Legs
@@ -80,16 +81,11 @@ def explain_page(receipt: Receipt, page: Sequence[Candidate], shown: Collection[
     """
     semantic, keyword = (PinnedLeg() if leg in receipt.search_modes_used else None for leg in ("semantic", "keyword"))
     return Explanation(
-        mode=receipt.mode,
-        fusion=receipt.fusion,
-        weights=receipt.weights,
-        rrf_k=receipt.rrf_k,
+        **same_fields(receipt, Explanation),
         keyword_scale=None,
         cosine_stretch=None,
         boost=receipt.options.get("boost", ()),
         diversity=receipt.options.get("diversity", 0.0),
-        similarity_threshold=receipt.similarity_threshold,
-        model=receipt.model,
         legs=LegExplanations(semantic, keyword),
         embedding_failure=None,
         reranker=None,
