@@ -89,9 +89,9 @@ def describe(app: FastAPI) -> None:
 
 
 def _complete(document: dict[str, Any]) -> None:
-    schemas = document["components"]["schemas"]
     problem = TypeAdapter(Problem).json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
-    schemas |= jsonable_encoder({**problem.pop("$defs", {}), "Problem": problem}, exclude_none=True)
+    added = jsonable_encoder({**problem.pop("$defs", {}), "Problem": problem}, exclude_none=True)
+    schemas = document["components"]["schemas"] = dict(sorted({**document["components"]["schemas"], **added}.items()))
     for name, schema in schemas.items():
         if name.startswith("Body_"):  # of a form; FastAPI has no setting for it
             schema["additionalProperties"] = False

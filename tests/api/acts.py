@@ -14,10 +14,10 @@ from app.db.queries import deliveries
 from app.db.rows import new_id
 from app.db.schema.owner import register_model
 from app.embeddings.provider import resolve_model
+from app.knowledge import upkeep
 from app.knowledge.transfer.export import FORMAT, TenantExport
 from app.knowledge.transfer.records import TextLine
 from app.knowledge.transfer.restoration import TenantRestoration
-from app.knowledge.upkeep import sweep
 from tests.api.scene import Scene
 from tests.knowledge.reembedding.moving import WIDER
 
@@ -283,7 +283,7 @@ PLATFORM_READS = _by_name(
 OTHER_CHANGES = _by_name(
     _over_http("POST /admin/reembed again", "model.pace", prepare=_move, json={**MOVE, "rate": 60}),
     Act("an import", "tenant.import", _restore),
-    Act("a purge", "entry.purge", _purge, _expire, sweep.ACTOR),
+    Act("a purge", "entry.purge", _purge, _expire, upkeep.ACTOR),
     Act("a new model", "model.add", _add_model, actor="paula"),
 )
 """Actions without an endpoint, or with one that the tables above use already."""
