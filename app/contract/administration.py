@@ -14,7 +14,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, ValidationInfo, WithJ
 from app.contract.fields import MAX_TOKEN_ID_CHARACTERS, ZonedMoment
 from app.contract.models import ModelInfo, ModelUse
 from app.contract.text import STORABLE, is_storable
-from app.contract.validation import request
+from app.contract.validation import request, require
 
 MAX_CALLERS = 100
 """Callers that a list shows."""
@@ -208,12 +208,6 @@ class AuditRecord:
     detail: Mapping[str, Any]
 
 
-def _check_text(text: str) -> str:
-    if not is_storable(text):
-        raise ValueError(f"must be a text, {STORABLE}")
-    return text
-
-
 def _check_period(before: datetime, info: ValidationInfo) -> datetime:
     after = info.data.get("after")
     if after is not None and after >= before:
@@ -225,7 +219,7 @@ def _check_period(before: datetime, info: ValidationInfo) -> datetime:
 class AuditFilter:
     """Which rows of the audit trail are wanted; None: any. `after` is the earliest time, `before` is excluded."""
 
-    actor: Annotated[str, AfterValidator(_check_text)] | None = None
+    actor: Annotated[str, require(is_storable, f"must be a text, {STORABLE}")] | None = None
     action: AuditAction | None = None
     outcome: AuditOutcome | None = None
     after: ZonedMoment | None = None
@@ -269,12 +263,14 @@ class PlatformLimits:
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 MAX_TENANT_NAME = 200
-
-
-def _check_slug(slug: str) -> str:
-    if not SLUG.fullmatch(slug):
-        raise ValueError("must be 1 to 63 of a-z, 0-9 and -, and must not start with -")
-    return slug
+Slug = Annotated[
+    str,
+    require(
+        lambda slug: SLUG.fullmatch(slug) is not None,
+        "must be 1 to 63 of a-z, 0-9 and -, and must not start with -",
+    ),
+    WithJsonSchema({"type": "string", "pattern": f"^{SLUG.pattern}$"}),
+]
 
 
 def _trim_name(name: str) -> str:
@@ -288,9 +284,7 @@ class NewTenant:
     """A tenant to create."""
 
     slug: Annotated[
-        str,
-        AfterValidator(_check_slug),
-        WithJsonSchema({"type": "string", "pattern": f"^{SLUG.pattern}$"}),
+        Slug,
         Field(description="Unique short name: 1 to 63 characters of a-z, 0-9 and -, not starting with -."),
     ]
     name: Annotated[str, Field(min_length=1, max_length=MAX_TENANT_NAME), AfterValidator(_trim_name)] | None = None
@@ -298,12 +292,6 @@ class NewTenant:
 
 LONGEST = timedelta(days=3660)
 """The longest validity of a token that this service creates."""
-
-
-def _check_id(token_id: str) -> str:
-    if not is_storable(token_id):
-        raise ValueError(f"must have 1 to {MAX_TOKEN_ID_CHARACTERS} characters, {STORABLE}")
-    return token_id
 
 
 def _check_end(expires_at: datetime) -> datetime:
@@ -321,7 +309,11 @@ def _check_end(expires_at: datetime) -> datetime:
 class NewRevocation:
     """A token to refuse from now on, by its `jti`."""
 
-    token_id: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN_ID_CHARACTERS), AfterValidator(_check_id)]
+    token_id: Annotated[
+        str,
+        Field(min_length=1, max_length=MAX_TOKEN_ID_CHARACTERS),
+        require(is_storable, f"must have 1 to {MAX_TOKEN_ID_CHARACTERS} characters, {STORABLE}"),
+    ]
     expires_at: Annotated[
         Annotated[AwareDatetime, AfterValidator(_check_end)] | None,
         Field(description="When the token expires by itself; by default, as late as any token can."),

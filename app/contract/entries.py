@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticKnownError
 
-from app.contract.fields import MAX_PRINCIPALS, Moment, Principal
+from app.contract.fields import MAX_PRINCIPALS, Principal, ZonedMoment
 from app.contract.text import (
     MAX_JSON_BYTES,
-    MOMENT,
     SEARCHABLE,
     STORABLE,
     STORABLE_JSON,
-    is_moment,
     is_searchable,
     is_storable,
     is_storable_json,
 )
-from app.contract.validation import UNSET, Items, Unset, request, stored_fields
+from app.contract.validation import UNSET, Items, Unset, request, require, stored_fields
 from app.contract.vocabulary import FLAGS, LANGUAGES, Audience, EntryType, Relationship, Scope, WritableType
 from app.errors import FieldError
 
@@ -161,17 +159,6 @@ class BulkResponse:
 T = TypeVar("T")
 
 
-def _require(fits: Callable[[T], bool], rule: str) -> AfterValidator:
-    """Refuse a value that does not fit, with the rule."""
-
-    def check(value: T) -> T:
-        if not fits(value):
-            raise ValueError(rule)
-        return value
-
-    return AfterValidator(check)
-
-
 def _drop_repeated(values: Iterable[T]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(values))
 
@@ -199,17 +186,17 @@ def _read_metadata(given: object) -> Mapping[str, Any]:
 Content = Annotated[
     str,
     Field(strict=True, min_length=1, max_length=MAX_CONTENT),
-    _require(_is_indexable, f"must be text of 1 to {MAX_CONTENT} characters, {SEARCHABLE}"),
+    require(_is_indexable, f"must be text of 1 to {MAX_CONTENT} characters, {SEARCHABLE}"),
 ]
 Title = Annotated[
     str,
     Field(strict=True, min_length=1, max_length=MAX_TITLE),
-    _require(_is_indexable, f"must be text of 1 to {MAX_TITLE} characters, {SEARCHABLE}"),
+    require(_is_indexable, f"must be text of 1 to {MAX_TITLE} characters, {SEARCHABLE}"),
 ]
 Tags = Annotated[
     Items[Annotated[str, Field(strict=True, min_length=1, max_length=MAX_TAG)]],
     Field(max_length=MAX_TAGS),
-    _require(
+    require(
         lambda tags: all(map(_is_named, tags)),
         f"must be a list of at most {MAX_TAGS} tags of 1 to {MAX_TAG} characters, {STORABLE}",
     ),
@@ -222,17 +209,13 @@ Metadata = Annotated[Mapping[str, Any], PlainValidator(_read_metadata, json_sche
 Language = Annotated[
     str,
     Strict(),
-    _require(lambda name: name in LANGUAGES, f"must be one of {', '.join(LANGUAGES)}"),
+    require(lambda name: name in LANGUAGES, f"must be one of {', '.join(LANGUAGES)}"),
     WithJsonSchema({"type": "string", "enum": sorted(LANGUAGES)}),
 ]
 ExternalId = Annotated[
     str,
     Field(strict=True, min_length=1, max_length=MAX_EXTERNAL_ID),
-    _require(_is_named, f"must be text of 1 to {MAX_EXTERNAL_ID} characters, {STORABLE}"),
-]
-# Postgres refuses offsets beyond 16 hours.
-Expiry = Annotated[
-    Moment, _require(is_moment, f"must be {MOMENT}"), AfterValidator(lambda moment: moment.astimezone(UTC))
+    require(_is_named, f"must be text of 1 to {MAX_EXTERNAL_ID} characters, {STORABLE}"),
 ]
 Principals = Annotated[Items[Principal], Field(min_length=1, max_length=MAX_PRINCIPALS), AfterValidator(tuple)]
 
@@ -294,7 +277,7 @@ class EntryDraft:
         ),
     ] = UNSET
     expires_at: Annotated[
-        Expiry | Unset | None,
+        ZonedMoment | Unset | None,
         Field(
             description="Date and time with a time zone; the entry is hidden from then on. Null: it does not expire."
         ),

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Strict, StringConstraints, WithJsonSchema
 
 from app.contract.text import MARKS_RULE, MOMENT, has_excess_marks, is_moment, is_storable
-from app.contract.validation import read_as
+from app.contract.validation import read_as, require
 
 T = TypeVar("T")
 
@@ -51,14 +51,8 @@ def is_principal_list(value: Any) -> bool:
     return isinstance(value, list | tuple) and 1 <= len(value) <= MAX_PRINCIPALS and all(map(is_principal, value))
 
 
-def _check_principal(value: str) -> str:
-    if not is_principal(value):
-        raise ValueError(PRINCIPAL_RULE)
-    return value
-
-
 PRINCIPAL_SCHEMA: dict[str, JsonValue] = {"type": "string", "pattern": f"^{PRINCIPAL.pattern}$"}
-Principal = Annotated[str, Strict(), AfterValidator(_check_principal), WithJsonSchema(PRINCIPAL_SCHEMA)]
+Principal = Annotated[str, Strict(), require(is_principal, PRINCIPAL_RULE), WithJsonSchema(PRINCIPAL_SCHEMA)]
 """A group or a user in a request."""
 
 MAX_SUBJECT_CHARACTERS = 255
@@ -93,13 +87,10 @@ Moment = Annotated[datetime, BeforeValidator(_as_written)]
 """A date and time in a request."""
 
 
-def _to_utc(moment: datetime) -> datetime:
-    if not is_moment(moment):
-        raise ValueError(f"must be {MOMENT}")
-    return moment.astimezone(UTC)
-
-
-ZonedMoment = Annotated[Moment, AfterValidator(_to_utc)]
+# Postgres refuses offsets beyond 16 hours.
+ZonedMoment = Annotated[
+    Moment, require(is_moment, f"must be {MOMENT}"), AfterValidator(lambda moment: moment.astimezone(UTC))
+]
 """A date and time with a time zone, read as UTC."""
 
 

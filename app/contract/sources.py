@@ -14,9 +14,9 @@ from pydantic.config import JsonDict
 
 from app.contract.assets import MAX_NAME
 from app.contract.entries import MAX_EXTERNAL_ID, Principals
-from app.contract.fields import MAX_PRINCIPALS, PRINCIPAL_SCHEMA, RULE, Moment, is_principal_list
+from app.contract.fields import MAX_PRINCIPALS, PRINCIPAL_SCHEMA, RULE, Moment, YesOrNo, is_principal_list
 from app.contract.text import MOMENT, STORABLE, is_moment, is_storable
-from app.contract.validation import UNSET, Items, Unset, request
+from app.contract.validation import UNSET, Items, Unset, request, require
 from app.errors import FieldError, InvalidInput
 
 MAX_ITEMS = 100_000
@@ -179,21 +179,6 @@ def _check_number(items: list[Any]) -> tuple[Any, ...]:
     return tuple(items)
 
 
-def _check_origin(origin: str) -> str:
-    if not is_storable(origin):
-        raise ValueError(f"must be 1 to {MAX_ORIGIN:,} characters, {STORABLE}")
-    return origin
-
-
-def _check_moment(moment: datetime) -> datetime:
-    if not is_moment(moment):
-        raise ValueError(f"must be {MOMENT}")
-    return moment
-
-
-YesOrNo = Annotated[bool, Field(strict=True)]
-
-
 @request(schema={"examples": [EXAMPLE]})
 class Manifest:
     """What the origin of a source has."""
@@ -205,7 +190,12 @@ class Manifest:
         Field(description="All files of the origin."),
     ]
     origin: Annotated[
-        Annotated[str, Field(min_length=1, max_length=MAX_ORIGIN), AfterValidator(_check_origin)] | None,
+        Annotated[
+            str,
+            Field(min_length=1, max_length=MAX_ORIGIN),
+            require(is_storable, f"must be 1 to {MAX_ORIGIN:,} characters, {STORABLE}"),
+        ]
+        | None,
         Field(
             description="Describes where the files come from. User and password are removed from URLs. Default: the"
             " former description."
@@ -219,7 +209,7 @@ class Manifest:
         ),
     ] = None
     listed_at: Annotated[
-        Annotated[Moment, AfterValidator(_check_moment)] | None,
+        Annotated[Moment, require(is_moment, f"must be {MOMENT}")] | None,
         Field(description="When the listing began, with a time zone. Default, and latest: the arrival of the request."),
     ] = None
     confirm_deletions: Annotated[

@@ -29,6 +29,7 @@ from typing import (
 
 import pydantic.dataclasses
 from pydantic import (
+    AfterValidator,
     ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
@@ -60,6 +61,17 @@ def read_as(kind: Any) -> GetPydanticSchema:
     """In an annotation: the value is read as another type, such as a list for a Sequence, which would be copied item by
     item and answered in the words of no message."""
     return GetPydanticSchema(lambda _, handler: handler(kind))
+
+
+def require(fits: Callable[[T], bool], rule: str) -> AfterValidator:
+    """In an annotation: a value that does not fit is refused with the rule."""
+
+    def check(value: T) -> T:
+        if not fits(value):
+            raise ValueError(rule)
+        return value
+
+    return AfterValidator(check)
 
 
 class InvalidParts(ValueError):
