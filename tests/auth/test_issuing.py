@@ -18,15 +18,7 @@ from app.auth.tokens import TokenVerifier
 from app.errors import Unauthenticated
 from app.hosts import is_loopback
 from tests.fixtures.http.callers import Caller
-from tests.fixtures.identity.forgery import (
-    NOW,
-    PrivateKey,
-    encode,
-    forge,
-    forge_asymmetric,
-    make_claims,
-    to_jwk,
-)
+from tests.fixtures.identity.forgery import NOW, PrivateKey, encode, forge, forge_asymmetric, make_claims, to_jwk
 
 RSA = rsa.generate_private_key(65537, 2048)
 EC = ec.generate_private_key(ec.SECP256R1())
@@ -133,8 +125,7 @@ async def test_a_malformed_key_id_is_refused_without_a_lookup(kid: object) -> No
 
 
 @pytest.mark.parametrize(
-    "kid",
-    ["../../dev/null", "/etc/passwd", "' or 1=1 --", "http://evil.example/k", "", "r\x00", "\ud800", "R"],
+    "kid", ["../../dev/null", "/etc/passwd", "' or 1=1 --", "http://evil.example/k", "", "r\x00", "\ud800", "R"]
 )
 async def test_a_key_id_is_only_ever_compared(kid: str) -> None:
     token = forge_asymmetric(make_claims(), RSA, {"alg": "RS256", "kid": kid})
@@ -180,8 +171,7 @@ def test_an_invalid_published_point_is_ignored(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "document",
-    [b"", b"<html>", b"[]", b"{}", b'{"keys": {}}', b"\xff\xfe", b"[" * 100_000, b'{"keys": [%s]}'],
+    "document", [b"", b"<html>", b"[]", b"{}", b'{"keys": {}}', b"\xff\xfe", b"[" * 100_000, b'{"keys": [%s]}']
 )
 def test_a_document_that_is_not_a_key_set_is_refused(document: bytes) -> None:
     with pytest.raises(UnusableKeySet):

@@ -110,7 +110,7 @@ async def test_a_malformed_subject_is_refused(subject: object) -> None:
 @pytest.mark.parametrize(
     "tenant",
     ["", "demo", TENANT[:-1], f"{{{TENANT}}}", f"urn:uuid:{TENANT}", TENANT.replace("-", ""), f"{TENANT}\n",
-     f" {TENANT}", [TENANT], {"id": TENANT}, 7, True, "٠" * 8 + TENANT[8:], f"{TENANT}\x00"],
+     f" {TENANT}", [TENANT], {"id": TENANT}, 7, True, "٠" * 8 + TENANT[8:], f"{TENANT}\x00"]
 )  # fmt: skip
 async def test_a_tenant_that_is_not_a_uuid_is_refused(tenant: object) -> None:
     for roles in (["reader"], ["platform_admin"]):

@@ -223,13 +223,7 @@ def test_a_verifier_needs_exactly_one_source_of_keys() -> None:
 
 async def test_an_issued_token_is_accepted_by_its_verifier() -> None:
     token = issue_token(
-        SECRET,
-        tenant_id=UUID(TENANT),
-        roles={Role.CREATOR},
-        subject="cli",
-        ttl=60,
-        audience="kb",
-        issuer="me",
+        SECRET, tenant_id=UUID(TENANT), roles={Role.CREATOR}, subject="cli", ttl=60, audience="kb", issuer="me"
     )
     principal = await TokenVerifier(secret=SECRET, audience="kb", issuer="me").verify(token)
     assert principal.token_id is not None

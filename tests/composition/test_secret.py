@@ -33,10 +33,7 @@ def test_processes_that_start_together_get_the_same_secret(tmp_path: Path) -> No
     )
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", program, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         for _ in range(4)
     ]

@@ -157,9 +157,7 @@ async def test_a_tenant_whose_last_turn_was_long_delays_no_other() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_places_are_neither_lost_nor_duplicated_in_random_runs(
-    seed: int,
-) -> None:
+async def test_places_are_neither_lost_nor_duplicated_in_random_runs(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 (no secret)
     clock = FakeClock()
     places = chance.choice((1, 3, 10))

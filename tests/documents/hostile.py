@@ -23,11 +23,7 @@ from tests.documents.office import text_box, text_cell, write_raw_pptx, write_ra
 from tests.fixtures.documents import paragraph, write_pdf, write_raw_docx
 
 LIMITS = ParseLimits(
-    seconds=4,
-    memory_bytes=160 << 20,
-    max_pages=100,
-    max_decompressed_bytes=16 << 20,
-    max_characters=1_000_000,
+    seconds=4, memory_bytes=160 << 20, max_pages=100, max_decompressed_bytes=16 << 20, max_characters=1_000_000
 )
 """A fraction of the service's own limits, so that a file reaches them within seconds."""
 
@@ -81,12 +77,7 @@ ATTACKS = (
     Attack("PDF of pages that take long", "a.pdf", write_heavy_pages, TOO_SLOW),
     Attack("PDF that draws a form ten thousand million times", "a.pdf", write_form_fan, TOO_MUCH_MEMORY),
     Attack("PDF form that draws itself twice", "a.pdf", write_self_drawing_form, TOO_MUCH_MEMORY),
-    Attack(
-        "PDF of 10,000 pages",
-        "a.pdf",
-        lambda: write_pdf([["x"]] * 10_000),
-        "10,000 pages; at most 100 are read",
-    ),
+    Attack("PDF of 10,000 pages", "a.pdf", lambda: write_pdf([["x"]] * 10_000), "10,000 pages; at most 100 are read"),
     Attack(
         "PDF that claims endless pages",
         "a.pdf",
@@ -95,12 +86,7 @@ ATTACKS = (
     ),
     Attack("DOCX bomb", "a.docx", lambda: write_raw_docx(paragraph(_BIG)), TOO_LARGE),
     Attack("DOCX bomb that lies", "a.docx", lambda: write_lying_zip(write_raw_docx(paragraph(_BIG))), "damaged"),
-    Attack(
-        "DOCX of a billion laughs",
-        "a.docx",
-        lambda: write_raw_docx(paragraph("&l9;"), prolog=LAUGHS),
-        ENTITIES,
-    ),
+    Attack("DOCX of a billion laughs", "a.docx", lambda: write_raw_docx(paragraph("&l9;"), prolog=LAUGHS), ENTITIES),
     Attack(
         "DOCX of a billion laughs in UTF-16",
         "a.docx",
@@ -115,31 +101,13 @@ ATTACKS = (
         f"{TOO_MUCH_MEMORY}|{TOO_LONG}",
     ),
     Attack("PPTX bomb", "a.pptx", lambda: write_raw_pptx([text_box(_BIG)]), TOO_LARGE),
+    Attack("PPTX of a billion laughs", "a.pptx", lambda: write_raw_pptx([text_box("&l9;")], prolog=LAUGHS), ENTITIES),
     Attack(
-        "PPTX of a billion laughs",
-        "a.pptx",
-        lambda: write_raw_pptx([text_box("&l9;")], prolog=LAUGHS),
-        ENTITIES,
+        "PPTX nested deeply", "a.pptx", lambda: write_raw_pptx(["<p:grpSp>" * _DEEP + "</p:grpSp>" * _DEEP]), "damaged"
     ),
-    Attack(
-        "PPTX nested deeply",
-        "a.pptx",
-        lambda: write_raw_pptx(["<p:grpSp>" * _DEEP + "</p:grpSp>" * _DEEP]),
-        "damaged",
-    ),
-    Attack(
-        "PPTX of many slides",
-        "a.pptx",
-        lambda: write_raw_pptx([""] * 101),
-        "101 slides; at most 100 are read",
-    ),
+    Attack("PPTX of many slides", "a.pptx", lambda: write_raw_pptx([""] * 101), "101 slides; at most 100 are read"),
     Attack("XLSX bomb", "a.xlsx", lambda: write_raw_xlsx(repeat_rows(1, text_cell("A1", _BIG))), TOO_LARGE),
-    Attack(
-        "XLSX bomb that lies",
-        "a.xlsx",
-        lambda: write_lying_zip(write_raw_xlsx(text_cell("A1", _BIG))),
-        "damaged",
-    ),
+    Attack("XLSX bomb that lies", "a.xlsx", lambda: write_lying_zip(write_raw_xlsx(text_cell("A1", _BIG))), "damaged"),
     Attack(
         "XLSX of a billion laughs",
         "a.xlsx",
@@ -165,19 +133,13 @@ ATTACKS = (
         f"{TOO_MUCH_MEMORY}|{TOO_LONG}",
     ),
     Attack(
-        "XLSX nested deeply",
-        "a.xlsx",
-        lambda: write_raw_xlsx("<row>" * _DEEP + "</row>" * _DEEP),
-        "damaged|no text",
+        "XLSX nested deeply", "a.xlsx", lambda: write_raw_xlsx("<row>" * _DEEP + "</row>" * _DEEP), "damaged|no text"
     ),
     Attack("CSV whose headers multiply", "a.csv", write_wide_csv, TOO_LONG),
     Attack("CSV of endless columns", "a.csv", lambda: b"a,b\n" + b"x," * 1_500_000, TOO_LONG),
     Attack("JSON nested deeply", "a.json", lambda: b"[" * 100_000, "nested more than 100 levels"),
     Attack(
-        "JSON nested deeply in objects",
-        "a.json",
-        lambda: b'{"a":' * 101 + b"1" + b"}" * 101,
-        "nested more than 100",
+        "JSON nested deeply in objects", "a.json", lambda: b'{"a":' * 101 + b"1" + b"}" * 101, "nested more than 100"
     ),
     Attack("JSON of endless arrays", "a.json", lambda: b"[" + b"[]," * 2_500_000 + b"1]", TOO_MUCH_MEMORY),
     Attack(
@@ -187,10 +149,7 @@ ATTACKS = (
         TOO_LONG,
     ),
     Attack(
-        "JSON Lines nested deeply",
-        "a.jsonl",
-        lambda: b'{"a": 1}\n' + b"[" * 100_000,
-        "nested more than 100 levels",
+        "JSON Lines nested deeply", "a.jsonl", lambda: b'{"a": 1}\n' + b"[" * 100_000, "nested more than 100 levels"
     ),
     Attack("ZIP bomb", "a.zip", lambda: write_zip({"a.txt": b" " * (20 << 20)}), TOO_LARGE),
     Attack(
@@ -199,24 +158,11 @@ ATTACKS = (
         lambda: write_zip({f"{n}.txt": b"x" * (1 << 20) for n in range(17)}),
         TOO_LARGE,
     ),
+    Attack("ZIP bomb that lies", "a.zip", lambda: write_lying_zip(write_zip({"a.txt": b"x" * (20 << 20)})), "damaged"),
     Attack(
-        "ZIP bomb that lies",
-        "a.zip",
-        lambda: write_lying_zip(write_zip({"a.txt": b"x" * (20 << 20)})),
-        "damaged",
+        "ZIP of ZIPs", "a.zip", lambda: nest_zip(30), r"28\.zip in the ZIP file is a ZIP file itself; unpack it first"
     ),
-    Attack(
-        "ZIP of ZIPs",
-        "a.zip",
-        lambda: nest_zip(30),
-        r"28\.zip in the ZIP file is a ZIP file itself; unpack it first",
-    ),
-    Attack(
-        "ZIP of 10,001 files",
-        "a.zip",
-        lambda: write_zip({f"{n}.txt": b"" for n in range(10_001)}),
-        "10,001 parts",
-    ),
+    Attack("ZIP of 10,001 files", "a.zip", lambda: write_zip({f"{n}.txt": b"" for n in range(10_001)}), "10,001 parts"),
     Attack(
         "ZIP with a bomb inside",
         "a.zip",
@@ -262,9 +208,7 @@ HARMLESS = (
         lambda: write_pdf_object(
             write_stream(4, b"BT /F 9 Tf 9 9 Td (x) Tj ET /X Do")
             + write_stream(
-                5,
-                b"/X Do",
-                b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 5 0 R >> >>",
+                5, b"/X Do", b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 5 0 R >> >>"
             )
         ),
         "x",

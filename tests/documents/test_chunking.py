@@ -201,9 +201,7 @@ bodies = st.lists(
 @given(
     kind=st.sampled_from(sorted(WRITERS)),
     sections=st.lists(
-        st.tuples(st.sampled_from(["Chapter 17", "Does it float? Yes.", "Über uns"]), bodies),
-        min_size=1,
-        max_size=5,
+        st.tuples(st.sampled_from(["Chapter 17", "Does it float? Yes.", "Über uns"]), bodies), min_size=1, max_size=5
     ),
     empty=st.booleans(),
     count=st.sampled_from([count_words, count_framed]),
@@ -211,12 +209,7 @@ bodies = st.lists(
     overlap=st.sampled_from([0, 0, 6]),
 )
 def test_chunks_hold_more_than_a_heading(
-    kind: str,
-    sections: list[tuple[str, str]],
-    empty: bool,
-    count: Callable[[str], int],
-    most: int,
-    overlap: int,
+    kind: str, sections: list[tuple[str, str]], empty: bool, count: Callable[[str], int], most: int, overlap: int
 ) -> None:
     builder = TextBuilder(ParseLimits())
     for number, (title, body) in enumerate(sections, start=1):

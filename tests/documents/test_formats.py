@@ -203,8 +203,7 @@ def test_stored_media_type_gives_the_same_format(item: DocumentFormat) -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"<!---->" * 1_100 + b"x", b"](" * 4_000, b"<" * 8_000, b"{" * 8_000, b'"' * 8_000, b",|;\t" * 2_000],
+    "data", [b"<!---->" * 1_100 + b"x", b"](" * 4_000, b"<" * 8_000, b"{" * 8_000, b'"' * 8_000, b",|;\t" * 2_000]
 )
 def test_recognition_of_odd_text_takes_no_time(data: bytes) -> None:
     before = time.process_time()

@@ -72,9 +72,7 @@ async def test_time_limit_covers_the_whole_call() -> None:
     assert inner.cancelled == 1
 
 
-async def test_unexpected_error_becomes_unavailable_without_its_text(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_unexpected_error_becomes_unavailable_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
     inner = ScriptedProvider(*[ValueError("private words") for _ in range(3)])
     with caplog.at_level(logging.DEBUG):
         failure = await fail_query(wrap(inner, FakeClock()))

@@ -15,12 +15,7 @@ from app.evaluation.evaluation import evaluate
 from app.evaluation.metrics import Variant, compare_paired
 from benchmarks.collections.mixed import mix_languages
 from benchmarks.collections.named import HELP_DESK, JUDGEMENTS, MULTILINGUAL, NAMES
-from benchmarks.report.quality import (
-    LANGUAGE_NAMES,
-    TITLES,
-    make_language_table,
-    make_quality_table,
-)
+from benchmarks.report.quality import LANGUAGE_NAMES, TITLES, make_language_table, make_quality_table
 from tests.evaluation.reports import make_evaluation, make_report
 from tests.evaluation.samples import hide_progress
 
@@ -54,9 +49,7 @@ def test_answers_of_the_help_desk_share_few_words_with_their_questions() -> None
 
 
 @pytest.mark.slow
-async def test_fusion_loses_no_more_than_chance_where_answers_have_other_words(
-    local_services: Services,
-) -> None:
+async def test_fusion_loses_no_more_than_chance_where_answers_have_other_words(local_services: Services) -> None:
     """With 0.6 * cosine + 0.4 * sqrt(BM25 / best * BM25 / full match), it lost 0.11 to the semantic leg."""
     variants = [Variant("semantic"), Variant("hybrid", "score")]
     runs = (await evaluate(local_services, read_path(HELP_DESK), hide_progress, variants=variants)).runs

@@ -78,7 +78,7 @@ def test_a_hit_is_right_on_a_page_of_the_answer_in_the_right_file() -> None:
 @pytest.mark.parametrize(
     ("heading", "under"),
     [("Firing", True), ("4.2 FIRING and cooling", True), ("Chapter 3. Firing", True), ("Misfiring", False),
-     ("A Firing", True), ("Fire", False)],
+     ("A Firing", True), ("Fire", False)]
 )  # fmt: skip
 def test_headings_are_compared_by_words_without_their_number(heading: str, under: bool) -> None:
     assert found("pottery", 1, None, "Top", heading).is_under(ASKED) is under

@@ -184,9 +184,7 @@ async def test_a_task_that_was_never_awaited_is_logged_without_its_text(lines: i
     assert record["exception"]["type"] == "builtins.ValueError"
 
 
-def test_a_record_that_cannot_be_written_does_not_print_its_arguments(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_record_that_cannot_be_written_does_not_print_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     lines = io.StringIO()
     configure_logging("info", json=True, stream=lines)  # here, to avoid pytest's own handler
     logger.info("%d entries", CONTENT)

@@ -9,15 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from app.documents.formats import find_format
-from app.documents.parsed import (
-    HeadingSpan,
-    HiddenSpan,
-    PageSpan,
-    ParsedDocument,
-    ParseLimits,
-    PartSpan,
-    TableSpan,
-)
+from app.documents.parsed import HeadingSpan, HiddenSpan, PageSpan, ParsedDocument, ParseLimits, PartSpan, TableSpan
 from app.documents.process import child
 from app.documents.process.answer import Answer, Malformed, max_answer_bytes, read_answer, write_answer
 

@@ -75,11 +75,7 @@ EACH_ALONE = (
     alone("limits of resources", {"write a file", "more memory", "core dumps", "processor time"}),
     alone("limits of resources", PROCESSES, users=("ordinary",)),
     alone("limits of resources", PROCESSES, users=("root",), needs=("own user",)),
-    alone(
-        "Landlock",
-        *(PARENT, FILES, CHANGES, SIGNALS, {"TCP", "listen", "abstract Unix"}),
-        needs=(PRIVILEGES,),
-    ),
+    alone("Landlock", *(PARENT, FILES, CHANGES, SIGNALS, {"TCP", "listen", "abstract Unix"}), needs=(PRIVILEGES,)),
     alone(
         "no new descriptors",
         *(FILES, NETWORK, {"create a file", "write a file", "signal by pidfd"}),

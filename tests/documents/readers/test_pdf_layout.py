@@ -211,8 +211,7 @@ def test_lines_that_differ_from_page_to_page_are_kept() -> None:
 
 def test_word_divided_by_a_page_break_is_on_the_page_on_which_it_begins() -> None:
     document = read(
-        write_lines([*PROSE, "The key opens the pon-"], 60, 780),
-        write_lines(["toon at night.", *PROSE], 60, 780),
+        write_lines([*PROSE, "The key opens the pon-"], 60, 780), write_lines(["toon at night.", *PROSE], 60, 780)
     )
     first, second = document.pages
     assert document.text[first.start : first.end].endswith("The key opens the pontoon")

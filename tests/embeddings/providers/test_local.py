@@ -225,7 +225,7 @@ def test_threads_of_e5_do_not_spin_while_they_wait() -> None:
     done = subprocess.run(
         [sys.executable, "-c", "from app.embeddings.providers import e5; e5.load_e5()"],
         env=environment | {"OMP_DISPLAY_ENV": "VERBOSE"},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=60, check=False
     )  # fmt: skip
     assert "GOMP_SPINCOUNT = '0'" in done.stderr, done.stderr
 
