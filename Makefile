@@ -51,12 +51,10 @@ test-slow: setup
 	@$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=others
 
 # These run on one server in `make test`.
-ON_CITUS := $(addprefix tests/api/test_, search_answer.py search_filters.py search_pages.py search_text.py entries.py \
-	assets.py asset_changes.py related.py saved_searches.py deleted_tenants.py revocation.py limits.py \
-	administration.py reembedding.py) \
+ON_CITUS := $(addprefix tests/api/test_, search_answer.py search_filters.py search_pages.py entries.py assets.py \
+	saved_searches.py deleted_tenants.py authorisation.py limits.py administration.py reembedding.py) \
 	$(addprefix tests/isolation/test_, canaries.py foreign_ids.py influence.py sequences.py) \
-	$(addprefix tests/knowledge/subscriptions/test_, deliveries.py handshakes.py owners.py subscriptions.py webhooks.py) \
-	$(addprefix tests/knowledge/, ingestion transfer)
+	$(addprefix tests/knowledge/, ingestion subscriptions transfer)
 
 # On a Citus cluster of three servers; skipped where the files of Citus are absent (../shared/citus).
 test-citus: setup
@@ -101,7 +99,7 @@ typescript: clients/typescript/node_modules
 
 # The TypeScript client against the service; a part of `make test`.
 test-typescript: setup
-	@$(BIN)/python -m pytest tests/client/test_typescript.py
+	@$(BIN)/python -m pytest tests/client/test_generated.py
 
 # The chart, rendered by Helm itself and compared with the schemas of Kubernetes. Helm is a library of 75 MB, so it has
 # an environment of its own, too. Needs no cluster.

@@ -1,16 +1,22 @@
-"""Entries over HTTP: write, read, list, change, delete."""
+"""Entries."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from typing import Any
+from uuid import uuid4
 
+import asyncpg
 import pytest
+from sqlalchemy import event
 
+from app.composition.services import Services
+from app.db.queries.entries import SQL
 from tests.api.fields import ENTRY
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import each, expect_fields, expect_problem, is_id, is_time
+from tests.fixtures.http.limits import allow
 from tests.fixtures.providers.failing import FailingProvider
 
 PATH = "/knowledge/entries"
@@ -263,3 +269,200 @@ async def test_a_list_comes_in_pages_newest_first(admin: Caller) -> None:
 )
 async def test_a_list_refuses_invalid_parameters(reader: Caller, field: str, value: str) -> None:
     expect_fields(await reader.get(PATH, params={field: value}), field)
+
+
+BULK_PATH = "/knowledge/entries/bulk"
+
+
+async def write_with_failures(admin: Caller, *entries: Any) -> list[dict[str, Any]]:
+    """The results of a bulk write in which existing entries may fail."""
+    answer = await admin.post(BULK_PATH, {"entries": entries})
+    assert answer.status_code == 200, answer.text
+    results: list[dict[str, Any]] = answer.json()["results"]
+    return results
+
+
+async def write(admin: Caller, *entries: Any) -> list[dict[str, Any]]:
+    """The results of a bulk write, with their form checked."""
+    body = json.dumps({"entries": entries})
+    answer = await admin.post(BULK_PATH, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200, answer.text
+    assert set(answer.json()) == {"results"}
+    results: list[dict[str, Any]] = answer.json()["results"]
+    assert [result["index"] for result in results] == list(range(len(entries)))
+    for result in results:
+        assert set(result) == {"index", "id", "status", "error"}
+        failed = result["status"] == "failed"
+        assert (result["id"] is None, bool(result["error"])) == (failed, failed)
+        assert failed or is_id(result["id"])
+    return results
+
+
+async def test_a_thousand_entries_are_stored_and_repeats_change_nothing(admin: Caller) -> None:
+    entries = [{"content": f"Entry number {n}", "external_id": f"E{n}"} for n in range(1_000)]
+    first = await write(admin, *entries)
+    assert {result["status"] for result in first} == {"created"}
+    assert len({result["id"] for result in first}) == 1_000
+    again = await write(admin, *entries)
+    assert {result["status"] for result in again} == {"unchanged"}
+    assert [r["id"] for r in again] == [r["id"] for r in first]
+    assert (await admin.get("/admin/stats")).json()["entries"] == 1_000
+
+
+@pytest.mark.parametrize("count", [0, 1_001])
+async def test_an_invalid_number_of_entries_is_refused(admin: Caller, count: int) -> None:
+    answer = await admin.post(BULK_PATH, {"entries": [{"content": f"Entry {n}"} for n in range(count)]})
+    expect_fields(answer, "entries")
+    assert (await admin.get("/knowledge/entries")).json()["items"] == []
+
+
+@pytest.mark.parametrize("body", [{}, {"entries": {}}, {"entries": None}, {"entries": "x"}, []])
+async def test_a_body_without_a_list_is_refused(admin: Caller, body: Any) -> None:
+    assert (await admin.post(BULK_PATH, body)).status_code == 422
+
+
+async def test_refused_entries_do_not_prevent_the_others_from_being_stored(admin: Caller) -> None:
+    parent = (await admin.add("The parent"))["id"]
+    results = await write(
+        admin,
+        {"content": "good"},
+        {"content": ""},
+        {"content": "child", "parent_id": parent},
+        {"content": "orphan", "parent_id": "0190b8f6-0000-7000-8000-000000000000"},
+        {"title": "no content"},
+        {"content": "x", "surprise": 1},
+        {"content": "nul \x00"},
+        {"content": "lone \ud800"},
+        {"content": "key", "\ud800": 1},
+        {"content": "meta", "metadata": {"a": "\ud800"}},
+        {"content": "x", "entry_type": "chunk"},
+        {"content": "x", "expires_at": "2030-01-01T00:00:00"},
+        7,
+        None,
+        ["content"],
+        {"content": "also good", "tags": ["t"]},
+    )
+    stored = [result["index"] for result in results if result["status"] == "created"]
+    assert stored == [0, 2, 15]
+    errors = {result["index"]: result["error"] for result in results if result["error"]}
+    for index, field in ((1, "content"), (3, "parent_id"), (4, "content"), (5, "surprise"), (9, "metadata")):
+        assert errors[index].startswith(f"{field}: ")
+    assert set(await admin.find("good")) == {"good", "also good"}
+
+
+async def test_repeats_within_one_request_are_written_in_order(admin: Caller) -> None:
+    results = await write(
+        admin,
+        {"content": "one", "external_id": "A"},
+        {"content": "two", "external_id": "A"},
+        {"content": "two", "external_id": "A"},
+        {"content": "three"},
+        {"content": "three"},
+        {"content": "three", "tags": ["t"]},
+    )
+    assert [r["status"] for r in results] == [
+        *("created", "updated", "unchanged"),
+        *("created", "unchanged", "updated"),
+    ]
+    assert len({r["id"] for r in results}) == 2
+    assert {(await admin.get(f"/knowledge/entries/{r['id']}")).json()["content"] for r in results} == {
+        "two",
+        "three",
+    }
+
+
+@pytest.mark.parametrize("repeats", [2, 300])
+async def test_repeats_cost_one_round_at_any_number(admin: Caller, api_services: Services, repeats: int) -> None:
+    entries = [{"content": "same", "tags": ["t"]}] * repeats
+    entries += [{"content": f"text {n % 3}", "external_id": "A"} for n in range(repeats)]
+    statements: list[str] = []
+    seen: set[asyncpg.Connection[asyncpg.Record]] = set()
+
+    def note(record: Any) -> None:
+        statements.append(record.query)
+
+    def watch(_connection: Any, kept: Any, _proxy: Any) -> None:
+        seen.add(kept.driver_connection)
+        kept.driver_connection.add_query_logger(note)
+
+    engine = api_services.database.engine.sync_engine
+    event.listen(engine, "checkout", watch)
+    try:
+        results = await write(admin, *entries)
+    finally:
+        event.remove(engine, "checkout", watch)
+        for connection in seen:
+            connection.remove_query_logger(note)
+    assert [r["status"] for r in results[:repeats]] == ["created", *["unchanged"] * (repeats - 1)]
+    assert [r["status"] for r in results[repeats:]] == ["created", *["updated"] * (repeats - 1)]
+    stored = (await admin.get(f"/knowledge/entries/{results[-1]['id']}")).json()
+    assert stored["content"] == entries[-1]["content"]
+    assert sum(SQL["find_same"].sql == statement for statement in statements) == 2
+
+
+async def test_a_repeat_of_an_entry_over_the_quota_is_written_where_it_fits(admin: Caller, platform: Caller) -> None:
+    await allow(platform, admin, bytes=30)
+    long, short = ({"content": "x" * n, "external_id": "A"} for n in (40, 20))
+    results = await write_with_failures(admin, long, long, short, long, short, {**short, "content": "y" * 25})
+    assert [r["status"] for r in results] == ["failed", "failed", "created", "failed", "unchanged", "updated"]
+    assert len({r["id"] for r in results[2:]}) == 1
+    assert {r["error"] for r in results[:2]} == {"bytes: this would exceed the tenant's limit of 30 stored bytes"}
+    assert (await admin.get("/admin/stats")).json()["limits"]["bytes"]["used"] == 25
+
+
+async def test_the_vectors_of_a_bulk_are_embedded_in_the_background(admin: Caller, work: Any) -> None:
+    results = await write(admin, {"content": "first of two"}, {"content": "second of two"})
+    assert (await admin.get("/admin/stats")).json()["pending_embeddings"] == 2
+    await work()
+    assert (await admin.get("/admin/stats")).json()["pending_embeddings"] == 0
+    entry = (await admin.get(f"/knowledge/entries/{results[0]['id']}")).json()
+    assert entry["embedding_status"] == "ready"
+
+
+RELATED = ENTRY | {"relationship", "overlap_count"}
+
+
+async def test_related_entries_come_in_the_order_of_the_contract(admin: Caller) -> None:
+    parent = await admin.add("The parent", tags=["a", "b", "c"])
+    entry = await admin.add("The entry", parent_id=parent["id"], tags=["a", "b", "c"])
+    sibling = await admin.add("The sibling", parent_id=parent["id"], tags=["a", "b"])
+    two = await admin.add("Shares two", tags=["a", "b", "x"])
+    three = await admin.add("Shares three", tags=["c", "b", "a"])
+    await admin.add("Shares one", tags=["a"])
+    await admin.add("Superseded", tags=["a", "b"], superseded_by_id=two["id"])
+    await admin.add("Expired", tags=["a", "b"], expires_at="2020-01-01T00:00:00Z")
+    answer = await admin.get(f"/knowledge/entries/{entry['id']}/related")
+    assert answer.status_code == 200
+    body = answer.json()
+    assert set(body) == {"results", "metadata"}
+    assert all(set(result) == RELATED for result in body["results"])
+    assert [(r["id"], r["relationship"], r["overlap_count"]) for r in body["results"]] == [
+        (parent["id"], "parent", None),
+        (sibling["id"], "sibling", None),
+        (three["id"], "tag_overlap", 3),
+        (two["id"], "tag_overlap", 2),
+    ]
+    assert body["metadata"] == {
+        "total": 4,
+        "relationship_types": ["parent", "sibling", "tag_overlap"],
+    }
+    short = await admin.get(f"/knowledge/entries/{entry['id']}/related", params={"limit": 2})
+    assert [r["id"] for r in short.json()["results"]] == [parent["id"], sibling["id"]]
+    assert short.json()["metadata"]["relationship_types"] == ["parent", "sibling"]
+
+
+async def test_an_unknown_id_has_no_relations(reader: Caller) -> None:
+    answer = await reader.get(f"/knowledge/entries/{uuid4()}/related")
+    assert answer.status_code == 200
+    assert answer.json() == {"results": [], "metadata": {"total": 0, "relationship_types": []}}
+
+
+@pytest.mark.parametrize(("limit", "status"), [(1, 200), (20, 200)])
+async def test_the_limits_of_the_contract_are_accepted(reader: Caller, limit: int, status: int) -> None:
+    answer = await reader.get(f"/knowledge/entries/{uuid4()}/related", params={"limit": limit})
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize("limit", ["0", "21", "-1", "x", ""])
+async def test_a_limit_outside_its_range_is_refused(reader: Caller, limit: str) -> None:
+    expect_fields(await reader.get(f"/knowledge/entries/{uuid4()}/related", params={"limit": limit}), "limit")

@@ -1,7 +1,9 @@
-"""The pages of a search."""
+"""Pages and batches of searches."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from base64 import urlsafe_b64encode
 from dataclasses import astuple
 from typing import Any
@@ -9,13 +11,15 @@ from uuid import uuid4
 
 import pytest
 
+from app.composition.services import Services
 from app.contract.search import SearchQuery
 from app.knowledge.search.receipts import mark_search
 from tests.api.notes import add_notes
 from tests.fixtures.http.callers import Caller
-from tests.fixtures.http.expectations import expect_fields, expect_problem
+from tests.fixtures.http.expectations import expect_fields, expect_problem, is_id
 from tests.fixtures.http.limits import allow
 from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.searching import TIMES
 
 
 @pytest.mark.parametrize("request_fields", [{}, {"fusion": "score"}, {"boost": ["type"]}, {"mode": "keyword"}])
@@ -177,3 +181,194 @@ async def test_the_cursor_of_another_tenant_is_answered_410(admin: Caller, stran
 @pytest.mark.parametrize("cursor", ["", "x", "é", "=" * 20, "A" * 201, "AAAA", "\x00" * 27, "A" * 40])
 async def test_a_malformed_cursor_is_refused(admin: Caller, cursor: str) -> None:
     expect_fields(await admin.post("/knowledge/search", {"query": "harbour", "cursor": cursor}), "cursor")
+
+
+PATH = "/knowledge/search/batch"
+
+
+async def search_all(caller: Caller, *searches: Any) -> list[dict[str, Any]]:
+    """The outcomes of a batch, with their form checked."""
+    body = json.dumps({"searches": searches})
+    answer = await caller.post(PATH, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200, answer.text
+    assert set(answer.json()) == {"results"}
+    outcomes: list[dict[str, Any]] = answer.json()["results"]
+    assert [outcome["index"] for outcome in outcomes] == list(range(len(searches)))
+    for outcome in outcomes:
+        assert set(outcome) == {"index", "status", "result", "error"}
+        found = outcome["status"] == 200
+        assert (outcome["error"] is None, outcome["result"] is not None) == (found, found)
+        assert found or outcome["error"]["status"] == outcome["status"]
+    return outcomes
+
+
+def without_times(result: dict[str, Any]) -> dict[str, Any]:
+    metadata = {name: value for name, value in result["metadata"].items() if name not in {"search_id", *TIMES}}
+    return result | {"metadata": metadata}
+
+
+async def test_each_search_is_answered_as_if_sent_alone(
+    admin: Caller, reader: Caller, provider: FailingProvider
+) -> None:
+    for word in ("harbour", "crane", "quay"):
+        await admin.add(f"The {word} opens at six", tags=[word])
+    searches: list[dict[str, Any]] = [
+        {"query": "The harbour opens at six"},
+        {"query": "crane", "mode": "keyword", "limit": 1},
+        {"query": "The quay opens at six", "mode": "semantic"},
+        {"query": "opens", "tags": ["crane", "quay"], "fusion": "score"},
+        {"query": "zebra"},
+    ]
+    outcomes = await search_all(reader, *searches)
+    for search, outcome in zip(searches, outcomes, strict=True):
+        alone = await reader.search(**search)
+        assert without_times(outcome["result"]) == without_times(alone)
+    assert len({outcome["result"]["metadata"]["search_id"] for outcome in outcomes}) == len(searches)
+
+
+async def test_all_texts_are_embedded_in_one_call(reader: Caller, provider: FailingProvider) -> None:
+    provider.calls.clear()
+    searches = [{"query": f"question {n % 20}"} for n in range(30)]
+    others = [{"query": "words", "mode": "keyword"}, {"query": "vector", "query_embedding": [1.0] * 16}]
+    await search_all(reader, *searches, *others)
+    assert provider.calls == [[f"question {n}" for n in range(20)]]
+    assert len(provider.queries) == 20
+
+
+async def test_no_call_is_made_without_text_to_embed(reader: Caller, provider: FailingProvider) -> None:
+    provider.calls.clear()
+    await search_all(reader, {"query": "words", "mode": "keyword"}, {"query": ""})
+    assert provider.calls == []
+
+
+async def test_a_refused_search_does_not_affect_the_others(admin: Caller) -> None:
+    await admin.add("The harbour opens at six")
+    outcomes = await search_all(
+        admin,
+        {"query": "harbour"},
+        {"query": ""},
+        {"query": "harbour", "limit": 51},
+        {"query": "nul \x00"},
+        {"query": "lone \ud800"},
+        {"query": "x", "surprise": 1, "rrf_k": 0},
+        {"query": "x", "\ud800": 1},
+        {"query": "x", "query_embedding": [1.0]},
+        {"query": "x", "cursor": "nonsense"},
+        {"query": "x", "cursor": "A" * 27},
+        7,
+        None,
+        ["query"],
+        {"query": "harbour", "mode": "keyword"},
+    )
+    assert [o["index"] for o in outcomes if o["status"] == 200] == [0, 13]
+    fields = {o["index"]: [e["field"] for e in o["error"].get("errors", [])] for o in outcomes if o["error"]}
+    assert fields[1] == fields[3] == fields[4] == ["query"]
+    assert (fields[2], fields[7], fields[8]) == (["limit"], ["query_embedding"], ["cursor"])
+    assert set(fields[5]) == {"surprise", "rrf_k"}
+    assert outcomes[9]["status"] == 410
+    for index in (0, 13):
+        assert outcomes[index]["result"]["results"][0]["content"] == "The harbour opens at six"
+    for outcome in outcomes:
+        if outcome["error"]:
+            assert outcome["error"]["request_id"]
+            assert outcome["error"]["detail"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"searches": []}, {"searches": [{"query": "x"}] * 33}, {"searches": {}}, {"searches": None}, []],
+    ids=["absent", "none", "33", "object", "null", "list"],
+)
+async def test_a_wrong_envelope_is_refused_as_a_whole(reader: Caller, body: Any) -> None:
+    answer = await reader.post(PATH, body)
+    assert answer.status_code == 422
+    if isinstance(body, dict):
+        expect_fields(answer, "searches")
+
+
+async def test_an_unknown_field_next_to_the_searches_is_refused(reader: Caller) -> None:
+    answer = await reader.post(PATH, {"searches": [{"query": "x"}], "tenant_id": "x"})
+    expect_fields(answer, "tenant_id")
+
+
+async def test_without_the_provider_all_searches_are_keyword_only(admin: Caller, provider: FailingProvider) -> None:
+    await admin.add("The harbour opens at six")
+    provider.down = True
+    provider.calls.clear()
+    outcomes = await search_all(admin, *[{"query": f"harbour {n}"} for n in range(5)])
+    assert len(provider.calls) == 1
+    for outcome in outcomes:
+        metadata = outcome["result"]["metadata"]
+        assert (metadata["fallback_mode"], metadata["degraded"]) == (True, ["embedding_unavailable"])
+        assert outcome["result"]["results"]
+
+
+async def test_a_text_that_the_provider_refuses_loses_only_its_own_vector(
+    admin: Caller, provider: FailingProvider
+) -> None:
+    provider.refused.add("refused text")
+    try:
+        outcomes = await search_all(admin, {"query": "refused text"}, {"query": "harbour"})
+    finally:
+        provider.refused.clear()
+    assert [o["result"]["metadata"]["fallback_mode"] for o in outcomes] == [False, False]
+    # One call for both, which was refused, and then one call for each.
+    assert sorted(provider.queries) == ["harbour", "harbour", "refused text", "refused text"]
+
+
+async def test_a_batch_leaves_connections_for_others(
+    admin: Caller, api_services: Services, provider: FailingProvider
+) -> None:
+    await admin.add("The harbour opens at six")
+    most = 0
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, api_services.database.engine.pool.checkedout())  # type: ignore[attr-defined]
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watch())
+    try:
+        batches = await asyncio.gather(
+            *(search_all(admin, *[{"query": f"harbour {n}"} for n in range(32)]) for _ in range(2))
+        )
+    finally:
+        watching.cancel()
+    assert all(outcome["status"] == 200 for outcomes in batches for outcome in outcomes)
+    assert 1 <= most <= 5
+
+
+async def test_every_search_of_a_batch_has_its_receipt(admin: Caller, api_services: Services) -> None:
+    outcomes = await search_all(admin, {"query": "harbour"}, {"query": "crane"}, {"query": ""})
+    await api_services.journal.flush()
+    for outcome in outcomes[:2]:
+        search_id = outcome["result"]["metadata"]["search_id"]
+        assert is_id(search_id)
+        assert (await admin.get(f"/admin/searches/{search_id}")).status_code == 200
+
+
+async def test_a_page_can_be_continued_in_a_batch(admin: Caller, api_services: Services) -> None:
+    for n in range(4):
+        await admin.add(f"harbour {n}")
+    first = await admin.search("harbour", limit=2)
+    (outcome,) = await search_all(admin, {"query": "harbour", "limit": 2, "cursor": first["metadata"]["next_cursor"]})
+    shown = [hit["id"] for page in (first, outcome["result"]) for hit in page["results"]]
+    assert len(set(shown)) == 4
+    assert outcome["result"]["metadata"]["strong_match"] is first["metadata"]["strong_match"]
+
+
+async def test_a_batch_finds_nothing_of_another_tenant(admin: Caller, stranger: Caller) -> None:
+    added = await admin.add("The zanzibar word", tags=["zanzibar"])
+    found = await admin.search("zanzibar")
+    cursor = found["metadata"]["next_cursor"] or "A" * 27
+    outcomes = await search_all(
+        stranger,
+        {"query": "zanzibar"},
+        {"query": "zanzibra", "mode": "keyword"},
+        {"query": "word", "asset_id": [added["id"]]},
+        {"query": "word", "cursor": cursor},
+    )
+    assert "zanzibar" not in json.dumps(outcomes)
+    assert [o["status"] for o in outcomes] == [200, 200, 200, 410]
+    assert all(o["result"]["results"] == [] for o in outcomes[:3])

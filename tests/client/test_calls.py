@@ -1,9 +1,10 @@
-"""Every call, with both clients, against the service on a real port."""
+"""Calls."""
 
 from __future__ import annotations
 
 import io
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,9 +24,11 @@ from knowledge_client import (
     PreconditionFailed,
     Unauthenticated,
 )
+from knowledge_client.conditions import holds
 from knowledge_client.exchange import Exchange
 from knowledge_client.transport import Request
 from tests.client.callers import LOCAL, ClientCaller, make_client
+from tests.fixtures.http.callers import make_token
 from tests.fixtures.http.running_service import RunningService
 
 
@@ -269,3 +272,122 @@ async def test_a_quarantined_entry_is_listed_and_released(call: ClientCaller) ->
 
 def _put_settings(settings: dict[str, Any]) -> Exchange[None]:
     yield Request("PATCH", "/admin/settings", json=settings)
+
+
+METADATA: dict[str, dict[str, Any]] = {
+    "missing": {},
+    "null": {"n": None},
+    "one": {"n": 1},
+    "true": {"n": True},
+    "half": {"n": 0.5},
+    "text": {"n": "1"},
+    "upper": {"n": "B"},
+    "empty text": {"n": ""},
+    "empty list": {"n": []},
+    "list": {"n": [1, "b", None]},
+    "list of null": {"n": [None]},
+    "list of lists": {"n": [[1]]},
+    "object": {"n": {"m": 1}},
+    "objects": {"n": [{"m": 1}, {"m": "b"}, 2]},
+}
+N, M = ["metadata", "n"], ["metadata", "n", "m"]
+TESTS: list[dict[str, Any]] = [
+    *({"eq": value} for value in (1, 1.0, "1", "b", True, None, "", 2)),
+    *({"ne": value} for value in (1, "b", None)),
+    *({"in": values} for values in ([1, "b"], [None], [True, ""])),
+    *({name: value} for name in ("gt", "gte", "lt", "lte") for value in (0.5, 1, "1", "a")),
+    *({"exists": value} for value in (True, False)),
+    {"gt": 0, "lt": 1},
+]
+CONDITIONS: list[dict[str, Any]] = [
+    *({"field": field, **test} for field in (N, M) for test in TESTS),
+    *({"not": {"field": N, **test}} for test in TESTS[::5]),
+    {"and": [{"field": N, "gte": 1}, {"field": N, "exists": True}]},
+    {"or": [{"field": N, "eq": "1"}, {"not": {"field": M, "exists": False}}]},
+]
+
+
+@pytest.fixture
+def names(client: KnowledgeClient) -> list[str]:
+    """One entry with each of the metadata, which a search for its text finds."""
+    written = client.create_entries(
+        {"content": f"harbour {name}", "external_id": name, "metadata": metadata} for name, metadata in METADATA.items()
+    )
+    assert [result.status for result in written] == ["created"] * len(METADATA)
+    return list(METADATA)
+
+
+def test_the_client_and_the_service_agree_on_every_condition(client: KnowledgeClient, names: list[str]) -> None:
+    different = []
+    for start in range(0, len(CONDITIONS), 32):
+        part = CONDITIONS[start : start + 32]
+        outcomes = client.search_batch(
+            [{"query": "harbour", "mode": "keyword", "limit": 50, "filter": c} for c in part]
+        )
+        for condition, outcome in zip(part, outcomes, strict=True):
+            assert outcome.result is not None, outcome
+            found = {hit.external_id for hit in outcome.result.results}
+            here = {name for name in names if holds(condition, METADATA[name])}
+            if found != here:
+                different.append((condition, found ^ here))
+    assert different == []
+
+
+async def test_an_admin_reads_and_changes_the_tenant(call: ClientCaller) -> None:
+    await call("create_entry", "The harbour opens at six.", tags=["port"])
+    statistics = await call("get_statistics")
+    assert (statistics.entries, statistics.model.dimensions) == (1, 384)
+    assert statistics.limits["entries"].used == 1
+    changed = await call("change_settings", {"keep_query_text": True, "limits": {"entries": 5}})
+    assert changed == await call("get_settings")
+    assert (changed.keep_query_text, changed.limits["entries"]) == (True, 5)
+    with pytest.raises(InvalidInput, match="colour"):
+        await call("change_settings", {"colour": "blue"})
+    found = await call("search", "harbour")
+    receipt = await call("get_search_receipt", found.metadata.search_id)
+    assert (receipt.query, receipt.result_count, len(receipt.ranking)) == ("harbour", 1, 1)
+    assert (await call("get_feedback_report")).queries_kept
+    actions = [record.action for record in await call("iterate_audit", limit=2)]
+    assert {"entry.write", "settings.update"} <= set(actions)
+    with pytest.raises(NotFound):
+        await call("get_model_change")
+    with pytest.raises(NotFound):
+        await call("end_model_change")
+
+
+async def test_an_admin_revokes_a_token(call: ClientCaller) -> None:
+    token_id = str(uuid4())
+    until = datetime.now(UTC) + timedelta(hours=1)
+    revoked = await call("revoke_token", token_id, expires_at=until)
+    assert revoked.token_id == token_id
+    assert [one.token_id for one in await call("iterate_revoked_tokens")] == [token_id]
+
+
+async def test_a_platform_admin_manages_tenants(service: RunningService, live_kind: str) -> None:
+    call = make_client(live_kind, service.url, make_token(None, Role.PLATFORM_ADMIN))
+    made = await call("create_tenant", "made-by-client", name="Made")
+    with pytest.raises(Conflict):
+        await call("create_tenant", "made-by-client")
+    assert made in await call("iterate_tenants", limit=200)
+    limits = await call("change_tenant_limits", made.id, {"entries": 7})
+    assert limits.limits["entries"] == 7
+    assert await call("delete_tenant", made.id) is None
+    with pytest.raises(NotFound):
+        await call("change_tenant_limits", made.id, {"entries": 7})
+    await call.close()
+
+
+def test_address_and_token_come_from_the_environment(
+    service: RunningService, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for name in ("KB_URL", "KB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="url: is required, unless KB_URL is set"):
+        KnowledgeClient()
+    monkeypatch.setenv("KB_URL", f"{service.url}/")
+    with pytest.raises(ValueError, match="token: is required, unless KB_TOKEN is set"):
+        KnowledgeClient()
+    monkeypatch.setenv("KB_TOKEN", token)
+    with KnowledgeClient() as client:
+        assert client.list_entries().items == []

@@ -1,17 +1,24 @@
-"""The OpenAPI document gives working clients in Python and TypeScript: generated, type-checked, and run."""
+"""Generated code, and the TypeScript client."""
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
+import subprocess
 import sys
+import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
 import pytest
 
+from app.auth.principal import Role
+from clients.generate import describe_service
+from tests.fixtures.http.callers import make_token
 from tests.fixtures.http.running_service import RunningService
-from tests.fixtures.node import expect_success, install_packages
+from tests.fixtures.node import NPM, expect_success, install_packages
 
 SOURCES = Path(__file__).parent
 GENERATE_PYTHON = (
@@ -51,3 +58,52 @@ def test_a_generated_typescript_client_type_checks_and_works(
     expect_success(GENERATE_TYPESCRIPT, project)
     expect_success(CHECK_AND_BUILD, project)
     expect_ok(("node", "out/workflow.js"), project, service, token)
+
+
+CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
+
+
+def test_the_typescript_client_works_and_is_packed(tmp_path: Path, service: RunningService) -> None:
+    tracked = subprocess.check_output(["git", "ls-files", "."], cwd=CLIENT, text=True).splitlines()
+    for name in tracked:
+        target = tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CLIENT / name, target)
+    (tmp_path / "openapi.json").write_text(describe_service())
+    (quick_start,) = re.findall(r"```ts\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
+    for name, place in (("readme.ts", "../src/index.js"), ("readme.mjs", "../dist/index.js")):
+        (tmp_path / "test" / name).write_text(quick_start.replace("knowledge-client", place))
+    install_packages(tmp_path)
+    tenant_id = service.new_tenant()
+    surroundings = {
+        "KB_URL": service.url,
+        "KB_TOKEN": make_token(tenant_id, Role.TENANT_ADMIN),
+        "READER_TOKEN": make_token(tenant_id, Role.READER, subject="joe", groups=["sales"]),
+        "NO_PROXY": "127.0.0.1",
+    }
+    expect_success((*NPM, "run", "generate"), tmp_path)
+    types = Path("src") / "schema.ts"
+    assert (tmp_path / types).read_text() == (CLIENT / types).read_text(), "run `make clients`"
+    for script in ("build", "test"):
+        expect_success((*NPM, "run", script), tmp_path, **surroundings)
+    shown = expect_success(("node", "test/readme.mjs"), tmp_path, **surroundings).stdout
+    assert "Harbour hours Ships may enter the harbour" in shown
+    expect_success((*NPM, "pack"), tmp_path)
+    with tarfile.open(next(tmp_path.glob("*.tgz"))) as packed:
+        names = {Path(name).relative_to("package").as_posix() for name in packed.getnames()}
+    assert names >= {
+        "package.json",
+        "README.md",
+        "LICENSE",
+        "dist/index.js",
+        "dist/index.d.ts",
+        "dist/schema.d.ts",
+    }
+    assert not [name for name in names if name.startswith(("src/", "test/", "node_modules/", "openapi"))]
+
+
+def test_the_lock_file_has_pinned_packages_and_no_addresses() -> None:
+    lock = json.loads((CLIENT / "package-lock.json").read_text())
+    packages = {name: package for name, package in lock["packages"].items() if name}
+    assert all(package["version"] and package["integrity"] and package["dev"] for package in packages.values())
+    assert "resolved" not in (CLIENT / "package-lock.json").read_text()

@@ -1,20 +1,29 @@
-"""Requests that are endless or not HTTP, over a real socket."""
+"""Hostile connections."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
 
+import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
+from app.contract.administration import NewTenant
+from app.knowledge.tenants.admission import BODY_BYTES, BODY_TOTAL, Admission
 from app.main import create_app
 from app.settings import Settings
+from app.web import connection
+from app.web.bodies import Patience
 from app.web.connection import MAX_HEAD_BYTES, MAX_HEADERS
-from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.serving import serve
-from tests.hostile.line import connect, expect_closing_problem
+from tests.hostile.line import Line, connect, expect_closing_problem
 
 HOST = b"Host: x\r\n"
 
@@ -64,11 +73,7 @@ async def test_a_head_without_end_is_cut_off(address: str, endless: bytes) -> No
 
 
 JSON = b"Content-Type: application/json\r\n"
-
-
 CHUNKED = b"POST /knowledge/search HTTP/1.1\r\n" + HOST + JSON + b"Transfer-Encoding: chunked\r\n"
-
-
 QUERY = b'\r\n11\r\n{"query": "word"}\r\n'
 
 
@@ -225,3 +230,165 @@ async def test_a_chunk_that_ends_differently_is_refused(address: str, body: byte
         answer = await line.read()
     assert b"200 OK" not in answer
     assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 401 "))
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the time limit for a head, and for the rest of a body that was answered, to a fraction of a second."""
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("hurry")
+@pytest.mark.parametrize("begin", [b"GET /healthz HTTP/1.1\r\nHost: ", b"P"])
+async def test_a_head_that_does_not_end_in_time_is_refused(address: str, begin: bytes) -> None:
+    async with connect(address) as line:
+        await line.send(begin)
+        reading = asyncio.create_task(line.read())
+        for _ in range(100):
+            if reading.done():
+                break
+            await line.send(b"x")
+            await asyncio.sleep(0.05)
+        answer = await reading
+        if begin != b"P":  # "Pxx" is not a method, which is found first
+            expect_closing_problem(answer, 408)
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_a_connection_without_a_request_is_closed(address: str) -> None:
+    async with connect(address) as line:
+        assert await line.read() == b""
+    async with connect(address) as line:
+        await line.send(b"\r\n\r\n")
+        assert await line.read() == b""
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_a_second_head_that_does_not_end_in_time_is_refused(address: str) -> None:
+    async with connect(address) as line:
+        await line.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /healthz HTTP/1.1\r\nHo")
+        answer = await line.read()
+    first, _, second = answer.partition(b'{"status":"ok"}')
+    assert first.startswith(b"HTTP/1.1 200 ")
+    expect_closing_problem(second, 408)
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_a_request_with_a_slow_response_is_not_cut_off(address: str, caller: Caller) -> None:
+    head = b"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "
+    kind = b"\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n"
+    async with connect(address) as line:
+        await line.send(head + caller.token.encode() + kind + b'{"query": ')
+        await asyncio.sleep(0.6)
+        await line.send(b'"word"}')
+        assert (await line.read()).startswith(b"HTTP/1.1 200 ")
+
+
+@contextlib.asynccontextmanager
+async def serve_with(
+    patience: Patience, settings: Settings, services: Services, verifier: TokenVerifier
+) -> AsyncIterator[str]:
+    """Serve an application with this time limit for bodies; yields its address."""
+    app = create_app(settings, services, verifier)
+    layers = [layer for layer in app.user_middleware if getattr(layer.cls, "__name__", "") == "HttpLayer"]
+    layers[0].kwargs["patience"] = patience
+    async with serve(app) as url:
+        yield url
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_a_body_that_stalls_is_refused(
+    settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
+) -> None:
+    async with (
+        serve_with(Patience(stall=0.2), settings, api_services, verifier) as url,
+        connect(url) as line,
+    ):
+        await line.send(make_search_head(admin, 1_000) + b'{"query": ')
+        expect_closing_problem(await line.read(), 408)
+
+
+async def test_a_body_that_is_too_long_is_refused_before_it_comes(address: str, caller: Caller) -> None:
+    async with connect(address) as line:
+        await line.send(make_search_head(caller, 40 << 20))
+        assert (await line.reader.readline()).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_a_body_that_drips_is_refused(
+    settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
+) -> None:
+    async with (
+        serve_with(Patience(grace=0.5), settings, api_services, verifier) as url,
+        connect(url) as line,
+    ):
+        await line.send(make_search_head(admin, 200_000) + b'{"query": "')
+        reading = asyncio.create_task(line.read())
+        for _ in range(200):
+            if reading.done():
+                break
+            await line.send(b"x")
+            await asyncio.sleep(0.02)
+        expect_closing_problem(await reading, 408)
+
+
+def make_search_head(caller: Caller, length: int) -> bytes:
+    """The head of a search whose body has this length."""
+    head = f"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.token}\r\n"
+    return f"{head}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+async def test_a_response_that_is_not_read_ends_its_connection(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.3)
+    one = b"GET /docs/files/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
+    async with connect(address) as line:
+        line.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        await line.send(one * 20)
+        await line.wait_until_dropped()
+        line.reader._transport.resume_reading()  # type: ignore[attr-defined]
+        answer = await line.read()
+    assert answer.count(b"HTTP/1.1 200 OK") < 20
+
+
+BULK = "/knowledge/entries/bulk"
+SLOW = BODY_TOTAL // BODY_BYTES + 1
+"""Tenants whose announced bodies are more than the bytes for all tenants."""
+
+
+async def announce(line: Line, token: str) -> None:
+    """Announce a body of the maximum length and send its beginning."""
+    head = f"POST {BULK} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+    await line.send(f'{head}Content-Length: {BODY_BYTES}\r\n\r\n{{"entries": ['.encode())
+
+
+@pytest.mark.slow
+async def test_slow_bodies_of_several_tenants_leave_room_for_another_tenants_body(
+    settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
+) -> None:
+    admission = Admission(patience=0.5)
+    app = create_app(settings, replace(api_services, admission=admission), verifier)
+    slow = [await api_services.tenants.create(NewTenant(f"slow-{number}"), actor="test") for number in range(SLOW)]
+    body = b'{"entries": [], "unknown": "%b"}' % (b"x" * (BODY_BYTES - 100))
+    headers = {"Authorization": f"Bearer {admin.token}", "Content-Type": "application/json"}
+    async with serve(app) as address, contextlib.AsyncExitStack() as stack:
+        lines = []
+        for tenant in slow:
+            lines.append(await stack.enter_async_context(connect(address)))
+            await announce(lines[-1], make_token(tenant.id, Role.CREATOR))
+        async with httpx.AsyncClient(base_url=address, trust_env=False) as client:
+            async with contextlib.AsyncExitStack() as waiting:
+                # All of them have begun before the other body comes. Of the two of one tenant, the server may read
+                # either first.
+                line = await waiting.enter_async_context(connect(address))
+                await announce(line, make_token(slow[-1].id, Role.CREATOR))
+                reads = [asyncio.create_task(one.read()) for one in (lines[-1], line)]
+                answered, others = await asyncio.wait(reads, return_when=asyncio.FIRST_COMPLETED)
+                for other in others:
+                    other.cancel()
+                refusal = answered.pop().result()
+                assert refusal.startswith(b"HTTP/1.1 429 "), "its tenant has all of its bytes"
+            answer = await client.post(BULK, content=body, headers=headers, timeout=60)
+    assert answer.status_code == 422, answer.text
+    assert admission._arrivals.held == 0
+    for tenant in slow:
+        await api_services.tenants.delete(tenant.id, actor="test")

@@ -1,14 +1,15 @@
-"""Forged tokens against the whole service, and against verifiers with one check removed."""
+"""Strangers and identities."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import inspect
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Hashable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,14 +18,19 @@ import pytest
 from asgi_lifespan import LifespanManager
 
 from app.auth import jwks, principal, tokens
+from app.auth.issuing import read_token_id
 from app.auth.jwks import JwksCache, find_key, parse_key_set
+from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
-from app.contract.administration import Tenant
+from app.concurrency.limits import Pace
+from app.contract.administration import NewRevocation, NewTenant, Tenant
 from app.main import create_app
 from app.settings import Settings
-from tests.fixtures.http.callers import SECRET, Caller, open_client
+from app.web.occupancy import Occupancy
+from tests.fixtures.http.callers import SECRET, Caller, make_token, open_client
 from tests.fixtures.http.expectations import expect_problem
+from tests.fixtures.http.serving import serve
 from tests.fixtures.identity.forgery import NOW, TENANT, forge, forge_asymmetric
 from tests.fixtures.identity.issuer import Issuer
 from tests.hostile.tokens import (
@@ -186,3 +192,68 @@ async def test_removing_a_check_lets_its_attack_through(
         package.joinpath(f"{name}.py").write_text(source, encoding="utf-8")
     weakened = importlib.import_module("weakened.tokens")
     assert await passes(weakened.TokenVerifier, attack)
+
+
+class Counting(Pace):
+    """A pace that counts its turns, and delays none."""
+
+    def __init__(self) -> None:
+        super().__init__(1_000_000, 1_000_000)
+        self.turns = 0
+
+    async def wait(self, key: Hashable) -> None:
+        self.turns += 1
+        await super().wait(key)
+
+
+async def test_callers_whose_token_was_revoked_or_whose_tenant_was_deleted_wait_for_turns(
+    settings: Settings, api_services: Services, verifier: TokenVerifier
+) -> None:
+    tenant = await api_services.tenants.create(NewTenant("strangers"), actor="test")
+    revoked, valid = (make_token(tenant.id, Role.READER) for _ in range(2))
+    occupancy = Occupancy()
+    occupancy.strangers = pace = Counting()
+    async with (
+        serve(create_app(settings, api_services, verifier), occupancy) as address,
+        httpx.AsyncClient(base_url=address, trust_env=False) as client,
+    ):
+
+        async def read(token: str | None) -> tuple[int, int]:
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            before = pace.turns
+            return (await client.get("/knowledge/entries", headers=headers)).status_code, pace.turns - before
+
+        assert await read(None) == (401, 1)
+        assert await read(revoked) == (200, 0)
+        await api_services.revocations.revoke(tenant.id, NewRevocation(token_id=read_token_id(revoked)), actor="test")
+        assert await read(revoked) == (401, 1)
+        assert await read(valid) == (200, 0)
+        await api_services.tenants.delete(tenant.id, actor="test")
+        assert await read(valid) == (401, 1)
+
+
+async def test_callers_without_a_token_wait_for_turns_and_those_with_one_do_not(
+    settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
+) -> None:
+    now = [0.0]
+    occupancy = Occupancy()
+    occupancy.strangers = Pace(1, 2, clock=lambda: now[0])
+    app = create_app(settings, api_services, verifier)
+    async with (
+        serve(app, occupancy) as address,
+        httpx.AsyncClient(base_url=address, trust_env=False) as client,
+    ):
+
+        async def read(token: str | None) -> int:
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            return (await client.get("/knowledge/entries", headers=headers)).status_code
+
+        assert [await read(token) for token in (None, "forged")] == [401, 401]
+        waiting = asyncio.create_task(read(None))
+        done, _ = await asyncio.wait({waiting}, timeout=0.3)
+        assert not done, "two need not wait"
+        assert await read(admin.token) == 200
+        while not waiting.done():  # its turn comes when a second has passed
+            now[0] += 1
+            await asyncio.sleep(0.01)
+        assert await waiting == 401
