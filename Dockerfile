@@ -23,15 +23,16 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     awk -f requirements/locked.awk requirements/ocr.txt requirements.lock > /tmp/ocr.lock \
     && if [ -n "$OCR" ]; then /opt/venv/bin/pip install --require-hashes --only-binary :all: -r /tmp/ocr.lock; fi
 
-# The wheel contains the migrations; the build tools stay in this stage.
+# The service's wheel contains the migrations; the build tools stay in this stage.
 COPY pyproject.toml README.md LICENSE ./
 COPY alembic ./alembic
 COPY app ./app
+COPY clients/python ./clients/python
 RUN --mount=type=cache,target=/root/.cache/pip \
     sed -nE '/^(hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers)==/,/[^\\]$/p' requirements.lock > /tmp/build.lock \
     && python -m venv /opt/build \
     && /opt/build/bin/pip install --require-hashes -r /tmp/build.lock \
-    && /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/dist . \
+    && /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/dist . ./clients/python \
     && /opt/venv/bin/pip install --no-deps --no-build-isolation /tmp/dist/*.whl \
     && /opt/venv/bin/pip uninstall --yes setuptools pip
 

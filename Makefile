@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test golden coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock docs test-browser test-ocr test-helm test-llamaindex clients typescript test-typescript audit sbom
+.PHONY: run test golden coverage test-slow test-citus check setup bench bench-permissions bench-peers eval eval-documents soak flood lock docs test-browser test-ocr test-helm test-llamaindex clients typescript test-typescript audit sbom wheels test-wheels
 
 # One file has the versions and hashes of all packages; a list for each environment names those that it has.
 LOCKED = awk -f requirements/locked.awk requirements/$(1).txt requirements.lock
@@ -166,6 +166,17 @@ bench-peers: setup
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps langchain-postgres==0.0.19
 
+# The service and its client as wheels in build/wheels: `pip install build/wheels/*.whl` in an empty environment is enough.
+wheels: setup
+	@rm -rf build/wheels
+	@$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels . ./clients/python
+	@ls build/wheels/*.whl
+
+# Installs both wheels with all that they depend on in an empty environment outside the repository, and serves, ingests
+# and searches there.
+test-wheels: setup
+	@$(BIN)/python -m pytest tests/docs/test_package.py
+
 # Builds the documentation into site/; any warning is an error. `python -m http.server -d site` serves it.
 docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
@@ -192,7 +203,8 @@ sbom: setup $(AUDIT)/.installed
 		-o build/sbom.json build/image.lock
 	@echo build/sbom.json
 
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url \
+	--no-emit-package knowledge-client
 SERVICE := pyproject.toml --extra gemini --extra multilingual --extra otel
 DEV := $(SERVICE) --extra docs --extra eval --extra dev
 GROUPS := audit helm llamaindex

@@ -1,4 +1,4 @@
-"""The wheel and the source distribution: enough to serve from an empty folder, without the repository."""
+"""The wheels of the service and of its client: enough to serve from an empty folder, without the repository."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import time
 from collections.abc import Iterator
@@ -54,7 +53,7 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An environment with the wheel, and an empty folder to work in."""
+    """An environment with the wheels, and an empty folder to work in."""
 
     command: Path
     folder: Path
@@ -65,30 +64,28 @@ class Installation:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from the source distribution, as an index receives both."""
-    folder = tmp_path_factory.mktemp("dist")
-    with tarfile.open(build("sdist", folder)) as archive:
-        archive.extractall(folder / "source", filter="data")
-    (source,) = (folder / "source").iterdir()
-    return build("wheel", folder, source)
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Of the service and of its client, each built from its source distribution, as an index receives both."""
+    folder, made = tmp_path_factory.mktemp("dist"), []
+    for tree in (ROOT, ROOT / "clients/python"):
+        with tarfile.open(build("sdist", folder, tree)) as archive:
+            archive.extractall(folder / tree.name, filter="data")
+        (source,) = (folder / tree.name).iterdir()
+        made.append(build("wheel", folder, source))
+    return made
 
 
 @pytest.fixture(scope="module")
-def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """A fresh environment. What the wheel depends on is lent by the one that the tests run in; this package is not:
-    a path in a .pth file is searched after the environment's own and its .pth files, the editable one among them,
-    are not read."""
+def installation(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """An environment with the wheels and what they depend on, in the versions and with the hashes of the lock."""
     place = tmp_path_factory.mktemp("installed")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "env"], check=True, timeout=120)
-    python = place / "env" / "bin" / "python"
-    packages = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=place).strip()
-    install = ("-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel)
-    run(sys.executable, *install, folder=place)
-    Path(packages, "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    run(sys.executable, "-m", "venv", "--without-pip", place / "env", folder=place)
+    uv, python = Path(sys.executable).with_name("uv"), place / "env/bin/python"
+    install = (uv, "pip", "install", "--quiet", "--python", python, "--constraint", ROOT / "requirements.lock")
+    subprocess.run([*install, *wheels], check=True, timeout=600)  # with this environment's settings of the index
     folder = place / "empty"
     folder.mkdir()
-    return Installation(place / "env" / "bin" / "knowledge", folder)
+    return Installation(place / "env/bin/knowledge", folder)
 
 
 @contextlib.contextmanager
@@ -134,7 +131,7 @@ def test_installed_wheel_is_the_package_that_runs(installation: Installation) ->
     assert installation.run("--version").split()[-1] == "0.1.0"
 
 
-def test_wheel_serves_from_an_empty_folder(installation: Installation) -> None:
+def test_wheels_serve_ingest_and_search_from_an_empty_folder(installation: Installation) -> None:
     assert list(installation.folder.iterdir()) == []
     with serving(installation) as client:
         installation.run("tenant", "create", "acme")
@@ -145,6 +142,9 @@ def test_wheel_serves_from_an_empty_folder(installation: Installation) -> None:
         found = client.post("/knowledge/search", json={"query": "how many ships fit at the quay"}).json()
         assert [hit["id"] for hit in found["results"]] == [written.json()["id"]]
         assert found["metadata"]["search_modes_used"] == ["semantic", "keyword"]
+        (installation.folder / "berths.md").write_text("# Tugs\n\nTwo tugs pull large ships into the dock.\n")
+        assert "1 indexed" in installation.run("ingest", "berths.md", "--tenant", "acme")
+        assert "Two tugs" in installation.run("search", "who pulls ships", "--tenant", "acme")
         for page in ("/docs", "/console"):
             shown = client.get(page, follow_redirects=True)
             assert shown.status_code == 200, page
