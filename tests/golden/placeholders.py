@@ -14,6 +14,7 @@ OTHERS = (
     (re.compile(r'(_ms\\?": ?)[\d.]+'), r"\1<milliseconds>"),
     (re.compile(r'(cursor\\?": ?\\?")[^"\\]+'), r"\1<cursor>"),
     (re.compile(r'(rows\\?": ?\d+,\s*\\?"bytes\\?": ?)\d+'), r"\1<bytes>"),
+    (re.compile(r'("progress": )0\.\d+'), r"\1<share>"),
     (re.compile(r"whsec_[\w+/=]+"), "<secret>"),
     (re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+"), "<token>"),
     (re.compile(r"data [a-z]{8}\b"), "data <mark>"),
