@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # One file has the versions and hashes of all packages; a list for each environment names those that it has.
 LOCKED = awk -f requirements/locked.awk requirements/$(1).txt requirements.lock
 
-$(STAMP): requirements.lock requirements/dev.txt pyproject.toml
+$(STAMP): requirements.lock requirements/dev.txt pyproject.toml clients/python/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing pinned dependencies into $(VENV) ..."
@@ -22,7 +22,7 @@ $(STAMP): requirements.lock requirements/dev.txt pyproject.toml
 	@$(PIP) --no-compile --no-deps --require-hashes -r $(VENV)/uv.lock
 	@$(BIN)/uv pip install -qq --python $(BIN)/python --no-deps --require-hashes -r $(VENV)/dev.lock \
 		|| $(PIP) --no-compile --no-deps --require-hashes -r $(VENV)/dev.lock
-	@$(PIP) --no-deps --no-build-isolation -e .
+	@$(PIP) --no-deps --no-build-isolation -e . -e clients/python
 	@# The processes that parse documents cannot write files, so each would compile its modules again.
 	@$(BIN)/python -c 'from app.documents import formats; from app.documents.process import child; [f.load() for f in formats.FORMATS]'
 	@touch $@

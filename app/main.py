@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from app.api import access, administration, assets, entries, operations, saved_searches, search, sources
+from app.api.application import install_routes
 from app.auth.tokens import TokenVerifier
 from app.composition.identity import open_resource_verifier, open_sign_in, open_verifier
 from app.composition.services import Services, open_services
@@ -107,31 +107,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    for router in (
-        search.router,
-        entries.readers,
-        entries.writers,
-        assets.reading,
-        assets.writers,
-        sources.readers,
-        sources.writers,
-        entries.tags_router,
-        saved_searches.router,
-        search.feedback_router,
-        saved_searches.admin_router,
-        search.feedback_report_router,
-        administration.tenant_admins,
-        access.writers,
-        access.tenant_admins,
-        search.receipts_router,
-        administration.erasures_router,
-        administration.quarantine_router,
-        administration.platform_admins,
-        administration.platform_revocations,
-        operations.router,
-        operations.problem_router,
-    ):
-        app.include_router(router)
+    install_routes(app)
     install_endpoint(app)
     install_document(app)
     install_docs(app)

@@ -26,7 +26,7 @@ from app.contract.fields import MAX_SUBJECT_CHARACTERS, Moment, Page
 from app.contract.models import ModelChange, NewModelChange
 from app.contract.settings import SettingsPatch, TenantLimits, TenantPatch, TenantSettings
 from app.knowledge.tenants.directory import version_of
-from app.web.access import CurrentCaller, CurrentPrincipal, CurrentServices, secured_router
+from app.web.access import CurrentCaller, CurrentPrincipal, CurrentReader, CurrentServices, secured_router
 from app.web.problems import problems
 from app.web.rendering import (
     ETAG,
@@ -47,9 +47,9 @@ platform_revocations = secured_router(Role.PLATFORM_ADMIN, "/admin/platform/revo
 
 
 @tenant_admins.get("/stats", response_model=Stats)
-async def get_stats(caller: CurrentCaller, services: CurrentServices) -> Response:
+async def get_stats(caller: CurrentCaller, reader: CurrentReader, services: CurrentServices) -> Response:
     """Get counts of entries and assets, the backlog, the model, and the searches of the last day."""
-    return json_response(await services.administration.stats(caller.tenant_id, reader=caller.subject))
+    return json_response(await services.administration.stats(caller.tenant_id, reader=reader))
 
 
 @tenant_admins.get("/callers", response_model=CallerList)
@@ -60,9 +60,9 @@ async def list_callers(caller: CurrentCaller, services: CurrentServices) -> Resp
 
 
 @tenant_admins.get("/settings", response_model=TenantSettings, responses=problems(others={200: {"headers": ETAG}}))
-async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Response:
+async def get_settings(caller: CurrentCaller, reader: CurrentReader, services: CurrentServices) -> Response:
     """Get the tenant's settings."""
-    return _show_settings(await services.tenants.read_settings(caller.tenant_id, reader=caller.subject))
+    return _show_settings(await services.tenants.read_settings(caller.tenant_id, reader=reader))
 
 
 @tenant_admins.patch(
@@ -113,10 +113,10 @@ async def start_model_change(wanted: NewModelChange, caller: CurrentCaller, serv
 
 
 @tenant_admins.get("/reembed", response_model=ModelChange, responses=problems(404))
-async def get_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
+async def get_model_change(caller: CurrentCaller, reader: CurrentReader, services: CurrentServices) -> Response:
     """Get the progress of the model change; 404 if there is none. A complete rebuild is shown until the next change
     begins or DELETE."""
-    return _show_change(await services.reembedding.status(caller.tenant_id, reader=caller.subject))
+    return _show_change(await services.reembedding.status(caller.tenant_id, reader=reader))
 
 
 @tenant_admins.post("/reembed/switch", response_model=ModelChange, responses=problems(404, 409))
@@ -189,13 +189,13 @@ def _show_change(change: ModelChange, status: int = 200) -> Response:
 
 @platform_admins.get("", response_model=Page[Tenant])
 async def list_tenants(
-    principal: CurrentPrincipal,
+    reader: CurrentReader,
     services: CurrentServices,
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,
 ) -> Response:
     """List the tenants, oldest first."""
-    return page_response(await services.platform.list_tenants(limit=limit, cursor=cursor, reader=principal.subject))
+    return page_response(await services.platform.list_tenants(limit=limit, cursor=cursor, reader=reader))
 
 
 @platform_admins.post(
@@ -279,7 +279,7 @@ async def list_quarantined(
     """List the quarantined entries and chunks, newest first, optionally of one asset. `metadata.flags` names what was
     found in each."""
     return page_response(
-        await services.entries.quarantine.list_quarantined(
+        await services.quarantine.list_quarantined(
             caller.tenant_id, limit=limit, cursor=cursor, asset_id=asset_id, reader=caller.subject
         )
     )
@@ -293,5 +293,5 @@ async def release(body: Release, caller: CurrentCaller, services: CurrentService
     for the same flags, wherever it is written or ingested; new text that is flagged is. Other entries with the same
     content and nothing else that is flagged are released too. Ids that are not in quarantine are skipped.
     """
-    released = await services.entries.quarantine.release(caller.tenant_id, body, actor=caller.subject)
+    released = await services.quarantine.release(caller.tenant_id, body, actor=caller.subject)
     return json_response(Released(released))

@@ -27,6 +27,7 @@ from app.web.rendering import (
     LOCATION,
     PAGE_SIZE,
     SORT_TEXT,
+    UPLOAD_LIMIT,
     IfMatch,
     PageCursor,
     PageSize,
@@ -161,7 +162,7 @@ async def upload_asset(
     return _asset_response(asset, 202 if work else 200, {"Location": f"/knowledge/assets/{asset.id}"})
 
 
-@reading.get("", response_model=Page[Asset])
+@reading.get("", response_model=Page[Asset], responses=problems(others={200: {"headers": UPLOAD_LIMIT}}))
 async def list_assets(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -171,9 +172,11 @@ async def list_assets(
     sort: Annotated[AssetSort, Query(description=SORT_TEXT.format("Names"))] = NEWEST_FIRST,
 ) -> Response:
     """List the assets, by default newest first."""
-    return page_response(
+    response = page_response(
         await services.assets.list_assets(caller.tenant_id, limit=limit, cursor=cursor, status=status, sort=sort)
     )
+    response.headers["Upload-Limit"] = f"max-size={services.assets.max_bytes}"
+    return response
 
 
 @reading.get("/{asset_id}", response_model=Asset, responses=problems(404, others={200: {"headers": ETAG}}))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import asyncio
 import shlex
 import urllib.request
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -18,7 +18,7 @@ from app.auth.principal import Role
 from app.cli.execution import ACTOR, working
 from app.cli.output.text import remark
 from app.cli.token import DAY, make_token
-from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
+from app.cli.waiting import POLL_SECONDS, Patience
 from app.contract.administration import NewTenant
 from app.contract.entries import NewEntry
 from app.contract.validation import validate
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 SLUG = "demo"
 TOKEN_DAYS = 30
 STILL_SECONDS = 20.0
+RELATIONS = ("parent", "sources", "superseded_by")
+"""Fields of a sample that name others by their external ids."""
 
 
 async def load_demo(services: Services) -> Tenant:
@@ -60,16 +62,35 @@ async def _load(services: Services) -> Tenant:
     async with working(services, warns=False):
         assets = await _upload_documents(services, tenant.id)
         await _write_entries(services, tenant.id, samples)
-        if await wait_for_assets(services, tenant.id, assets, "documents", _patience(services, tenant.id, math.inf)):
-            await wait_for_embeddings(services, tenant.id, _patience(services, tenant.id, 0.0))
+        if await _wait(lambda: _count_unread(services, tenant.id, assets)):
+            await _wait(lambda: _count_without_vector(services, tenant.id))
         else:
             remark("the sample documents take long; the service continues in the background")
     return tenant
 
 
-def _patience(services: Services, tenant_id: UUID, away: float) -> Patience:
-    """A first start waits only while there is progress; the service does the rest while it serves."""
-    return Patience(services, tenant_id, away=away, still=STILL_SECONDS)
+async def _wait(count: Callable[[], Awaitable[float]]) -> bool:
+    """Wait until nothing is left; False if there was no progress for a while, and the service does the rest later."""
+    patience = Patience(STILL_SECONDS)
+    while left := await count():
+        if patience.is_over(left):
+            return False
+        await asyncio.sleep(POLL_SECONDS)
+    return True
+
+
+async def _count_unread(services: Services, tenant_id: UUID, assets: Collection[UUID]) -> float:
+    """The documents that are not read yet."""
+    states = [await services.assets.get(tenant_id, asset_id) for asset_id in assets]
+    return sum(1 - asset.progress for asset in states if asset.status not in ("indexed", "failed"))
+
+
+async def _count_without_vector(services: Services, tenant_id: UUID) -> float:
+    """The entries without a vector that are worth a wait: none while the provider is down."""
+    statistics = await services.administration.stats(tenant_id)
+    if not statistics.jobs or await services.embedder.is_provider_away(tenant_id):
+        return 0
+    return statistics.pending_embeddings
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,21 +196,10 @@ async def _write_entries(services: Services, tenant_id: UUID, samples: list[Samp
 
 
 def _draft(sample: SampleEntry, ids: Mapping[str, UUID]) -> NewEntry:
-    return validate(
-        NewEntry,
-        {
-            "external_id": sample.external_id,
-            "entry_type": sample.entry_type,
-            "title": sample.title,
-            "content": sample.content,
-            "tags": sample.tags,
-            "roles": sample.roles,
-            "confidence": sample.confidence,
-            "scope": sample.scope,
-            "parent_id": ids[sample.parent] if sample.parent else None,
-            "source_ids": [ids[source] for source in sample.sources],
-            "superseded_by_id": ids[sample.superseded_by] if sample.superseded_by else None,
-            "is_verified": sample.is_verified,
-            "metadata": dict(sample.metadata),
-        },
-    )
+    given = {f.name: getattr(sample, f.name) for f in fields(sample) if f.name not in RELATIONS}
+    related = {
+        "parent_id": ids[sample.parent] if sample.parent else None,
+        "source_ids": [ids[source] for source in sample.sources],
+        "superseded_by_id": ids[sample.superseded_by] if sample.superseded_by else None,
+    }
+    return validate(NewEntry, given | related)

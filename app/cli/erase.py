@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
-from app.cli.calls import open_knowledge
+from app.cli.door import open_door
 from app.cli.execution import (
-    ACTOR,
-    Target,
     TenantOption,
     choose_target,
+    confirm,
     describe_target,
     examples,
     json_option,
@@ -24,22 +22,22 @@ from app.cli.execution import (
 )
 from app.cli.output.text import print_json, remark
 from app.errors import ConfigurationError, InvalidInput
+from knowledge_client import oversight
 
 if TYPE_CHECKING:
-    from app.contract.erasures import Dependent, Erasure, NewErasure
     from app.db.schema.owner import RewrittenFiles
     from app.settings import Settings
+    from knowledge_client.models import Dependent, Erasure
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `erase`."""
     app.command(
-        short_help="Erase an asset, an entry or everything of a subject.",
         epilog=examples(
             "knowledge erase --tenant demo --entry 0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33 --yes",
             "knowledge erase --tenant demo --subject ada@example.com",
             "knowledge erase --tenant demo --files",
-        ),
+        )
     )(erase)
 
 
@@ -51,8 +49,7 @@ def erase(
         str | None, typer.Option(metavar="SUB", help="Erase what this `sub` created, searched and saved.")
     ] = None,
     files: Annotated[
-        bool,
-        typer.Option("--files", help="Rewrite the files of the tenant's tables; each is locked for that time."),
+        bool, typer.Option("--files", help="Rewrite the files of the tenant's tables; each is locked for that time.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: Annotated[
@@ -81,17 +78,13 @@ def erase(
         if result.refused:
             raise typer.Exit(1)
         return
-    from app.contract.erasures import NewErasure
 
-    wanted = NewErasure(asset_id=asset, entry_id=entry, subject=subject)
     target = choose_target(tenant)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise InvalidInput.of("--yes", "is required without a terminal")
-        typer.confirm(f"Erase it from {describe_target(target)}? This cannot be undone.", abort=True, err=True)
-    erasure = run_async(_erase(target, wanted), doing="erasing")
+    confirm(f"Erase it from {describe_target(target)}? This cannot be undone.", yes=yes)
+    with open_door(target, doing="erasing") as door:
+        erasure = door.run(oversight.erase(asset_id=asset, entry_id=entry, subject=subject))
     if as_json:
-        print_json(erasure)
+        print_json(door.answer)
     else:
         for line in describe_erasure(erasure):
             typer.echo(line)
@@ -112,13 +105,8 @@ def describe_erasure(erasure: Erasure) -> list[str]:
 
 
 def _describe_dependent(named: Dependent) -> str:
-    version = f" version {named['version']}" if "version" in named else ""
-    return f"  {named['kind']} {named['id']}{version} ({named['relation']})"
-
-
-async def _erase(target: Target, wanted: NewErasure) -> Erasure:
-    async with open_knowledge(target) as (services, tenant_id):
-        return await services.erasures.erase(tenant_id, wanted, actor=ACTOR)
+    version = "" if named.version is None else f" version {named.version}"
+    return f"  {named.kind} {named.id}{version} ({named.relation})"
 
 
 async def _rewrite(settings: Settings, slug: str) -> RewrittenFiles:

@@ -1,7 +1,9 @@
-"""`knowledge eval`: measure ranking quality."""
+"""`knowledge eval` and `bench`: measure ranking quality and speed."""
 
 from __future__ import annotations
 
+import runpy
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,8 +11,7 @@ import typer
 
 from app.cli.execution import ACTOR, complete_tenant, examples, json_option, read_settings, run_async
 from app.cli.output.progress import show_progress
-from app.cli.output.tables import print_table
-from app.cli.output.text import print_json, remark
+from app.cli.output.text import print_json, print_table, remark
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from app.evaluation.tuning import Tuning
     from app.settings import Settings
 
+CHECKOUT = Path(__file__).resolve().parents[2]
+
 
 def register(app: typer.Typer) -> None:
-    """Add the command `eval`."""
+    """Add the commands."""
     app.command(
         "eval",
-        short_help="Measure ranking quality on judged collections.",
         epilog=examples(
             "knowledge eval scifact cranfield --output report",
             "knowledge eval locomo/data/locomo10.json",
@@ -32,6 +34,7 @@ def register(app: typer.Typer) -> None:
             "knowledge eval squad-dev --qrels qrels.sample1k.tsv --modes keyword,hybrid-score",
         ),
     )(measure_quality)
+    app.command("bench", epilog=examples("knowledge bench"))(measure_speed)
 
 
 def measure_quality(
@@ -54,20 +57,17 @@ def measure_quality(
         ),
     ] = None,
     qrels: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Judgements to use: a name in the folder, or a path."),
+        Path | None, typer.Option(metavar="FILE", help="Judgements to use: a name in the folder, or a path.")
     ] = None,
     modes: Annotated[
         str,
         typer.Option(help="What to measure, separated by commas: keyword, semantic, hybrid, hybrid-rrf, hybrid-score."),
     ] = "keyword,semantic,hybrid",
     queries: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Measure N queries of each folder, always the same."),
+        int | None, typer.Option(min=1, metavar="N", help="Measure N queries of each folder, always the same.")
     ] = None,
     vector_cache: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep vectors there for the next run."),
+        Path | None, typer.Option(metavar="DIR", help="Keep vectors there for the next run.")
     ] = None,
     output: Annotated[
         Path | None,
@@ -151,13 +151,7 @@ def choose_variants(modes: str) -> list[Variant]:
 
 def print_report(report: Report) -> None:
     """Print the tables of an evaluation: its collections, groups of queries, and the summary of several."""
-    from app.evaluation.report import (
-        HEADINGS,
-        SUMMARY_HEADINGS,
-        make_group_rows,
-        make_rows,
-        make_summary_rows,
-    )
+    from app.evaluation.report import HEADINGS, SUMMARY_HEADINGS, make_group_rows, make_rows, make_summary_rows
 
     print_table(HEADINGS, make_rows(report.evaluations), right=HEADINGS[2:])
     for evaluation in report.evaluations:
@@ -170,3 +164,15 @@ def print_report(report: Report) -> None:
     if report.summary:
         typer.echo()
         print_table(SUMMARY_HEADINGS, make_summary_rows(report.summary), right=SUMMARY_HEADINGS[1:4])
+
+
+def measure_speed() -> None:
+    """Measure the speed of searches. The program is part of the source tree."""
+    if not (CHECKOUT / "benchmarks" / "speed.py").is_file():
+        raise ConfigurationError(
+            None, "the benchmark program is part of the source tree: run `make bench` in a checkout"
+        )
+    # An installed command's search path does not have the checkout's folder.
+    sys.path.insert(0, str(CHECKOUT))
+    sys.argv = ["knowledge bench"]
+    runpy.run_module("benchmarks.speed", run_name="__main__")

@@ -34,7 +34,7 @@ named_env_file: ContextVar[Path | None] = ContextVar("named_env_file", default=N
 
 def complete_tenant(incomplete: str) -> list[str]:
     """Complete slugs in the shell; none if the database is not running."""
-    from app.cli.completion import find_slugs
+    from app.cli.place import find_slugs
 
     return find_slugs(incomplete)
 
@@ -112,10 +112,10 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A tenant in the database of these settings."""
+    """A tenant in the database of these settings, or without a slug the platform."""
 
     settings: Settings
-    slug: str
+    slug: str | None
 
 
 Target = Local | Remote
@@ -139,9 +139,22 @@ def choose_target(slug: str) -> Target:
     return remote
 
 
+def choose_platform() -> Target:
+    """The target of a command that manages tenants. Raises ConfigurationError."""
+    return find_remote() or Local(read_settings(), None)
+
+
 def describe_target(target: Target) -> str:
     """The target, for a question whether to delete something there."""
     return f"tenant {target.slug}" if isinstance(target, Local) else f"the token's tenant at {target.url}"
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is deleted, unless the user said yes already. Raises InvalidInput, and Abort."""
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InvalidInput.of("--yes", "is required without a terminal")
+        typer.confirm(question, abort=True, err=True)
 
 
 def find_remote() -> Remote | None:
@@ -155,34 +168,26 @@ def find_remote() -> Remote | None:
         raise ConfigurationError("KB_TOKEN", "must be set with KB_URL", "knowledge token prints a token")
     if ("KB_URL" in environment) != ("KB_TOKEN" in environment):
         raise ConfigurationError(
-            "KB_URL and KB_TOKEN",
-            "must come from one source",
-            "set both in the environment or both in the file",
+            "KB_URL and KB_TOKEN", "must come from one source", "set both in the environment or both in the file"
         )
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
         raise ConfigurationError("KB_URL", "must be an address such as https://knowledge.example.com")
     if not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigurationError("KB_TOKEN", "must be one line without spaces, as knowledge token prints it")
-    return Remote(url.rstrip("/"), token, sees_all=_asks_for_all(values))
+    return Remote(url.rstrip("/"), token, sees_all=asks_for_all())
 
 
 def asks_for_all() -> bool:
     """Whether KB_ACCESS asks to see all of the tenant. Raises ConfigurationError."""
-    environment, file = _read_variables()
-    return _asks_for_all({**file, **environment})
-
-
-def _asks_for_all(values: Mapping[str, str]) -> bool:
-    if (access := values.get("KB_ACCESS")) not in (None, "all"):
+    if (access := _values().get("KB_ACCESS")) not in (None, "all"):
         raise ConfigurationError("KB_ACCESS", "must be all, or not set")
     return access is not None
 
 
 def refuse_remote() -> None:
     """Raise ConfigurationError if KB_URL is set, for a command that needs the service's own database."""
-    environment, file = _read_variables()
-    if "KB_URL" in environment or "KB_URL" in file:
+    if "KB_URL" in _values():
         raise ConfigurationError(
             "KB_URL",
             "is set, but this command needs the database of the service",
@@ -192,9 +197,14 @@ def refuse_remote() -> None:
 
 def default_tenant() -> str | None:
     """The slug of KB_TENANT; empty if the token determines the tenant; None if a command needs one."""
-    environment, file = _read_variables()
-    values = {**file, **environment}
+    values = _values()
     return "" if "KB_URL" in values else values.get("KB_TENANT")
+
+
+def _values() -> Mapping[str, str]:
+    """The variables of this module; those of the environment count more than those of the file."""
+    environment, file = _read_variables()
+    return {**file, **environment}
 
 
 def _read_variables() -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from app.cli.execution import (
-    ACTOR,
-    TenantOption,
-    examples,
-    json_option,
-    open_tenant,
-    read_settings,
-    run_async,
-)
+from app.cli.execution import ACTOR, TenantOption, examples, json_option, open_tenant, read_settings, run_async
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
 from app.errors import InvalidInput
@@ -35,7 +27,6 @@ def register(app: typer.Typer) -> None:
     """Add the command `export`."""
     app.command(
         "export",
-        short_help="Export a tenant as JSON Lines.",
         epilog=examples(
             "knowledge export --tenant demo > demo.jsonl",
             "knowledge export --tenant demo --vectors --output demo.jsonl",
@@ -46,16 +37,13 @@ def register(app: typer.Typer) -> None:
 def export_tenant(
     tenant: TenantOption,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout."),
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout.")
     ] = None,
     vectors: Annotated[
-        bool,
-        typer.Option("--vectors", help="With the vectors, which a tenant on the same model need not make again."),
+        bool, typer.Option("--vectors", help="With the vectors, which a tenant on the same model need not make again.")
     ] = False,
     as_json: Annotated[
-        bool,
-        json_option("{entries, assets, vectors, file}; requires --output, because the export itself is JSON"),
+        bool, json_option("{entries, assets, vectors, file}; requires --output, because the export itself is JSON")
     ] = False,
 ) -> None:
     """Export a tenant as JSON Lines that `import` can restore: settings, assets with their

@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from uuid import UUID
 
 import typer
 
-from app.cli.calls import open_knowledge
-from app.cli.execution import (
-    ACTOR,
-    Local,
-    Target,
-    TenantOption,
-    choose_target,
-    examples,
-    json_option,
-    open_tenant,
-    run_async,
-    working,
-)
+from app.cli.door import Door, open_door
+from app.cli.execution import ACTOR, Local, TenantOption, choose_target, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
-from app.cli.waiting import wait_for_embeddings
+from app.cli.waiting import count_pending, wait_for_embeddings, wait_for_upkeep
 from app.errors import ConfigurationError, InvalidInput
+from knowledge_client import entries
 
 if TYPE_CHECKING:
-    from app.cli.knowledge import Knowledge
     from app.composition.services import Services
+    from app.contract.entries import BulkResult, EntryDraft
     from app.knowledge.transfer.entry_import import Imported
     from app.knowledge.transfer.records import Restored, TextLine
+    from knowledge_client.fields import NewEntry
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `import`."""
     app.command(
         "import",
-        short_help="Import an export, or entries from a file, into a tenant.",
         epilog=examples(
             "knowledge import corpus.jsonl --tenant scifact",
             "knowledge export --tenant demo > demo.jsonl && knowledge import demo.jsonl --tenant copy",
@@ -49,8 +39,7 @@ def register(app: typer.Typer) -> None:
 
 def import_entries(
     file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="An export, or entries as JSON Lines, JSON array, YAML or CSV."),
+        Path, typer.Argument(metavar="FILE", help="An export, or entries as JSON Lines, JSON array, YAML or CSV.")
     ],
     tenant: TenantOption,
     wait: Annotated[
@@ -75,7 +64,7 @@ def import_entries(
     """Import a file. Importing it again, also after Ctrl-C, does not change existing data.
 
     An export restores a tenant's settings, assets and entries, including ids and times. If the file has only
-    entries, each `id` is replaced by a new one, and references follow; a BEIR `_id` becomes the `external_id`.
+    entries, each gets a new id, and references follow; its `id`, or a BEIR `_id`, is kept as the `external_id`.
     Fields are those of an entry; omitted ones keep their value. In CSV the first row has their names, and cells of
     tags, roles, source_ids, readers and writers are separated by commas. Empty texts are skipped and
     counted; a record without text is refused. The exit status is 1 if something was refused.
@@ -83,7 +72,8 @@ def import_entries(
     target = choose_target(tenant)
     if not file.is_file():
         raise InvalidInput.of("FILE", f"there is no file {file}")
-    if not isinstance(target, Local) and (clear or _read_header(file) is not None):
+    header = _read_header(file)
+    if not isinstance(target, Local) and (clear or header is not None):
         raise ConfigurationError(
             "KB_URL", "is set, but --clear and exports need the database of the service", "unset KB_URL"
         )
@@ -91,7 +81,22 @@ def import_entries(
         _check_first(file)
         if not yes and not typer.confirm(f"Delete all entries and assets of {tenant}?", err=True):
             raise typer.Exit(1)
-    outcome, unembedded = run_async(_import(target, file, wait, clear=clear))
+
+    # Clearing and restoring are not part of the API.
+    if clear:
+        with open_door(target, here=True) as door:
+            assets, entries = door.work(_clear)
+        remark(f"deleted {assets} assets with their chunks, and {entries} entries")
+    outcome: Restored | Imported
+    # A worker starts first: vectors are created while the rest is still being written.
+    with open_door(target, works=wait, here=header is not None) as door:
+        if header is not None:
+            outcome = door.work(lambda services, tenant_id: _restore(services, tenant_id, file, header))
+        else:
+            outcome = asyncio.run(_write(door, file))
+        unembedded = wait_for_embeddings(door) if wait else count_pending(door)
+        if wait and unembedded == 0 and door.is_local:
+            wait_for_upkeep(door)
     if as_json:
         print_json(
             {
@@ -129,26 +134,10 @@ def _check_first(file: Path) -> None:
         raise InvalidInput.of("FILE", f"nothing was deleted; line {first.line}: {error}") from None
 
 
-async def _import(target: Target, file: Path, wait: bool, *, clear: bool) -> tuple[Restored | Imported, int | None]:
-    if not isinstance(target, Local):
-        async with open_knowledge(target) as (knowledge, tenant_id):
-            outcome = await _write(knowledge, tenant_id, file)
-            return outcome, await wait_for_embeddings(knowledge, tenant_id) if wait else None
+async def _clear(services: Services, tenant_id: UUID) -> tuple[int, int]:
     from app.knowledge.transfer.entry_import import clear_tenant
 
-    async with contextlib.AsyncExitStack() as stack:
-        services, tenant = await stack.enter_async_context(open_tenant(target.settings, target.slug))
-        if clear:
-            assets, entries = await clear_tenant(services.database, tenant.id, ACTOR)
-            remark(f"deleted {assets} assets with their chunks, and {entries} entries")
-        if wait:
-            # Started first: vectors are created while the rest is still being written.
-            await stack.enter_async_context(working(services))
-        header = _read_header(file)
-        if header is not None:
-            restored = await _restore(services, tenant.id, file, header)
-            return restored, await _wait(services, tenant.id, wait)
-        return await _write(services, tenant.id, file), await _wait(services, tenant.id, wait)
+    return await clear_tenant(services.database, tenant_id, ACTOR)
 
 
 def _read_header(file: Path) -> Mapping[str, Any] | None:
@@ -160,12 +149,31 @@ def _read_header(file: Path) -> Mapping[str, Any] | None:
         return read_header(stream.readline(MAX_RECORD))
 
 
-async def _write(knowledge: Knowledge, tenant_id: UUID, file: Path) -> Imported:
+class _Entries:
+    """The entries behind a door, for an import, which does one thing at a time."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def create_many(
+        self, tenant_id: UUID, items: Sequence[EntryDraft], *, actor: str = ACTOR
+    ) -> Sequence[BulkResult]:
+        from app.contract.entries import BulkResult
+
+        found = self._door.run(entries.create_entries(cast("NewEntry", item.given()) for item in items))
+        return [BulkResult(each.index, each.id, each.status, each.error) for each in found]  # type: ignore[arg-type]
+
+    async def get(self, tenant_id: UUID, entry_id: UUID) -> object:
+
+        return self._door.run(entries.get_entry(entry_id))
+
+
+async def _write(door: Door, file: Path) -> Imported:
     """Write the entries of a file, and then their references."""
     from app.knowledge.transfer.entry_import import EntryImport
     from app.knowledge.transfer.records import count_lines
 
-    importer = EntryImport(knowledge.entries, tenant_id, ACTOR)
+    importer = EntryImport(_Entries(door), UUID(int=0), ACTOR)  # the door has the tenant
     total = count_lines(file)
     with show_progress("lines", total) as report:
         await importer.write_entries(file, report)
@@ -174,19 +182,6 @@ async def _write(knowledge: Knowledge, tenant_id: UUID, file: Path) -> Imported:
         with show_progress("relations", importer.outcome.lines) as report:
             await importer.write_references(file, report)
     return importer.outcome
-
-
-async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int | None:
-    """Count the entries without a vector, optionally after waiting for vectors that can be created."""
-    from app.cli.waiting import wait_for_upkeep
-
-    if wait:
-        unembedded = await wait_for_embeddings(services, tenant_id)
-        if not unembedded:
-            await wait_for_upkeep(services, tenant_id)
-        return unembedded
-    statistics = await services.administration.stats(tenant_id)
-    return statistics.pending_embeddings
 
 
 async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapping[str, Any]) -> Restored:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import glob
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from app.cli.calls import open_knowledge
-from app.cli.execution import ACTOR, Target, TenantOption, choose_target, examples, json_option, run_async
-from app.cli.fields import Readers, Writers, read_principals
+from app.cli import options
+from app.cli.door import Door, open_door
+from app.cli.execution import TenantOption, choose_target, examples, json_option
+from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_progress
-from app.cli.output.text import print_json, remark
+from app.cli.output.text import MOST_REASONS, list_reasons, print_json, remark
+from app.cli.waiting import POLL_SECONDS, AssetWatch, wait_for_embeddings
 from app.errors import (
     DatabaseUnavailable,
     Forbidden,
@@ -29,9 +29,10 @@ from app.errors import (
     Unauthenticated,
     UnsupportedMediaType,
 )
+from knowledge_client import assets
+from knowledge_client.models import Asset
 
-if TYPE_CHECKING:
-    from app.cli.knowledge import Knowledge
+PIECE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,9 @@ class FoundFile:
     named: bool
     refusal: str | None = None
 
-    def read(self) -> bytes:
-        """The file's bytes. Raises OSError, also where a file that was found has since become a link."""
-        descriptor = os.open(self.target, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read()
+    def open(self) -> BinaryIO:
+        """Open the file. Raises OSError, also where a file that was found has since become a link."""
+        return os.fdopen(os.open(self.target, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
 
 
 def find_files(paths: Sequence[str]) -> Iterator[FoundFile]:
@@ -122,17 +121,13 @@ def _find_refusal(file: Path, target: Path, root: Path) -> str | None:
     return "a linked folder is not followed" if target.is_dir() else None
 
 
-MOST_REASONS = 10
-
-
 def register(app: typer.Typer) -> None:
     """Add the command `ingest`."""
     app.command(
-        short_help="Ingest files and wait until they are searchable.",
         epilog=examples(
             "knowledge ingest handbook.pdf --tenant demo",
             "knowledge ingest docs/ 'notes/**/*.md' --tenant demo --tag team",
-        ),
+        )
     )(ingest)
 
 
@@ -162,11 +157,10 @@ def ingest(
         list[str] | None, typer.Option("--tag", metavar="TAG", help="Tag for every chunk; may be repeated.")
     ] = None,
     roles: Annotated[
-        list[str] | None,
-        typer.Option("--role", metavar="ROLE", help="Audience: pm, dev, qa or all."),
+        list[str] | None, typer.Option("--role", metavar="ROLE", help="Audience: pm, dev, qa or all.")
     ] = None,
-    readers: Readers = None,
-    writers: Writers = None,
+    readers: options.Readers = None,
+    writers: options.Writers = None,
     as_json: Annotated[
         bool,
         json_option(
@@ -180,21 +174,19 @@ def ingest(
 
     Files are identified by their paths: a second run skips unchanged files and replaces changed ones. After
     Ctrl-C, the same command resumes. In folders, files that are hidden, empty or in an unsupported format
-    are skipped, and so are links that lead out of the folder. The exit status is 1 if a file failed.
+    are skipped, and so are links that lead out of the folder. The exit status is 1 if a file failed; skipped files
+    do not count.
     """
-    from app.contract.validation import UNSET
-
     target = choose_target(tenant)
     found = list(find_files(paths))
     if not found:
         raise InvalidInput.of("PATH", "there is no file to ingest")
-    fields = {
-        "tags": tags or UNSET,
-        "roles": roles or UNSET,
-        "readers": read_principals(readers),
-        "writers": read_principals(writers),
-    }
-    outcome = run_async(_ingest(target, found, fields))
+    lists = {"readers": readers, "writers": writers}
+    fields: dict[str, Any] = {"tags": tags or (), "roles": roles or ()}
+    fields |= {name: given for name, given in lists.items() if given and given != ["all"]}
+    opened = [name for name, given in lists.items() if given == ["all"]]
+    with open_door(target, works=True) as door:
+        outcome = _ingest(door, found, fields, opened)
     if as_json:
         print_json(
             {
@@ -213,71 +205,58 @@ def ingest(
             f" {outcome.unchanged} unchanged,"
             f" {len(outcome.skipped)} skipped, {len(outcome.failed)} failed"
         )
-        _list_reasons("skipped", outcome.skipped)
-        _list_reasons("failed", outcome.failed)
-        _list_reasons("pages without text", [(path, _name_pages(p)) for path, p in outcome.without_text])
+        list_reasons("skipped", outcome.skipped)
+        list_reasons("failed", outcome.failed)
+        list_reasons("pages without text", [(path, _name_pages(p)) for path, p in outcome.without_text])
         if outcome.without_vector:
             remark(f"{outcome.without_vector} entries have no vector yet; only keyword search finds them")
     if outcome.failed:
         raise typer.Exit(1)
 
 
-async def _ingest(target: Target, found: Sequence[FoundFile], fields: Mapping[str, Any]) -> Taken:
-    from app.cli.waiting import POLL_SECONDS, AssetWatch, wait_for_embeddings
-
+def _ingest(door: Door, found: Sequence[FoundFile], fields: Mapping[str, Any], opened: Sequence[str]) -> Taken:
     outcome = Taken(files=len(found))
-    async with open_knowledge(target, works=True) as (services, tenant_id):
-        watch = AssetWatch(services, tenant_id)
-        taken = 0
-        try:
-            with show_progress("files", len(found)) as report:
-                looked = time.monotonic()
-                for file in found:
-                    asset_id = await _upload(services, tenant_id, file, fields, outcome)
-                    if asset_id is not None:
-                        watch.waiting[asset_id] = file.external_id
-                    taken += 1
-                    if time.monotonic() - looked > POLL_SECONDS:
-                        await watch.look()
-                        looked = time.monotonic()
-                    report(taken - len(watch.waiting))
-                await watch.finish(lambda: report(taken - len(watch.waiting)))
-        except asyncio.CancelledError:
-            remark(
-                f"{watch.indexed} files indexed, {len(watch.waiting)} more uploaded,"
-                f" {len(found) - taken} not processed; run the same command to resume"
-            )
-            raise
-        outcome.without_vector = await wait_for_embeddings(services, tenant_id)
-        outcome.new = watch.indexed
-        outcome.failed += watch.failed
-        outcome.without_text = watch.without_text
+    watch = AssetWatch(door)
+    taken = 0
+    try:
+        with show_progress("files", len(found)) as report:
+            looked = time.monotonic()
+            for file in found:
+                asset = _upload(door, file, fields, opened, outcome)
+                if asset is not None:
+                    watch.waiting[asset.id] = file.external_id
+                taken += 1
+                if time.monotonic() - looked > POLL_SECONDS:
+                    watch.look()
+                    looked = time.monotonic()
+                report(taken - len(watch.waiting))
+            watch.finish(lambda: report(taken - len(watch.waiting)))
+    except Interrupted:
+        remark(
+            f"{watch.indexed} files indexed, {len(watch.waiting)} more uploaded,"
+            f" {len(found) - taken} not processed; run the same command to resume"
+        )
+        raise
+    outcome.without_vector = wait_for_embeddings(door)
+    outcome.new = watch.indexed
+    outcome.failed += watch.failed
+    outcome.without_text = watch.without_text
     return outcome
 
 
-async def _upload(
-    services: Knowledge,
-    tenant_id: UUID,
-    file: FoundFile,
-    fields: Mapping[str, Any],
-    outcome: Taken,
-) -> UUID | None:
-    """Upload one file; returns the asset to wait for, if any."""
-    from app.contract.assets import Upload
-
+def _upload(
+    door: Door, file: FoundFile, fields: Mapping[str, Any], opened: Sequence[str], outcome: Taken
+) -> Asset | None:
+    """Upload one file, and open the lists that are `opened` to all; returns the asset to wait for, if any."""
     if file.refusal is not None:
         outcome.skipped.append((file.external_id, file.refusal))
         return None
     try:
-        services.assets.check_size(file.path.stat().st_size)
-        data = await asyncio.to_thread(file.read)
-        if not file.named and (not data or data.isspace()):
+        asset = _send(door, file, fields)
+        if asset is None:
             outcome.skipped.append((file.external_id, "the file is empty"))
             return None
-        upload = Upload(file.path.name, data, external_id=file.external_id, **fields)
-        asset, _ = await services.assets.upload(tenant_id, upload, actor=ACTOR)
-        if asset.status == "failed":
-            asset = await services.assets.retry(tenant_id, asset.id, actor=ACTOR)
+        asset = _follow(door, asset, opened)
     except OSError as error:
         outcome.failed.append((file.external_id, error.strerror or type(error).__name__))
         return None
@@ -295,16 +274,39 @@ async def _upload(
     if asset.status == "indexed":
         outcome.unchanged += 1
         return None
-    return asset.id
+    return asset
+
+
+def _send(door: Door, file: FoundFile, fields: Mapping[str, Any]) -> Asset | None:
+    """Upload one file; None for an empty one that was found. Raises TooLarge before it is read."""
+    with file.open() as data:
+        door.check_size(os.fstat(data.fileno()).st_size)
+        if not file.named and _is_blank(data):
+            return None
+        return door.run(
+            assets.upload_asset(
+                data, name=file.path.name, media_type="application/octet-stream", external_id=file.external_id, **fields
+            )
+        )
+
+
+def _follow(door: Door, asset: Asset, opened: Sequence[str]) -> Asset:
+    """Open the asset's lists that a form can only fill, and read it again if it failed before."""
+    cleared: dict[str, Any] = {name: None for name in opened if getattr(asset, name) is not None}
+    if cleared:
+        asset = door.run(assets.change_asset(asset.id, **cleared))
+    return door.run(assets.retry_asset(asset.id)) if asset.status == "failed" else asset
+
+
+def _is_blank(data: BinaryIO) -> bool:
+    """Whether the file has only white space, and is at its start."""
+    while piece := data.read(PIECE):
+        if not piece.isspace():
+            break
+    data.seek(0)
+    return not piece
 
 
 def _name_pages(pages: Sequence[int]) -> str:
     more = f" and {len(pages) - MOST_REASONS} more" if len(pages) > MOST_REASONS else ""
     return ", ".join(map(str, pages[:MOST_REASONS])) + more
-
-
-def _list_reasons(label: str, reasons: Sequence[tuple[str, str]]) -> None:
-    for path, reason in reasons[:MOST_REASONS]:
-        remark(f"{label}: {path}: {reason}")
-    if len(reasons) > MOST_REASONS:
-        remark(f"{label}: and {len(reasons) - MOST_REASONS} more")

@@ -16,38 +16,38 @@ from typer.main import get_command, get_group
 from app.cli.execution import examples, named_env_file, paragraph
 from app.cli.output.failures import DONE, report_failure
 
-MODULES = {
-    "serve": "serve.command",
-    "worker": "worker",
-    "migrate": "migrate",
-    "token": "token",
-    "tenant": "tenant",
-    "nodes": "nodes",
-    "settings": "settings",
-    "ingest": "ingest",
-    "sync": "sync",
-    "search": "search",
-    "why-not": "why_not",
-    "related": "related",
-    "add": "add",
-    "get": "get",
-    "list": "list_",
-    "edit": "edit",
-    "delete": "delete",
-    "access": "access",
-    "import": "import_",
-    "export": "export",
-    "model": "model",
-    "reembed": "reembed",
-    "erase": "erase",
-    "subscription": "subscription",
-    "quarantine": "quarantine",
-    "mcp": "mcp",
-    "doctor": "doctor.command",
-    "eval": "eval",
-    "bench": "bench",
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "serve": ("serve.command", "Serve the HTTP API until Ctrl-C or SIGTERM."),
+    "worker": ("worker", "Run queued jobs until Ctrl-C or SIGTERM."),
+    "migrate": ("migrate", "Migrate the database to this version's schema."),
+    "token": ("token", "Print a bearer token, and nothing else; or revoke one."),
+    "tenant": ("tenant", "Create, list, limit, move and delete tenants."),
+    "nodes": ("nodes", "List the nodes of a Citus cluster, with their load and size."),
+    "settings": ("settings", "Show and change a tenant's settings."),
+    "ingest": ("ingest", "Ingest files and wait until they are searchable."),
+    "sync": ("sync", "Keep the files of a folder, a repository or a store equal here."),
+    "search": ("search", "Search a tenant's knowledge, best hits first."),
+    "why-not": ("search", "Explain why a search does not find an entry."),
+    "related": ("search", "Show the entries related to an entry."),
+    "add": ("entries", "Store an entry."),
+    "get": ("entries", "Show an entry, or an uploaded file."),
+    "list": ("entries", "List entries, or uploaded files."),
+    "edit": ("entries", "Change fields of an entry."),
+    "delete": ("entries", "Delete entries, or uploaded files."),
+    "access": ("access", "Show and change who may read and change entries and assets."),
+    "import": ("import_", "Import an export, or entries from a file, into a tenant."),
+    "export": ("export", "Export a tenant as JSON Lines."),
+    "model": ("model", "Register and list embedding models."),
+    "reembed": ("reembed", "Move a tenant to another embedding model."),
+    "erase": ("erase", "Erase an asset, an entry or everything of a subject."),
+    "subscription": ("subscription", "List webhook subscriptions."),
+    "quarantine": ("quarantine", "List and release entries with suspicious content."),
+    "mcp": ("mcp", "Offer a tenant's knowledge as MCP tools over stdio."),
+    "doctor": ("doctor.command", "Diagnose problems and show how to fix them."),
+    "eval": ("eval", "Measure ranking quality on judged collections."),
+    "bench": ("eval", "Measure the speed of searches."),
 }
-"""The module of each command, in the order of the help."""
+"""The module of each command and its line in the list of commands, in the order of that list."""
 
 EPILOG = "\n\n".join(
     (
@@ -91,15 +91,15 @@ class CommandsByName(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
             single = typer.Typer(rich_markup_mode=None)
-            import_module(f"app.cli.{MODULES[name]}").register(single)
+            import_module(f"app.cli.{COMMANDS[name][0]}").register(single)
             self._loaded[name] = get_group(single).commands[name]
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(MODULES)
+        return iter(COMMANDS)
 
     def __len__(self) -> int:
-        return len(MODULES)
+        return len(COMMANDS)
 
 
 class Program(TyperGroup):
@@ -108,6 +108,11 @@ class Program(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = CommandsByName()  # type: ignore[assignment]  # commands are only looked up
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands, without loading them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
 app = typer.Typer(
@@ -133,8 +138,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def accept_general_options(
     version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
     env_file: Annotated[
         Path | None,

@@ -40,7 +40,6 @@ def register(app: typer.Typer) -> None:
     """Add the command `mcp`."""
     app.command(
         "mcp",
-        short_help="Offer a tenant's knowledge as MCP tools over stdio.",
         epilog=examples(
             "knowledge mcp --tenant demo",
             "knowledge mcp --tenant demo --role creator --subject jane",
@@ -55,12 +54,10 @@ def serve(
     role: Annotated[Literal["reader", "creator", "tenant_admin"], typer.Option(help="The client's role.")] = "reader",
     subject: Annotated[str, typer.Option(metavar="S", help="The client's name in the audit trail.")] = ACTOR,
     groups: Annotated[
-        list[str] | None,
-        typer.Option("--group", metavar="NAME", help="A group of the client; may be repeated."),
+        list[str] | None, typer.Option("--group", metavar="NAME", help="A group of the client; may be repeated.")
     ] = None,
     config: Annotated[
-        bool,
-        typer.Option("--config", help="Print a client's configuration with absolute paths, and end."),
+        bool, typer.Option("--config", help="Print a client's configuration with absolute paths, and end.")
     ] = False,
 ) -> None:
     """Offer a tenant's knowledge as tools of the Model Context Protocol over standard input and output.

@@ -17,19 +17,13 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command `migrate`."""
     app.command(
-        short_help="Migrate the database to this version's schema.",
-        epilog=examples(
-            "knowledge migrate",
-            "knowledge migrate --service-role kb_service",
-            "knowledge migrate --check",
-        ),
+        epilog=examples("knowledge migrate", "knowledge migrate --service-role kb_service", "knowledge migrate --check")
     )(migrate)
 
 
 def migrate(
     service_role: Annotated[
-        str | None,
-        typer.Option(metavar="ROLE", help="Login role of the service; it gets the rights it needs."),
+        str | None, typer.Option(metavar="ROLE", help="Login role of the service; it gets the rights it needs.")
     ] = None,
     shards: Annotated[
         int | None,

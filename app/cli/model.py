@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.execution import (
-    ACTOR,
-    command_group,
-    examples,
-    json_option,
-    open_tenants,
-    read_settings,
-    run_async,
-)
-from app.cli.output.tables import print_table
-from app.cli.output.text import print_json
+from app.cli.execution import ACTOR, command_group, examples, json_option, open_tenants, read_settings, run_async
+from app.cli.output.text import print_json, print_table
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
@@ -50,8 +41,7 @@ def add_model(
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the provider's default model.")] = None,
     dimensions: Annotated[int | None, typer.Option(metavar="N", help="Default: the model's default.")] = None,
     following: Annotated[
-        bool,
-        typer.Option("--next", help="Register the model of EMBEDDING_NEXT_PROVIDER, to which tenants will move."),
+        bool, typer.Option("--next", help="Register the model of EMBEDDING_NEXT_PROVIDER, to which tenants will move.")
     ] = False,
     as_json: Annotated[bool, json_option("{id, created, model: {provider, name, dimensions, …}}")] = False,
 ) -> None:
@@ -85,8 +75,7 @@ def add_model(
 
 def list_models(
     as_json: Annotated[
-        bool,
-        json_option("a list of {id, provider, name, dimensions, max_tokens, similarity_threshold}"),
+        bool, json_option("a list of {id, provider, name, dimensions, max_tokens, similarity_threshold}")
     ] = False,
 ) -> None:
     """List the registered models."""
@@ -113,4 +102,4 @@ async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
 
 async def _list(settings: Settings) -> list[dict[str, Any]]:
     async with open_tenants(settings) as platform:
-        return [{"id": m.id, **asdict(m.model)} for m in await platform.service.models()]
+        return [{"id": m.id, **asdict(m.model)} for m in await platform.platform.models()]

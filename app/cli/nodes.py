@@ -8,8 +8,7 @@ import typer
 
 from app.cli.doctor.finding import size
 from app.cli.execution import examples, json_option, read_settings, run_async
-from app.cli.output.tables import print_table
-from app.cli.output.text import print_json
+from app.cli.output.text import print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +22,7 @@ ABSENT = "-"
 
 def register(app: typer.Typer) -> None:
     """Add the command `nodes`."""
-    app.command(
-        short_help="List the nodes of a Citus cluster, with their load and size.",
-        epilog=examples("knowledge nodes", "knowledge nodes --shards --json"),
-    )(nodes)
+    app.command(epilog=examples("knowledge nodes", "knowledge nodes --shards --json"))(nodes)
 
 
 def nodes(

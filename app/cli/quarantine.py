@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated
+import contextlib
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
-from app.cli.execution import (
-    ACTOR,
-    Local,
-    Target,
-    TenantOption,
-    choose_target,
-    command_group,
-    examples,
-    json_option,
-    open_tenants,
-    run_async,
-)
-from app.cli.output.tables import print_table
-from app.cli.output.text import flatten, print_json, remark
-
-if TYPE_CHECKING:
-    from app.cli.remote.knowledge import RemoteQuarantine
-    from app.contract.access import ItemKind
-    from app.contract.entries import Entry
-    from app.knowledge.quarantine import QuarantineService
+from app.cli.door import Door, open_door
+from app.cli.execution import TenantOption, choose_target, command_group, examples, json_option
+from app.cli.output.text import flatten, print_json, print_table, remark
+from app.errors import NotFound
+from knowledge_client import assets, entries, oversight
 
 Ids = Annotated[list[UUID], typer.Argument(metavar="ID...", help="Ids of entries, or with --asset of assets.")]
 
@@ -55,13 +39,14 @@ def list_quarantined(
     as_json: Annotated[bool, json_option("a list of entries, as in GET /admin/quarantine")] = False,
 ) -> None:
     """List the newest entries and chunks that searches do not find because of their flags."""
-    found = run_async(_list(choose_target(tenant), limit), doing="reading the quarantine")
+    with open_door(choose_target(tenant), doing="reading the quarantine", platform=True) as door:
+        found = door.run(oversight.list_quarantined(limit=limit)).items
     if as_json:
-        print_json(found)
+        print_json(door.read_answer()["items"])
         return
     rows = [
         [
-            str(e.id),
+            e.id,
             ", ".join(e.metadata.get("flags", ())),
             flatten(e.asset_name or "", 40),
             flatten(e.title or e.content, 60),
@@ -82,56 +67,29 @@ def release(
     The exit status is 1 if an id is not that of an entry, or with --asset of an asset. An entry that is not in
     quarantine stays as it is.
     """
-    released, kinds = run_async(_release(choose_target(tenant), ids, asset), doing="releasing entries")
+    wanted, other = ("asset", "entry") if asset else ("entry", "asset")
+    with open_door(choose_target(tenant), doing="releasing entries") as door:
+        released = door.run(oversight.release(asset_ids=ids) if asset else oversight.release(entry_ids=ids))
+        left = [each for each in ids if each not in released]
+        wrong = [each for each in left if not _exists(door, wanted, each)]
+        misnamed = {each for each in wrong if _exists(door, other, each)}
     if as_json:
         print_json(released)
     else:
         typer.echo(f"{len(released)} released")
-    wanted: ItemKind = "asset" if asset else "entry"
-    wrong = [each for each in ids if each not in released and kinds.get(each) != wanted]
     for each in wrong:
-        remark(_describe_wrong(each, kinds.get(each), wanted))
+        if each not in misnamed:
+            remark(f"there is no {wanted} {each}")
+        elif asset:
+            remark(f"{each} is an entry: to release it, leave out --asset")
+        else:
+            remark(f"{each} is an asset: to release its chunks, add --asset")
     if wrong:
         raise typer.Exit(1)
 
 
-def _describe_wrong(given: UUID, kind: ItemKind | None, wanted: ItemKind) -> str:
-    match kind:
-        case "asset":
-            return f"{given} is an asset: to release its chunks, add --asset"
-        case "entry":
-            return f"{given} is an entry: to release it, leave out --asset"
-    return f"there is no {wanted} {given}"
-
-
-async def _list(target: Target, limit: int) -> Sequence[Entry]:
-    async with _quarantine_of(target) as (service, tenant_id):
-        return (await service.list_quarantined(tenant_id, limit=limit, reader=ACTOR)).items
-
-
-async def _release(
-    target: Target, ids: Sequence[UUID], of_assets: bool
-) -> tuple[Sequence[UUID], Mapping[UUID, ItemKind]]:
-    """The released entries, and what those of the given ids are that are not among them."""
-    from app.contract.erasures import Release
-
-    wanted = Release(asset_ids=ids) if of_assets else Release(entry_ids=ids)
-    async with _quarantine_of(target) as (service, tenant_id):
-        released = await service.release(tenant_id, wanted, actor=ACTOR)
-        return released, await service.find_kinds(tenant_id, [each for each in ids if each not in released])
-
-
-@asynccontextmanager
-async def _quarantine_of(target: Target) -> AsyncIterator[tuple[QuarantineService | RemoteQuarantine, UUID]]:
-    if not isinstance(target, Local):
-        from app.cli.remote.knowledge import open_remote
-
-        async with open_remote(target) as knowledge:
-            yield knowledge.quarantine, (await knowledge.tenants.find("")).id
-        return
-    from app.knowledge.audit import AuditTrail
-    from app.knowledge.quarantine import QuarantineService
-
-    async with open_tenants(target.settings) as platform:
-        tenant = await platform.tenants.find(target.slug)
-        yield QuarantineService(platform.database, AuditTrail(platform.database)), tenant.id
+def _exists(door: Door, kind: str, item: UUID) -> bool:
+    with contextlib.suppress(NotFound):
+        door.run(assets.get_asset(item) if kind == "asset" else entries.get_entry(item))
+        return True
+    return False

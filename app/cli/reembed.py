@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from typing import TYPE_CHECKING, Annotated, Literal
-from uuid import UUID
+from typing import Annotated, Any, Literal
 
 import typer
+from pydantic import TypeAdapter
 
-from app.cli.execution import (
-    ACTOR,
-    Local,
-    Target,
-    TenantOption,
-    choose_target,
-    examples,
-    json_option,
-    open_tenant,
-    run_async,
-    working,
-)
+from app.cli.door import Door, open_door
+from app.cli.execution import TenantOption, choose_target, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
+from app.contract.models import ModelChange
 from app.errors import InvalidInput, KnowledgeError, ModelChangeNotFound
-
-if TYPE_CHECKING:
-    from app.cli.remote.knowledge import RemoteKnowledge
-    from app.composition.services import Services
-    from app.contract.models import ModelChange, NewModelChange
+from knowledge_client import administration
+from knowledge_client.exchange import Exchange
 
 Action = Literal["start", "rebuild", "status", "switch", "back", "end"]
 POLL_SECONDS = 0.25
@@ -43,7 +30,6 @@ class ChangeStalled(KnowledgeError):
 def register(app: typer.Typer) -> None:
     """Add the command `reembed`."""
     app.command(
-        short_help="Move a tenant to another embedding model.",
         epilog=examples(
             "knowledge reembed --tenant demo",
             "knowledge reembed --tenant demo --rate 600 --by-hand",
@@ -51,7 +37,7 @@ def register(app: typer.Typer) -> None:
             "knowledge reembed switch --tenant demo",
             "knowledge reembed back --tenant demo",
             "knowledge reembed end --tenant demo",
-        ),
+        )
     )(reembed)
 
 
@@ -74,8 +60,7 @@ def reembed(
     ] = None,
     by_hand: Annotated[bool, typer.Option("--by-hand", help="Do not switch; use `knowledge reembed switch`.")] = False,
     as_json: Annotated[
-        bool,
-        json_option("{state, progress, old, new, entries, comparison, …}; {state: ended} once it is over"),
+        bool, json_option("{state, progress, old, new, entries, comparison, …}; {state: ended} once it is over")
     ] = False,
 ) -> None:
     """Move a tenant to the other one of the models of EMBEDDING_* and EMBEDDING_NEXT_*, or rebuild its vectors.
@@ -92,16 +77,14 @@ def reembed(
         raise InvalidInput.of("--switch-at, --by-hand", "are allowed for start only")
     if action not in ("start", "rebuild") and rate is not None:
         raise InvalidInput.of("--rate", "is allowed for start and rebuild only")
-    from app.contract.models import NewModelChange
-    from app.contract.validation import UNSET
 
-    wanted = NewModelChange(
-        rate=UNSET if rate is None else rate,
-        switch_at_overlap=None if by_hand else UNSET if switch_at is None else switch_at,
-    )
-    change = run_async(_act(target, action, wanted))
+    terms: dict[str, Any] = {} if rate is None else {"rate": rate}
+    if by_hand or switch_at is not None:
+        terms["switch_at_overlap"] = None if by_hand else switch_at
+    with open_door(target, works=action in ("start", "rebuild", "end")) as door:
+        change = _act(door, action, terms)
     if as_json:
-        print_json({"state": "ended"} if change is None else change)
+        print_json({"state": "ended"} if change is None else door.answer)
     else:
         for line in describe_change(tenant, change):
             typer.echo(line)
@@ -110,61 +93,53 @@ def reembed(
 def describe_change(tenant: str, change: ModelChange | None) -> list[str]:
     """Describe a change in a few lines."""
     if change is None:
-        return [f"tenant {tenant}: the change has ended, and unused vectors have been removed"]
+        return [f"{_name(tenant)}: the change has ended, and unused vectors have been removed"]
     from app.knowledge.reembedding.machine import explain_change
 
     old, new = (f"{m.provider}/{m.name} ({m.dimensions})" for m in (change.old, change.new))
     subject = f"rebuild of {new}" if change.rebuild else f"{old} to {new}"
-    lines = [f"tenant {tenant}, {subject}: {change.state}, {change.progress:.0%} of {change.entries} entries"]
+    option = f" --tenant {tenant}" if tenant else ""
+    lines = [f"{_name(tenant)}, {subject}: {change.state}, {change.progress:.0%} of {change.entries} entries"]
     lines += explain_change(change)
     if change.state == "ready":
-        lines.append(f"to switch: knowledge reembed switch --tenant {tenant}")
+        lines.append(f"to switch: knowledge reembed switch{option}")
     if change.state == "switched" and not change.rebuild:
         lines.append(
-            f"the old vectors are kept; to go back: knowledge reembed back --tenant {tenant};"
-            f" to remove them: knowledge reembed end --tenant {tenant}"
+            f"the old vectors are kept; to go back: knowledge reembed back{option};"
+            f" to remove them: knowledge reembed end{option}"
         )
     return lines
 
 
-async def _act(target: Target, action: Action, wanted: NewModelChange) -> ModelChange | None:
-    if isinstance(target, Local):
-        async with open_tenant(target.settings, target.slug) as (services, tenant):
-            if (done := await _begin(services, tenant.id, action, wanted)) is not None:
-                return done
-            async with working(services):
-                return await watch_change(services, tenant.id)
-    from app.cli.remote.knowledge import open_remote
-
-    async with open_remote(target) as knowledge:
-        tenant_id = (await knowledge.tenants.find("")).id
-        if (done := await _begin(knowledge, tenant_id, action, wanted)) is not None:
-            return done
-        return await watch_change(knowledge, tenant_id)
+def _name(tenant: str) -> str:
+    return f"tenant {tenant}" if tenant else "the token's tenant"
 
 
-async def _begin(
-    services: Services | RemoteKnowledge, tenant_id: UUID, action: Action, wanted: NewModelChange
-) -> ModelChange | None:
-    """Do what was asked for; None if the change is then to be watched."""
-    service = services.reembedding
+def _act(door: Door, action: Action, terms: dict[str, Any]) -> ModelChange | None:
+    """Do what was asked for, and watch the change that it started or ended."""
     match action:
         case "status":
-            return await service.status(tenant_id, reader=ACTOR)
+            return _read(door, administration.get_model_change())
         case "switch" | "back":
-            return await service.switch(tenant_id, back=action == "back", actor=ACTOR)
+            return _read(door, administration.switch_model(back=action == "back"))
         case "end":
-            await service.end(tenant_id, actor=ACTOR)
+            door.run(administration.end_model_change())
         case "rebuild":
-            await service.rebuild(tenant_id, wanted, actor=ACTOR)
+            model = door.look(administration.get_statistics()).model
+            named: dict[str, Any] = {"provider": model.provider, "model": model.name, "dimensions": model.dimensions}
+            door.run(administration.start_model_change(**named, **terms))
         case "start":
-            await service.start(tenant_id, wanted, actor=ACTOR)
-    return None
+            door.run(administration.start_model_change(**terms))
+    return watch_change(door)
 
 
-async def watch_change(
-    services: Services | RemoteKnowledge, tenant_id: UUID, *, stalled: float = STALLED_SECONDS
-) -> ModelChange | None:
+def _read(door: Door, exchange: Exchange[Any], *, looks_only: bool = False) -> ModelChange:
+    """The change that a call answers with, as the service has it."""
+    (door.look if looks_only else door.run)(exchange)
+    return TypeAdapter(ModelChange).validate_json(door.answer)
+
+
+def watch_change(door: Door, *, stalled: float = STALLED_SECONDS) -> ModelChange | None:
     """Wait until the change needs a decision; None when it has ended.
 
     Raises ChangeStalled when it has not advanced for `stalled` seconds because its provider fails.
@@ -172,7 +147,7 @@ async def watch_change(
     told = False
     best, since = -1.0, 0.0
     try:
-        change = await services.reembedding.status(tenant_id)
+        change = _read(door, administration.get_model_change(), looks_only=True)
         with show_progress("entries", change.entries) as report:
             while not change.rests:
                 if change.progress > best:
@@ -182,8 +157,8 @@ async def watch_change(
                         f"{change.failure}; the change is at {change.progress:.0%} and continues in the service;"
                         " run this command again to watch it"
                     )
-                await asyncio.sleep(POLL_SECONDS)
-                change = await services.reembedding.status(tenant_id)
+                time.sleep(POLL_SECONDS)
+                change = _read(door, administration.get_model_change(), looks_only=True)
                 report(min(change.entries, round(change.progress * change.entries)))
                 if not change.served and not told and change.state == "filling":
                     told = True

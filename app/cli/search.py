@@ -1,25 +1,21 @@
-"""`knowledge search`: search a tenant's knowledge."""
+"""`knowledge search`, `why-not` and `related`: search a tenant's knowledge, and explain the results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
-from app.cli import query
-from app.cli.calls import call
-from app.cli.execution import ACTOR, TenantOption, choose_target, examples, json_option
-from app.cli.output.text import print_json
-
-if TYPE_CHECKING:
-    from app.cli.knowledge import Knowledge
+from app.cli import options
+from app.cli.door import open_door
+from app.cli.execution import TenantOption, choose_target, examples, json_option
+from app.cli.output.text import flatten, make_console, make_printable, make_text, print_json
+from knowledge_client import searches
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command `search`."""
+    """Add the commands."""
     app.command(
-        short_help="Search a tenant's knowledge, best hits first.",
         epilog=examples(
             'knowledge search "how do I order routes" --tenant demo',
             'knowledge search "Backup der Datenbank" -t demo --mode keyword --tag backup --limit 3',
@@ -27,103 +23,97 @@ def register(app: typer.Typer) -> None:
             'knowledge search "error after deploy" -t demo --explain',
             'knowledge search "error after deploy" -t demo --group-by asset --facet tags',
             'knowledge search "error after deploy" -t demo --json',
-        ),
+        )
     )(search)
-
-
-def search(
-    text: query.Text,
-    tenant: TenantOption,
-    limit: query.Limit = None,
-    mode: query.Mode = "hybrid",
-    fusion: query.Fusion = None,
-    rerank: query.Rerank = None,
-    role: query.Role = None,
-    tags: query.Tags = None,
-    all_tags: query.AllTags = False,
-    entry_types: query.EntryTypes = None,
-    source: query.Source = None,
-    scope: query.Scope = None,
-    min_confidence: query.MinConfidence = None,
-    condition: query.Condition = None,
-    created_after: query.CreatedAfter = None,
-    created_before: query.CreatedBefore = None,
-    updated_after: query.UpdatedAfter = None,
-    updated_before: query.UpdatedBefore = None,
-    as_of: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Answer from what was valid at this past time.")
-    ] = None,
-    threshold: query.Threshold = None,
-    superseded: query.Superseded = False,
-    group_by: Annotated[
-        Literal["asset"] | None,
-        typer.Option(help="Show each file once, with its best passages; --limit counts files."),
-    ] = None,
-    facets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--facet",
-            metavar="FIELD",
-            help="Count the values of a field over all matches: tags, entry_type, roles, scope, source, asset_id or"
-            " metadata.KEY; may be repeated.",
+    app.command(
+        "why-not",
+        epilog=examples(
+            'knowledge why-not 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 "route order" --tenant demo',
+            'knowledge why-not incident-12 "error after deploy" -t demo --mode semantic --limit 5 --tag deploy',
         ),
-    ] = None,
-    cursor: Annotated[
-        str | None,
-        typer.Option(metavar="CURSOR", help="Continue a search of the last 24 hours where it ended."),
-    ] = None,
+    )(why_not)
+    app.command(
+        epilog=examples(
+            "knowledge related 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
+            "knowledge related incident-12 -t demo --limit 20 --json",
+        )
+    )(related)
+
+
+@options.takes("search")
+def search(
+    text: options.Query,
+    tenant: TenantOption,
+    given: options.Given,
     explain: Annotated[bool, typer.Option("--explain", help="Explain the legs and the parts of each score.")] = False,
     as_json: Annotated[
-        bool,
-        json_option("the response of POST /knowledge/search, {results, metadata, debug_info, facets}"),
+        bool, json_option("the response of POST /knowledge/search, {results, metadata, debug_info, facets}")
     ] = False,
 ) -> None:
     """Search a tenant's knowledge, best hits first, with the legs, ranks and matched words of each hit."""
     target = choose_target(tenant)
-    wanted = {
-        "query": text,
-        "mode": mode,
-        "limit": limit,
-        "fusion": fusion,
-        "rerank": rerank,
-        "role": role,
-        "tags": tags or None,
-        "tags_match": "all" if all_tags else "any",
-        "entry_type": entry_types or None,
-        "source": source,
-        "scope": scope,
-        "min_confidence": min_confidence,
-        "filter": query.read_condition(condition),
-        "created_after": created_after,
-        "created_before": created_before,
-        "updated_after": updated_after,
-        "updated_before": updated_before,
-        "as_of": as_of,
-        "similarity_threshold": threshold,
-        "include_superseded": superseded,
-        "group_by": group_by,
-        "facets": facets or (),
-        "cursor": cursor,
-        # The output for people shows the ranks, too.
-        "explain": explain or not as_json,
-    }
-    arguments = {"query": wanted, "lines": None if as_json else {"explain": explain}}
-    found = call(target, "search", arguments, answer, check=lambda: query.read_query(wanted), doing="searching")
+    # The output for people shows the ranks, too.
+    wanted = given | {"explain": explain or not as_json}
+    with open_door(target, doing="searching") as door:
+        if as_json:
+            door.fetch(searches.search(text, **wanted))
+        else:
+            result = door.run(searches.search(text, **wanted))
     if as_json:
-        print_json(found)
+        print_json(door.answer)
         return
-    from app.cli.output.hits import print_lines
+    from app.cli.output.hits import print_hits
 
-    print_lines(found)
+    print_hits(result, door.read_answer()["debug_info"], explain=explain)
 
 
-async def answer(knowledge: Knowledge, arguments: Mapping[str, Any]) -> Any:
-    """The result of a search, or the lines that show it to people. Raises KnowledgeError."""
-    wanted, start = query.read_query(arguments["query"])
-    tenant = await knowledge.tenants.find(arguments["tenant"])
-    result = await knowledge.search.search(tenant.id, wanted, subject=ACTOR)
-    if (shown := arguments["lines"]) is None:
-        return result
-    from app.cli.output.hits import describe_hits
+@options.takes("search", without={*options.LEFT_OUT, "as_of", "group_by", "facets", "cursor"})
+def why_not(
+    entry: options.EntryId,
+    text: options.Query,
+    tenant: TenantOption,
+    given: options.Given,
+    as_json: Annotated[
+        bool, json_option("the response of POST /knowledge/search/why-not, {in_results, rank, reasons, …}")
+    ] = False,
+) -> None:
+    """Explain why a search with these options does not find an entry: the filter, the leg, the threshold or the cut
+    that excludes it.
+    """
+    target = choose_target(tenant)
+    with open_door(target, doing="searching") as door:
+        found = door.run(searches.why_not(entry, text, **given))
+    if as_json:
+        print_json(door.answer)
+        return
+    rank = "" if found.rank is None else f", rank {found.rank}"
+    typer.echo(f"{'among the results' if found.in_results else 'not among the results'}{rank}")
+    for reason in found.reasons:
+        typer.echo(f"  {reason.stage}: {make_printable(reason.detail)}")
 
-    return describe_hits(result, first=1 + start, explain=shown["explain"])
+
+def related(
+    entry: options.EntryId,
+    tenant: TenantOption,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of entries, 1 to 20.")] = 5,
+    as_json: Annotated[
+        bool, json_option("the response of GET /knowledge/entries/{id}/related, {results, metadata}")
+    ] = False,
+) -> None:
+    """Show the entries related to an entry: its parent, siblings and children, its sources, entries
+    derived from it, and those that share two or more tags.
+    """
+    with open_door(choose_target(tenant), doing="reading relations") as door:
+        found = door.run(searches.related(options.find_entry_id(door, entry), limit=limit))
+    if as_json:
+        print_json(door.answer)
+        return
+    console = make_console()
+    if not found:
+        console.print("there are no related entries")
+    for item in found:
+        shared = f" ({item.overlap_count} shared tags)" if item.overlap_count else ""
+        console.print(make_text((flatten(item.title or item.content, 80), "bold")))
+        kind = f" · {item.entry_type} · {item.id}"
+        console.print(make_text((f"   {item.relationship}{shared}", "cyan"), (kind, "dim")))
+        console.print(make_text((f"   {flatten(item.content, 160)}\n", "")))

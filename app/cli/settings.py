@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 import typer
 
-from app.cli.calls import open_tenants_of
-from app.cli.execution import (
-    ACTOR,
-    Target,
-    TenantOption,
-    choose_target,
-    command_group,
-    examples,
-    json_option,
-    run_async,
-    split_assignment,
-)
-from app.cli.output.tables import print_table
-from app.cli.output.text import print_json
-
-if TYPE_CHECKING:
-    from app.contract.settings import TenantSettings
+from app.cli.door import open_door
+from app.cli.execution import TenantOption, choose_target, command_group, examples, json_option, split_assignment
+from app.cli.output.text import print_json, print_table
+from knowledge_client import administration
 
 SHAPE = "the response of GET /admin/settings: {weights, fusion, keep_query_text, limits, …}"
 WORDS: Mapping[str, bool | None] = {"on": True, "off": False, "default": None}
@@ -54,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 def show_settings(tenant: TenantOption, as_json: Annotated[bool, json_option(SHAPE)] = False) -> None:
     """Show a tenant's settings, including defaults; `-` means the service's default."""
-    _print(run_async(_change(choose_target(tenant), []), doing="reading the settings"), as_json)
+    _change(tenant, [], as_json, doing="reading the settings")
 
 
 def set_settings(
@@ -70,11 +56,11 @@ def set_settings(
     `settings show` lists the names; a dot selects a part, as in weights.semantic. The tenant's own limits
     can only be lower than the platform's (`knowledge tenant limits`).
     """
-    _print(run_async(_change(choose_target(tenant), changes), doing="changing the settings"), as_json)
+    _change(tenant, changes, as_json, doing="changing the settings")
 
 
-def read_changes(given: Iterable[str], current: TenantSettings) -> dict[str, Any]:
-    """Parse `name=value` and `name.part=value` into the values of a SettingsPatch. Raises InvalidInput.
+def read_changes(given: Iterable[str], current: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse `name=value` and `name.part=value` into the body of a change. Raises InvalidInput.
 
     Parts are merged into the current value, except limits, which are changed one by one.
     """
@@ -86,29 +72,23 @@ def read_changes(given: Iterable[str], current: TenantSettings) -> dict[str, Any
             changes[name] = _read_value(value)
             continue
         if not isinstance(changes.get(name), dict):
-            changes[name] = {} if name == "limits" else _parts(getattr(current, name, None))
+            changes[name] = {} if name == "limits" else dict(_parts(current.get(name)))
         changes[name][part] = _read_value(value)
     return changes
 
 
-async def _change(target: Target, given: Sequence[str]) -> TenantSettings:
-    async with open_tenants_of(target) as (platform, tenant_id):
-        if not given:
-            return await platform.tenants.read_settings(tenant_id, reader=ACTOR)
-        from app.contract.settings import SettingsPatch
-        from app.contract.validation import validate
-
-        changes = read_changes(given, await platform.tenants.read_settings(tenant_id))
-        patch = validate(SettingsPatch, changes)
-        return await platform.tenants.change_settings(tenant_id, patch, actor=ACTOR)
-
-
-def _print(settings: TenantSettings, as_json: bool) -> None:
+def _change(tenant: str, given: Iterable[str], as_json: bool, *, doing: str) -> None:
+    """Change the settings, if changes are given, and print them."""
+    with open_door(choose_target(tenant), doing=doing, platform=True) as door:
+        (door.look if given else door.run)(administration.get_settings())
+        if given:
+            changes = read_changes(given, door.read_answer())
+            door.run(administration.change_settings(changes))
     if as_json:
-        print_json(settings)
+        print_json(door.answer)
         return
     rows: list[tuple[str, str]] = []
-    for name, value in ((f.name, getattr(settings, f.name)) for f in fields(settings)):
+    for name, value in door.read_answer().items():
         if parts := _parts(value):
             rows += [(f"{name}.{part}", _show(inner)) for part, inner in parts.items()]
         else:
@@ -116,14 +96,9 @@ def _print(settings: TenantSettings, as_json: bool) -> None:
     print_table(("setting", "value"), rows)
 
 
-def _parts(value: Any) -> dict[str, Any]:
+def _parts(value: Any) -> Mapping[str, Any]:
     """The parts of a setting by name; empty for a setting without parts."""
-    from app.contract.search import Weights
-    from app.contract.settings import OwnLimits
-
-    if isinstance(value, Weights | OwnLimits):
-        return asdict(value)
-    return dict(value) if isinstance(value, Mapping) else {}
+    return value if isinstance(value, Mapping) else {}
 
 
 def _read_value(text: str) -> Any:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.calls import open_platform_of
 from app.cli.doctor.finding import count, size
+from app.cli.door import Door, open_door
 from app.cli.execution import (
     ACTOR,
+    choose_platform,
     command_group,
     complete_tenant,
+    confirm,
     examples,
     find_remote,
     json_option,
@@ -24,31 +26,26 @@ from app.cli.execution import (
     run_async,
     split_assignment,
 )
-from app.cli.output.tables import print_table
-from app.cli.output.text import print_json, remark
+from app.cli.output.text import print_json, print_table, remark
 from app.errors import InvalidInput, TenantNotFound
+from knowledge_client import administration
 
 if TYPE_CHECKING:
-    from app.contract.administration import PlatformLimits, Tenant
+    from app.contract.administration import PlatformLimits
     from app.knowledge.administration.cluster import TenantMove
     from app.settings import Settings
-
 NewSlug = Annotated[str, typer.Argument(metavar="SLUG", help="The tenant's short name: a-z, 0-9 and -.")]
-Slug = Annotated[
-    str,
-    typer.Argument(metavar="SLUG", help="The tenant's short name.", autocompletion=complete_tenant),
-]
+Slug = Annotated[str, typer.Argument(metavar="SLUG", help="The tenant's short name.", autocompletion=complete_tenant)]
 
 LAST_PORT = 65535
+TENANTS = "/admin/tenants"
 WORDS: Mapping[str, int | None] = {"none": 0, "default": None}
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands `tenant create`, `tenant list`, `tenant limits`, `tenant move` and `tenant delete`."""
     group = command_group(
-        "Create, list, limit, move and delete tenants.",
-        "knowledge tenant create acme",
-        "knowledge tenant list",
+        "Create, list, limit, move and delete tenants.", "knowledge tenant create acme", "knowledge tenant list"
     )
     group.command("create", epilog=examples('knowledge tenant create acme --name "Acme Ltd."'))(create_tenant)
     group.command("list", epilog=examples("knowledge tenant list", "knowledge tenant list --json"))(list_tenants)
@@ -65,8 +62,7 @@ def register(app: typer.Typer) -> None:
         "move",
         short_help="Move a tenant to another node of a Citus cluster.",
         epilog=examples(
-            "knowledge tenant move acme --to worker-2:5432",
-            "knowledge tenant move acme --to worker-3:5432 --alone",
+            "knowledge tenant move acme --to worker-2:5432", "knowledge tenant move acme --to worker-3:5432 --alone"
         ),
     )(move_tenant)
     group.command(
@@ -83,25 +79,25 @@ def create_tenant(
     as_json: Annotated[bool, json_option("{id, slug, name, created_at}")] = False,
 ) -> None:
     """Create a tenant with the configured embedding model."""
-    tenant = run_async(_create(slug, name), doing="creating the tenant")
+    with open_door(choose_platform(), doing="creating the tenant", creates=True) as door:
+        tenant = door.run(administration.create_tenant(slug, name=name))
     if as_json:
-        print_json(tenant)
+        print_json(door.answer)
     else:
         typer.echo(f"created tenant {tenant.slug} ({tenant.id})")
 
 
-def list_tenants(
-    as_json: Annotated[bool, json_option("a list of {id, slug, name, created_at}")] = False,
-) -> None:
+def list_tenants(as_json: Annotated[bool, json_option("a list of {id, slug, name, created_at}")] = False) -> None:
     """List all tenants, oldest first."""
-    tenants = run_async(_list(), doing="reading the tenants")
+    with _open_platform("reading the tenants") as door:
+        tenants = door.read_all(TENANTS)
     if as_json:
         print_json(tenants)
         return
     if not tenants:
         remark("there is no tenant yet; create one: knowledge tenant create SLUG")
         return
-    rows = [(t.slug, t.id, f"{t.created_at:%Y-%m-%d %H:%M}", t.name) for t in tenants]
+    rows = [(t["slug"], t["id"], t["created_at"][:16].replace("T", " "), t["name"]) for t in tenants]
     print_table(("slug", "id", "created", "name"), rows)
 
 
@@ -112,8 +108,7 @@ def limit_tenant(
         typer.Option("--set", metavar="NAME=VALUE", help="A number, `none`, or `default`; may be repeated."),
     ] = None,
     as_json: Annotated[
-        bool,
-        json_option("{id, slug, limits: {NAME: {allowed, default, own, used}}}; allowed: null means unlimited"),
+        bool, json_option("{id, slug, limits: {NAME: {allowed, default, own, used}}}; allowed: null means unlimited")
     ] = False,
 ) -> None:
     """Show or change the limits of a tenant.
@@ -135,12 +130,10 @@ def limit_tenant(
 def move_tenant(
     slug: Slug,
     to: Annotated[
-        str,
-        typer.Option(metavar="HOST:PORT", help="The node, as `knowledge nodes` lists it.", show_default=False),
+        str, typer.Option(metavar="HOST:PORT", help="The node, as `knowledge nodes` lists it.", show_default=False)
     ],
     alone: Annotated[
-        bool,
-        typer.Option("--alone", help="Give the tenant a shard of its own first, so that no other tenant moves."),
+        bool, typer.Option("--alone", help="Give the tenant a shard of its own first, so that no other tenant moves.")
     ] = False,
     block_writes: Annotated[
         bool,
@@ -165,8 +158,7 @@ def move_tenant(
     """
     host, port = _read_node(to)
     done = run_async(
-        _move(read_settings(), slug, host, port, alone=alone, blocks=block_writes),
-        doing=f"moving {slug} to {to}",
+        _move(read_settings(), slug, host, port, alone=alone, blocks=block_writes), doing=f"moving {slug} to {to}"
     )
     if as_json:
         print_json(done)
@@ -181,36 +173,21 @@ def delete_tenant(
 ) -> None:
     """Delete a tenant and all its data. This cannot be undone."""
     remote = find_remote()
-    if not yes:
-        if not sys.stdin.isatty():
-            raise InvalidInput.of("--yes", "is required without a terminal")
-        at = "" if remote is None else f" at {remote.url}"
-        typer.confirm(f"Delete tenant {slug} with all its entries and assets{at}?", abort=True, err=True)
-    tenant = run_async(_delete(slug), doing=f"deleting tenant {slug}")
+    at = "" if remote is None else f" at {remote.url}"
+    confirm(f"Delete tenant {slug} with all its entries and assets{at}?", yes=yes)
+    with _open_platform(f"deleting tenant {slug}") as door:
+        tenant = next((each for each in door.read_all(TENANTS, looks_only=True) if each["slug"] == slug), None)
+        if tenant is None:
+            raise TenantNotFound(f"there is no tenant {slug!r}")
+        door.run(administration.delete_tenant(tenant["id"]))
     if as_json:
         print_json({"deleted": tenant})
     else:
-        typer.echo(f"deleted tenant {tenant.slug}")
+        typer.echo(f"deleted tenant {slug}")
 
 
-async def _create(slug: str, name: str | None) -> Tenant:
-    from app.contract.administration import NewTenant
-
-    wanted = NewTenant(slug, name)
-    if (remote := find_remote()) is not None:
-        from app.cli.remote.knowledge import open_remote
-
-        async with open_remote(remote) as knowledge:
-            return await knowledge.tenants.create(wanted, actor=ACTOR)
-    from app.composition.platform import open_platform
-
-    async with open_platform(read_settings(), for_creation=True) as platform:
-        return await platform.tenants.create(wanted, actor=ACTOR)
-
-
-async def _list() -> Sequence[Tenant]:
-    async with open_platform_of() as platform:
-        return await platform.tenants.list_tenants(reader=ACTOR)
+def _open_platform(doing: str) -> AbstractContextManager[Door]:
+    return open_door(choose_platform(), doing=doing, platform=True)
 
 
 def _read_node(given: str) -> tuple[str, int]:
@@ -241,15 +218,6 @@ async def _move(settings: Settings, slug: str, host: str, port: int, *, alone: b
         )
 
 
-async def _delete(slug: str) -> Tenant:
-    async with open_platform_of() as platform:
-        tenants = {tenant.slug: tenant for tenant in await platform.tenants.list_tenants()}
-        if (tenant := tenants.get(slug)) is None:
-            raise TenantNotFound(f"there is no tenant {slug!r}")
-        await platform.tenants.delete(tenant.id, actor=ACTOR)
-        return tenant
-
-
 def _read_changes(given: Iterable[str]) -> dict[str, int | None]:
     """Parse `name=value` into the limits of a TenantPatch. Raises InvalidInput."""
     changes: dict[str, int | None] = {}
@@ -276,5 +244,5 @@ async def _limit(settings: Settings, slug: str, changes: Mapping[str, int | None
         if changes:
             patch = validate(TenantPatch, {"limits": changes})
             await platform.tenants.change_limits(tenant.id, patch.limits, actor=ACTOR)
-        limits = await platform.service.limits(tenant.id, reader=None if changes else ACTOR)
+        limits = await platform.platform.limits(tenant.id, reader=None if changes else ACTOR)
     return PlatformLimits(tenant.id, tenant.slug, limits)

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Collection
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 from app.auth.principal import Role
-from app.cli.calls import open_platform_of
+from app.cli.door import open_door
 from app.cli.execution import (
-    ACTOR,
+    Local,
+    Target,
+    choose_platform,
+    choose_target,
     complete_tenant,
     examples,
     find_remote,
     find_tenant,
     json_option,
-    open_tenants,
     read_settings,
-    run_async,
 )
-from app.cli.local.client import ask_or_open
 from app.cli.output.text import print_json
-from app.errors import ConfigurationError, InvalidInput
+from app.errors import ConfigurationError, InvalidInput, TenantNotFound
+from knowledge_client.models import RevokedToken
+from knowledge_client.reading import post
 
 if TYPE_CHECKING:
-    from app.composition.platform import Platform
-    from app.composition.services import Services
-    from app.contract.administration import RevokedToken
     from app.settings import Settings
 
 DAY = 24 * 3600
@@ -82,8 +81,7 @@ def print_token(
         ),
     ] = None,
     groups: Annotated[
-        list[str] | None,
-        typer.Option("--group", metavar="NAME", help="A group of the subject; may be repeated."),
+        list[str] | None, typer.Option("--group", metavar="NAME", help="A group of the subject; may be repeated.")
     ] = None,
     subject: Annotated[str, typer.Option(metavar="S", help="The subject (`sub`).")] = SUBJECT,
     ttl: Annotated[int, typer.Option(metavar="SECONDS", min=1, help="Validity in seconds.")] = DAY,
@@ -118,12 +116,7 @@ def print_token(
 
 
 def make_token(
-    settings: Settings,
-    tenant_id: UUID | None,
-    roles: list[Role],
-    subject: str,
-    ttl: int,
-    groups: Collection[str] = (),
+    settings: Settings, tenant_id: UUID | None, roles: list[Role], subject: str, ttl: int, groups: Collection[str] = ()
 ) -> str:
     """Create a token that the service with these settings accepts. Raises ConfigurationError with JWKS."""
     from app.auth.issuing import issue_token
@@ -132,9 +125,7 @@ def make_token(
     secrets = shared_secrets(settings)
     if secrets is None:
         raise ConfigurationError(
-            "JWT_JWKS_URL",
-            "tokens come from your identity provider",
-            "this command requires JWT_SECRET or JWT_SECRETS",
+            "JWT_JWKS_URL", "tokens come from your identity provider", "this command requires JWT_SECRET or JWT_SECRETS"
         )
     kid, secret = secrets.signing
     return issue_token(
@@ -170,9 +161,11 @@ def revoke(
     as_json: Annotated[bool, json_option("{token_id, revoked_at, expires_at}")] = False,
 ) -> None:
     """Refuse a token before it expires; every process of the service does so within two seconds."""
-    revoked = run_async(_revoke(_choose_slug(tenant, platform), token_id))
+    target, path = _choose(tenant, platform)
+    with open_door(target, platform=True) as door:
+        revoked = door.run(post(path, {"token_id": token_id}, RevokedToken))
     if as_json:
-        print_json(asdict(revoked))
+        print_json(door.answer)
     else:
         typer.echo(f"revoked {revoked.token_id}")
 
@@ -183,69 +176,32 @@ def list_revoked(
     as_json: Annotated[bool, json_option("[{token_id, revoked_at, expires_at}]")] = False,
 ) -> None:
     """List the revoked tokens that have not expired, newest first."""
-    revoked = run_async(_list(_choose_slug(tenant, platform)))
+    target, path = _choose(tenant, platform)
+    with open_door(target, platform=True) as door:
+        found = door.read_all(path)
     if as_json:
-        print_json([asdict(token) for token in revoked])
+        print_json(found)
         return
-    for token in revoked:
-        typer.echo(f"{token.token_id}  revoked {token.revoked_at:%Y-%m-%d %H:%M}Z")
+    for token in found:
+        revoked_at = datetime.fromisoformat(token["revoked_at"])
+        typer.echo(f"{token['token_id']}  revoked {revoked_at:%Y-%m-%d %H:%M}Z")
 
 
-def _choose_slug(tenant: str | None, platform: bool) -> str | None:
-    """The tenant of a token, empty for KB_TOKEN's tenant; None for tokens of platform admins. Raises InvalidInput."""
+def _choose(tenant: str | None, platform: bool) -> tuple[Target, str]:
+    """The target of the tokens of a tenant or of platform admins, and their path. Raises InvalidInput."""
     if platform:
         if tenant is not None:
             raise InvalidInput.of("--tenant", "give either a tenant or --platform")
-        return None
-    if find_remote() is not None:
-        if tenant is not None:
-            raise InvalidInput.of("--tenant", "must be omitted with KB_URL: KB_TOKEN determines the tenant")
-        return ""
+        return choose_platform(), "/admin/platform/revoked-tokens"
     slug = tenant or find_tenant()
-    if not slug:
+    if not slug and find_remote() is None:
         raise InvalidInput.of("--tenant", "give a tenant, KB_TENANT or --platform")
-    return slug
-
-
-async def _revoke(slug: str | None, token_id: str) -> RevokedToken:
-    from app.contract.administration import NewRevocation
-
-    revocation = NewRevocation(token_id=token_id)
-    async with open_platform_of() as platform:
-        if slug is None:
-            return await platform.platform_revocations.revoke(revocation, actor=ACTOR)
-        tenant = await platform.tenants.find(slug)
-        return await platform.revocations.revoke(tenant.id, revocation, actor=ACTOR)
-
-
-async def _list(slug: str | None) -> list[RevokedToken]:
-    from app.knowledge.paging import MAX_PAGE
-
-    found: list[RevokedToken] = []
-    cursor: str | None = None
-    async with open_platform_of() as platform:
-        tenant = None if slug is None else await platform.tenants.find(slug)
-        while True:
-            if tenant is None:
-                page = await platform.platform_revocations.list_revoked(limit=MAX_PAGE, cursor=cursor, reader=ACTOR)
-            else:
-                page = await platform.revocations.list_revoked(tenant.id, limit=MAX_PAGE, cursor=cursor, reader=ACTOR)
-            found += page.items
-            cursor = page.next_cursor
-            if cursor is None:
-                return found
+    return choose_target(slug), "/admin/revoked-tokens"
 
 
 def _find_tenant(settings: Settings, slug: str) -> UUID:
-    arguments = {"tenant": slug}
-    return UUID(ask_or_open(settings, "token", arguments, lambda: _find(settings, arguments)))
-
-
-async def answer(services: Services | Platform, arguments: Mapping[str, Any]) -> str:
-    """The id of the tenant that the token is for. Raises TenantNotFound."""
-    return str((await services.tenants.find(arguments["tenant"])).id)
-
-
-async def _find(settings: Settings, arguments: Mapping[str, Any]) -> str:
-    async with open_tenants(settings) as platform:
-        return await answer(platform, arguments)
+    with open_door(Local(settings, None), platform=True) as door:
+        for tenant in door.read_all("/admin/tenants", looks_only=True):
+            if tenant["slug"] == slug:
+                return UUID(tenant["id"])
+    raise TenantNotFound(f"there is no tenant {slug!r}")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from uuid import UUID
 
+from app.cli.door import Door
 from app.cli.output.progress import show_progress
 from app.cli.output.text import remark
 from app.errors import AssetNotFound, Forbidden
-
-if TYPE_CHECKING:
-    from app.cli.knowledge import Knowledge
-    from app.contract.assets import Asset
+from knowledge_client import administration, assets
+from knowledge_client.models import Asset
 
 POLL_SECONDS = 0.25
 LOOK_AHEAD = 20
@@ -26,28 +23,15 @@ UPKEEP_SECONDS = 3.0
 
 
 class Patience:
-    """The limit of a wait without progress; after a while, it reports a possible reason once.
+    """The limit of a wait: it ends `still` seconds after the last progress; after a while, it reports a reason once."""
 
-    It ends `away` seconds after the last progress if the provider was down since, and otherwise after `still` seconds.
-    """
-
-    def __init__(
-        self,
-        services: Knowledge,
-        tenant_id: UUID,
-        *,
-        away: float = STALLED_SECONDS,
-        still: float = math.inf,
-    ) -> None:
-        self._services = services
-        self._tenant_id = tenant_id
-        self._away = away
+    def __init__(self, still: float = math.inf) -> None:
         self._still = still
         self._least = math.inf
         self._since = time.monotonic()
         self._told = False
 
-    async def is_over(self, left: float) -> bool:
+    def is_over(self, left: float) -> bool:
         """Check with the remaining work. Only a new minimum is progress: postponed jobs start again."""
         now = time.monotonic()
         if left < self._least:
@@ -55,8 +39,6 @@ class Patience:
             return False
         waited = now - self._since
         if waited >= self._still:
-            return True
-        if waited >= self._away and await self._services.embedder.is_provider_away(self._tenant_id, within=self._away):
             return True
         if not self._told and waited > STALLED_SECONDS:
             self._told = True
@@ -68,19 +50,18 @@ class AssetWatch:
     """Assets in progress: `waiting` by id with their names; `failed` with names and reasons; `without_text` with names
     and numbers of pages."""
 
-    def __init__(self, services: Knowledge, tenant_id: UUID) -> None:
-        self._services = services
-        self._tenant_id = tenant_id
+    def __init__(self, door: Door) -> None:
+        self._door = door
         self._left = 0.0
         self.waiting: dict[UUID, str] = {}
         self.failed: list[tuple[str, str]] = []
         self.without_text: list[tuple[str, list[int]]] = []
         self.indexed = 0
 
-    async def look(self) -> bool:
+    def look(self) -> bool:
         """Check the oldest ones; return whether any of them has finished."""
         head = list(self.waiting)[:LOOK_AHEAD]
-        states = [await _look(self._services, self._tenant_id, asset_id) for asset_id in head]
+        states = [_look(self._door, asset_id) for asset_id in head]
         for asset_id, asset in zip(head, states, strict=True):
             if asset is not None and asset.status not in ("indexed", "failed"):
                 continue
@@ -98,61 +79,51 @@ class AssetWatch:
         )
         return list(self.waiting)[:LOOK_AHEAD] != head
 
-    async def finish(self, report: Callable[[], None], patience: Patience | None = None) -> None:
-        """Wait until every asset is indexed or failed, for as long as `patience` lasts, by default for ever.
-
-        A worker must be running, here or elsewhere.
-        """
-        patience = patience or Patience(self._services, self._tenant_id, away=math.inf)
+    def finish(self, report: Callable[[], None]) -> None:
+        """Wait until every asset is indexed or failed. A worker must be running, here or elsewhere."""
+        patience = Patience()
         while self.waiting:
-            if not await self.look():
-                await asyncio.sleep(POLL_SECONDS)
+            if not self.look():
+                time.sleep(POLL_SECONDS)
             report()
-            if self.waiting and await patience.is_over(self._left):
-                return
+            patience.is_over(self._left)
 
 
-async def wait_for_assets(
-    services: Knowledge, tenant_id: UUID, names: Mapping[UUID, str], label: str, patience: Patience
-) -> bool:
-    """Wait until every asset is indexed or failed; False when patience ran out first."""
-    watch = AssetWatch(services, tenant_id)
-    watch.waiting |= names
-    with show_progress(label, len(names)) as report:
-        await watch.finish(lambda: report(len(names) - len(watch.waiting)), patience)
-    return not watch.waiting
-
-
-async def _look(services: Knowledge, tenant_id: UUID, asset_id: UUID) -> Asset | None:
+def _look(door: Door, asset_id: UUID) -> Asset | None:
     try:
-        return await services.assets.get(tenant_id, asset_id)
+        return door.run(assets.get_asset(asset_id))
     except AssetNotFound:
         return None
 
 
-async def wait_for_embeddings(services: Knowledge, tenant_id: UUID, patience: Patience | None = None) -> int | None:
-    """Wait until no entry waits for its vector, for as long as `patience` lasts; returns how many have none: the
-    provider refused them, or is down. None if the token of a service elsewhere may not read the tenant's statistics.
+def count_pending(door: Door) -> int | None:
+    """How many entries have no vector yet; None if the token may not read the tenant's statistics."""
+    try:
+        return door.look(administration.get_statistics()).pending_embeddings
+    except Forbidden:
+        return None
+
+
+def wait_for_embeddings(door: Door, still: float = STALLED_SECONDS) -> int | None:
+    """Wait until no entry waits for its vector, or for `still` seconds without progress; returns how many have none:
+    the provider refused them, or is down. None if the token may not read the tenant's statistics.
 
     A worker must be running, here or elsewhere.
     """
-    patience = patience or Patience(services, tenant_id)
-    try:
-        statistics = await services.administration.stats(tenant_id)
-    except Forbidden:
-        return None
-    total = pending = statistics.pending_embeddings
-    if total:
+    patience = Patience(still)
+    pending = count_pending(door)
+    if pending:
+        total = pending
         with show_progress("embeddings", total) as report:
             while pending:
-                await asyncio.sleep(POLL_SECONDS)
-                statistics = await services.administration.stats(tenant_id)
+                time.sleep(POLL_SECONDS)
+                statistics = door.look(administration.get_statistics())
                 pending = statistics.pending_embeddings
                 total = max(total, pending)
                 report(total - pending)
                 if not statistics.jobs:
                     break  # the rest will not be retried
-                if pending and await patience.is_over(pending):
+                if pending and patience.is_over(pending):
                     remark(
                         "the embedding provider does not answer: a running service, or knowledge worker, creates the"
                         " vectors when it answers again"
@@ -161,13 +132,13 @@ async def wait_for_embeddings(services: Knowledge, tenant_id: UUID, patience: Pa
     return pending
 
 
-async def wait_for_upkeep(services: Knowledge, tenant_id: UUID) -> None:
+def wait_for_upkeep(door: Door) -> None:
     """Wait a moment for the word statistics of a large tenant."""
     from app.knowledge.upkeep import LEAST_ENTRIES
 
     deadline = time.monotonic() + UPKEEP_SECONDS
     while time.monotonic() < deadline:
-        statistics = await services.administration.stats(tenant_id)
+        statistics = door.look(administration.get_statistics())
         if statistics.entries < LEAST_ENTRIES or not statistics.jobs:
             return
-        await asyncio.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)

@@ -19,10 +19,7 @@ log = logging.getLogger("app.cli.worker")
 
 def register(app: typer.Typer) -> None:
     """Add the command `worker`."""
-    app.command(
-        short_help="Run queued jobs until Ctrl-C or SIGTERM.",
-        epilog=examples("knowledge worker", "KB_FILES_AT_ONCE=4 knowledge worker"),
-    )(worker)
+    app.command(epilog=examples("knowledge worker", "KB_FILES_AT_ONCE=4 knowledge worker"))(worker)
 
 
 def worker() -> None:

@@ -14,6 +14,7 @@ from app.db.database import Database
 from app.knowledge.administration.platform import PlatformService
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.reading import RelatedService
+from app.knowledge.quarantine import QuarantineService
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations
@@ -22,14 +23,16 @@ from app.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The tenants, the service for the platform's administrators, and what else needs no embedding model."""
+    """The services that need no embedding model, with the names that they have among all services."""
 
     database: Database
     tenants: TenantDirectory
-    service: PlatformService
+    platform: PlatformService
     revocations: TokenRevocations
     related: RelatedService
     platform_revocations: PlatformRevocations
+    quarantine: QuarantineService
+    trail: AuditTrail
 
 
 @contextlib.asynccontextmanager
@@ -57,6 +60,8 @@ async def open_platform(settings: Settings, *, for_creation: bool = False) -> As
                 TokenRevocations(database, trail, tenants),
                 RelatedService(database),
                 PlatformRevocations(database),
+                QuarantineService(database, trail),
+                trail,
             )
 
 

@@ -32,6 +32,7 @@ from app.knowledge.feedback import FeedbackService, WeightTuner
 from app.knowledge.ingestion.assets import AssetService
 from app.knowledge.ingestion.pipeline import ChunkSize, Ingestion
 from app.knowledge.permissions import AccessService
+from app.knowledge.quarantine import QuarantineService
 from app.knowledge.queue import JobQueue
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.job import ReembeddingJob, VectorRebuild
@@ -83,6 +84,7 @@ class Services:
     assets: AssetService
     sources: SourceService
     source_uploads: SourceUploads
+    quarantine: QuarantineService
     tags: TagService
     versions: VersionService
     related: RelatedService
@@ -208,6 +210,7 @@ async def build_services(
         sources=SourceService(database, trail, tenants, max_upload_bytes, source_max_deletions),
         source_uploads=SourceUploads(database, tenants, jobs, assets),
         access=AccessService(database, trail, entries, assets),
+        quarantine=QuarantineService(database, trail),
         tags=TagService(database),
         versions=versions,
         related=RelatedService(database),

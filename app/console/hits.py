@@ -20,8 +20,7 @@ from app.contract.results import (
 )
 from app.contract.results import Facet as Counted
 from app.contract.vocabulary import Leg
-from app.knowledge.search.answer.facets import describe_degradation
-from app.knowledge.search.answer.snippet import Highlighter, Piece
+from app.knowledge.presentation import Highlighter, Piece, describe_degradation
 from app.knowledge.search.legs.keyword import COVERAGE_EXPONENT
 from app.knowledge.search.receipts import PageStart
 
@@ -369,7 +368,7 @@ def show_answer(
     words = debug.legs.keyword if debug else None
     shown = []
     for number, hit in enumerate(result.results, before + 1):
-        mark = Highlighter(hit)
+        mark = Highlighter(hit.title, hit.content, hit.matched_terms)
         score = tell_score(debug, told[hit.id]) if debug and hit.id in told else None
         *way, title = [title_of(hit)] if hit.asset_id is None else title_of(hit).split(HEADINGS)
         passages = list(_show_passages(hit, mark))
@@ -387,7 +386,7 @@ def show_answer(
         chart=chart_legs(result.results, debug) if debug and shown else None,
         facets=show_facets(form, result.facets, names),
         facets_counted=result.facets is not None and bool(shown),
-        notices=describe_degradation(metadata),
+        notices=describe_degradation(metadata.degraded, metadata.pending),
         replacements=list(_list_replacements(words)) if isinstance(words, KeywordExplanation) else [],
         next_address=form.lead_to(form.put("cursor", following)) if following else None,
         rateable=rateable,

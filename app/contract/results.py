@@ -130,6 +130,12 @@ class Relaxation:
         return f"about {self.matches} {entries} without {' and '.join(self.without)}"
 
 
+def note_relaxations(relaxations: Sequence[Relaxation]) -> str:
+    """A sentence that names the filters because of which nothing was found; empty if they are not the cause."""
+    matches = ", ".join(map(str, relaxations))
+    return f"Nothing matches under these filters; {matches}." if matches else ""
+
+
 @dataclass(frozen=True, slots=True)
 class SearchMetadata:
     """Facts about the search; times in milliseconds."""
@@ -213,8 +219,7 @@ class SearchMetadata:
     @property
     def filter_note(self) -> str:
         """A sentence that names the filters because of which nothing was found; empty if they are not the cause."""
-        matches = ", ".join(map(str, self.relaxations))
-        return f"Nothing matches under these filters; {matches}." if matches else ""
+        return note_relaxations(self.relaxations)
 
 
 @dataclass(frozen=True, slots=True)

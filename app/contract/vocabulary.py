@@ -7,6 +7,9 @@ from typing import Final, Literal, get_args
 MAX_LIMIT = 100
 """Hits that one search can return, whatever a tenant or a service allows."""
 
+MOST_PENDING = 2_000
+"""Entries without a vector that are checked to count how many pass a filter; more of them cost more time."""
+
 Mode = Literal["hybrid", "semantic", "keyword"]
 Leg = Literal["semantic", "keyword"]
 Fusion = Literal["rrf", "score"]

@@ -369,6 +369,8 @@ class Worker:
         while True:
             try:
                 await self.sweep.run()
+            except DatabaseUnavailable as error:
+                log.warning("the sweep failed; it will be retried later: %s", error)
             except Exception:
                 log.exception("the sweep failed; it will be retried later")
             await asyncio.sleep(SWEEP_SECONDS)

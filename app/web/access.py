@@ -35,6 +35,7 @@ from app.web.bodies import (
     read_body,
     refuse_body,
 )
+from app.web.insiders import SUBJECT, Insider, find_insider
 from app.web.login import RemoteLogin
 from app.web.problems import problems, tenant_gone
 from app.web.rendering import ACCESS
@@ -50,12 +51,14 @@ RIGHTS = {Role.READER: Rights.READ, Role.CREATOR: Rights.WRITE, Role.TENANT_ADMI
 class Caller:
     """A verified caller with a role in an existing tenant.
 
-    `sees_all`: an admin of the tenant has asked to see data beyond its own rights.
+    `sees_all`: an admin of the tenant has asked to see data beyond its own rights. `is_insider`: it is a command of the
+    user that runs the service, for which the limits of callers do not apply.
     """
 
     principal: Principal
     tenant: TenantContext
     sees_all: bool = False
+    is_insider: bool = False
 
     def act(self, role: Role) -> None:
         """From here on, transactions are of this caller, with the rights of a path for `role`."""
@@ -222,6 +225,9 @@ async def identify(request: Request, token: str | None = None, verifier: TokenVe
     Raises Unauthenticated.
     """
     parts: Parts = request.app.state.parts
+    if (insider := find_insider(request.scope)) is not None:
+        request.state.principal = insider.platform_admin
+        return insider.platform_admin
     if token is None:
         token = bearer_token(request.headers.get("authorization"))
     principal = await (verifier or parts.verifier).verify(token)
@@ -254,6 +260,8 @@ async def authenticate(
     Unauthenticated, Forbidden, RateLimited and DatabaseUnavailable.
     """
     parts: Parts = request.app.state.parts
+    if (insider := find_insider(request.scope)) is not None:
+        return await _admit_insider(request, role, insider)
     principal = await identify(request, token, verifier)
     tenant = None
     if principal.tenant_id is not None:
@@ -289,6 +297,20 @@ async def authenticate(
     return caller
 
 
+async def _admit_insider(request: Request, role: Role, insider: Insider) -> Caller:
+    """Let a command in, with the rights of the service: its user can open the database. Raises TenantNotFound."""
+    if insider.slug is None:
+        raise Forbidden("this requires a tenant")
+    parts: Parts = request.app.state.parts
+    tenants = parts.services.tenants
+    tenant = await tenants.context((await tenants.find(insider.slug)).id)
+    principal = Principal(SUBJECT, tenant.tenant_id, frozenset({Role.TENANT_ADMIN}))
+    caller = Caller(principal, tenant, sees_all=True, is_insider=True)
+    caller.act(role)
+    request.state.principal, request.state.caller = principal, caller
+    return caller
+
+
 async def _oversee(request: Request, role: Role, tenant: TenantContext, asks_all: bool | None) -> bool:
     parts: Parts = request.app.state.parts
     principal: Principal = request.state.principal
@@ -316,7 +338,7 @@ async def answer(request: Request, handle: Handler) -> Response:
     Raises RateLimited, TooLarge and TooSlow.
     """
     caller: Caller | None = getattr(request.state, "caller", None)
-    if caller is None:
+    if caller is None or caller.is_insider:
         return await handle(request)
     parts: Parts = request.app.state.parts
     with most_hits(parts.services.search.defaults.max_limit):
@@ -413,6 +435,12 @@ async def _caller(request: Request) -> Caller:
     return caller
 
 
+async def _reader(request: Request) -> str | None:
+    insider = find_insider(request.scope)
+    principal: Principal = request.state.principal
+    return None if insider is not None and insider.looks_only else principal.subject
+
+
 async def _principal(request: Request) -> Principal:
     principal: Principal = request.state.principal
     return principal
@@ -424,5 +452,7 @@ async def _services(request: Request) -> Services:
 
 
 CurrentCaller = Annotated[Caller, Depends(_caller)]
+CurrentReader = Annotated[str | None, Depends(_reader)]
+"""The caller as the audit trail names it for what it reads; None if that is not recorded."""
 CurrentPrincipal = Annotated[Principal, Depends(_principal)]
 CurrentServices = Annotated[Services, Depends(_services)]

@@ -20,6 +20,7 @@ from app import errors
 from app.contract.problems import ProblemType, type_of_error, type_of_status
 from app.contract.validation import field_errors
 from app.telemetry.logs import request_id
+from app.web.insiders import find_insider
 from app.web.monitoring import REFUSALS
 
 SENT = "knowledge.sent_method"
@@ -167,6 +168,8 @@ def install_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(errors.KnowledgeError)
     async def knowledge_error(request: Request, error: errors.KnowledgeError) -> Response:
+        if find_insider(request.scope) is not None:
+            log.debug("a command failed", exc_info=error)
         response = respond_to(refusal_of(request, error))
         if response.status_code == 401 and (challenge := getattr(request.state, "challenge", None)):
             response.headers["WWW-Authenticate"] = challenge

@@ -32,6 +32,7 @@ LOCATION = _describe(
     "/knowledge/entries/0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17",
     format="uri-reference",
 )
+UPLOAD_LIMIT = _describe("Upload-Limit", "The bytes of the largest file that is accepted.", "max-size=52428800")
 RETRY_AFTER = _describe("Retry-After", "Seconds to wait before trying again.", 1, type="integer", minimum=1)
 WWW_AUTHENTICATE = _describe("WWW-Authenticate", "Always Bearer.", "Bearer")
 ALLOW = _describe("Allow", "The methods of the path, separated by commas.", "GET, POST")

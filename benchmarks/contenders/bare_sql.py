@@ -12,6 +12,7 @@ import asyncpg
 from pgvector.asyncpg import register_vector
 
 from app.contract.search import SearchQuery
+from app.contract.vocabulary import MOST_PENDING
 from app.db.queries import hits, vectors
 from app.db.queries.search import SQL
 from app.db.statements import Statement
@@ -48,7 +49,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         "max_distance": 1 - plan.threshold + 1e-4,
         "budget": defaults.keyword_budget,
         "limit": plan.wanted,
-        "most_pending": vectors.MOST_PENDING,
+        "most_pending": MOST_PENDING,
         "most_bytes": PAGE_BYTES,
         "phrases": [],
         "misspelt": [],

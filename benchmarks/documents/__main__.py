@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.cli.execution import run_async
 from app.cli.output.progress import show_progress
-from app.cli.output.tables import print_table
+from app.cli.output.text import print_table
 from app.composition.services import open_services
 from app.errors import KnowledgeError
 from app.evaluation.report import with_cache

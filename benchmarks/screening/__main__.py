@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from app.cli.output.tables import print_table
+from app.cli.output.text import print_table
 from app.documents.screening.screen import screen
 from benchmarks.screening.scoring import count_kinds, find_flags, make_samples, score
 

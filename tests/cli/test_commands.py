@@ -43,8 +43,8 @@ def test_wrong_usage_is_one_line_and_status_2(knowledge: CommandLine, arguments:
     ("arguments", "reason"),
     [
         (("search", "x", "-t", "absent"), "there is no tenant 'absent'"),
-        (("search", " ", "-t", "absent"), "query: must have at least 1 character"),
-        (("search", "x", "-t", "absent", "-n", "101"), "limit: must be between 1 and 100"),
+        (("search", " ", "-t", "harbour"), "query: must have at least 1 character"),
+        (("search", "x", "-t", "harbour", "-n", "101"), "limit: must be between 1 and 100"),
         (("import", "missing.jsonl", "-t", "absent"), "there is no file missing.jsonl"),
         (("ingest", "missing/*.md", "-t", "absent"), "there is no file missing/*.md"),
         (
@@ -62,7 +62,7 @@ def test_wrong_usage_is_one_line_and_status_2(knowledge: CommandLine, arguments:
             "--next: uses the model of EMBEDDING_NEXT_PROVIDER",
         ),
         (("reembed", "-t", "absent"), "there is no tenant 'absent'"),
-        (("search", "x", "-t", "absent", "--cursor", "?"), "cursor: must be the next_cursor"),
+        (("search", "x", "-t", "harbour", "--cursor", "?"), "cursor: must be the next_cursor"),
         (("export", "-t", "absent", "--json"), "--json: requires --output"),
         (("settings", "show", "-t", "absent"), "there is no tenant 'absent'"),
         (("tenant", "limits", "absent", "--set", "entries"), "'entries' does not have the form NAME=VALUE"),
@@ -70,7 +70,9 @@ def test_wrong_usage_is_one_line_and_status_2(knowledge: CommandLine, arguments:
         (("reembed", "switch", "-t", "absent", "--rate", "5"), "is allowed for start and rebuild only"),
     ],
 )
-def test_failure_is_one_line_and_status_1(knowledge: CommandLine, arguments: tuple[str, ...], reason: str) -> None:
+def test_failure_is_one_line_and_status_1(
+    knowledge: CommandLine, filled: str, arguments: tuple[str, ...], reason: str
+) -> None:
     result = knowledge(*arguments)
     assert result.status == 1
     assert result.out == ""
@@ -109,7 +111,7 @@ def test_program_is_installed_under_its_name(knowledge: CommandLine) -> None:
     assert (process.returncode, out) == (0, f"knowledge {version('knowledge-search')}\n"), err
 
 
-def test_failure_with_json_is_one_object_on_stderr(knowledge: CommandLine) -> None:
+def test_failure_with_json_is_one_object_on_stderr(knowledge: CommandLine, filled: str) -> None:
     def fail(*arguments: str) -> dict[str, object]:
         result = knowledge(*arguments)
         assert result.out == ""
@@ -121,7 +123,7 @@ def test_failure_with_json_is_one_object_on_stderr(knowledge: CommandLine) -> No
         "error": "there is no tenant 'absent'",
         "status": 1,
     }
-    assert fail("search", "x", "-t", "absent", "-n", "101", "--json") == {
+    assert fail("search", "x", "-t", filled, "-n", "101", "--json") == {
         "error": "limit: must be between 1 and 100",
         "status": 1,
         "errors": [{"field": "limit", "message": "must be between 1 and 100"}],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import completion
+from app.cli import place
 from app.composition.database import SERVICE
 from tests.cli.conftest import PROGRAM, CommandLine
 
@@ -84,7 +84,7 @@ def test_completion_does_not_connect_to_what_the_current_folder_configures(
 def test_completion_finds_the_tenants_of_a_running_embedded_database(
     embedded: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert completion.SERVICE == SERVICE
+    assert place.SERVICE == SERVICE
     embedded("tenant", "create", "completed")
     assert complete(embedded, monkeypatch, "knowledge search x -t compl") == ["completed"]
 

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from pydantic import TypeAdapter
 
 from app.cli.settings import read_changes
 from app.contract.search import Weights
-from app.contract.settings import DEFAULT_SETTINGS, TenantSettings
+from app.contract.settings import TenantSettings
 from app.errors import InvalidInput
 from tests.cli.conftest import CommandLine
 
@@ -43,7 +41,7 @@ def test_setting_out_of_range_is_refused_with_its_name(knowledge: CommandLine, t
 
 
 def test_parts_of_a_setting_are_merged_with_the_existing_ones() -> None:
-    current = replace(DEFAULT_SETTINGS, weights=Weights(0.5, 0.5), type_weights={"lesson": 2.0})
+    current = {"weights": {"semantic": 0.5, "keyword": 0.5}, "type_weights": {"lesson": 2.0}, "limits": {"entries": 9}}
     assert read_changes(["weights.semantic=0.6"], current) == {"weights": {"semantic": 0.6, "keyword": 0.5}}
     assert read_changes(["type_weights.fact=3"], current) == {"type_weights": {"lesson": 2.0, "fact": 3}}
     assert read_changes(["limits.bytes=default", "limits.entries=7"], current) == {

@@ -25,10 +25,7 @@ COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
 def register(app: typer.Typer) -> None:
     """Add the command `doctor`."""
-    app.command(
-        short_help="Diagnose problems and show how to fix them.",
-        epilog=examples("knowledge doctor", "knowledge doctor --verbose", "knowledge doctor --json"),
-    )(doctor)
+    app.command(epilog=examples("knowledge doctor", "knowledge doctor --verbose", "knowledge doctor --json"))(doctor)
 
 
 def doctor(

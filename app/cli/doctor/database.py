@@ -41,9 +41,7 @@ async def check_server(connection: Connection, settings: Settings, seconds: floa
     server = await diagnosis.read_server(connection)
     answered = time.time()
     yield Finding(
-        "database",
-        "ok",
-        f"Postgres {server.version}, {size(server.bytes)}, reached in {round(1000 * seconds)} ms",
+        "database", "ok", f"Postgres {server.version}, {size(server.bytes)}, reached in {round(1000 * seconds)} ms"
     )
     # The server read its clock at some time between the request and the answer.
     there = server.now.timestamp()
@@ -55,10 +53,7 @@ async def check_server(connection: Connection, settings: Settings, seconds: floa
         status: Status = "wrong" if skew >= WRONG_SKEW else "warning"
         yield Finding("clock", status, detail, "synchronise both machines with NTP")
     yield check_connections(
-        settings.database.pool_size,
-        server.most_connections,
-        server.connections,
-        server.role_connections,
+        settings.database.pool_size, server.most_connections, server.connections, server.role_connections
     )
 
 

@@ -17,8 +17,8 @@ import httpx
 from app.auth.issuing import read_unverified
 from app.auth.jwks import is_secure
 from app.cli.doctor.finding import Finding, from_error, size
+from app.cli.door import explain, read_refusal
 from app.cli.execution import Remote
-from app.cli.remote.exchange import explain, read_refusal
 from app.errors import ConfigurationError, Forbidden, KnowledgeError, Unauthenticated
 from app.hosts import is_loopback
 
@@ -210,7 +210,7 @@ async def check_elsewhere(remote: Remote) -> AsyncIterator[Finding]:
 def _judge_state(remote: Remote, ready: httpx.Response, seconds: float) -> Finding:
     if ready.is_success:
         return Finding("service", "ok", f"{remote.url} is ready, reached in {round(1000 * seconds)} ms")
-    refusal = read_refusal(ready.status_code, ready.content, None)
+    refusal = _read_refusal(ready)
     remedy = "check the path of KB_URL" if urlsplit(remote.url).path else "see the log of the service"
     return Finding("service", "wrong", str(refusal), remedy)
 
@@ -238,7 +238,7 @@ async def _check_token(remote: Remote, http: httpx.AsyncClient) -> AsyncIterator
     path = "/admin/tenants" if named == "platform_admin" else "/knowledge/tags"
     answer = await http.get(path, params={"limit": 1})
     if not answer.is_success:
-        refusal = read_refusal(answer.status_code, answer.content, None)
+        refusal = _read_refusal(answer)
         yield _refused(refusal, named)
         return
     exp = claims.get("exp")
@@ -248,6 +248,13 @@ async def _check_token(remote: Remote, http: httpx.AsyncClient) -> AsyncIterator
         yield Finding("token", "warning", detail, "get another one before it ends")
     else:
         yield Finding("token", "ok", detail)
+
+
+def _read_refusal(answer: httpx.Response) -> KnowledgeError:
+    from knowledge_client.errors import read_problem
+    from knowledge_client.transport import Response
+
+    return read_refusal(read_problem(Response(answer.status_code, (), answer.content)), elsewhere=True)
 
 
 def _refused(refusal: KnowledgeError, named: str) -> Finding:

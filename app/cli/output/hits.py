@@ -2,127 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
-from uuid import UUID
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from app.cli.output.text import flatten, make_console, make_text
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from knowledge_client.models import Hit, SearchResult
 
-    from app.contract.results import Explanation, Hit, HitExplanation, SearchResult
-    from app.contract.vocabulary import Leg
-
+INDENT = "   "
+LEGS = ("semantic", "keyword")
 Line = list[tuple[str, str]]
 """A line as texts with their styles."""
 
-INDENT = "   "
-INDENTED = "indented"
-"""The style of the indentation of a text that can be longer than a line of the terminal."""
 
-LEGS: tuple[Leg, ...] = ("semantic", "keyword")
+def print_hits(result: SearchResult, debug: Mapping[str, Any], *, explain: bool) -> None:
+    """Print a page of hits for people; `explain` adds the parts of each score. `debug` is the answer's `debug_info`."""
+    metadata = result.metadata
+    console = make_console()
 
+    def show(*parts: tuple[str, str]) -> None:
+        console.print(make_text(*parts))
 
-def describe_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -> list[Line]:
-    """A page of hits in lines for people, numbered from `first`; `explain` adds the parts of each score."""
-    metadata, debug = result.metadata, result.debug_info
-    lines: list[Line] = [[(warning, "yellow")] for warning in _warn(result)]
-    if explain and debug is not None:
-        lines += ([(line, "dim")] for line in describe_plan(result, debug))
-        lines.append([])
-    ranks = {hit.id: hit for hit in debug.hits} if debug is not None else {}
+    for warning in _warn(result):
+        show((warning, "yellow"))
+    if explain:
+        for line in _describe_plan(result, debug):
+            show((line, "dim"))
+        show()
+    ranks = {hit["id"]: hit for hit in debug["hits"]}
+    first = debug["hits"][0]["rank"] if debug["hits"] else 1
     for number, hit in enumerate(result.results, first):
-        lines.append([(f"{number}. ", "bold cyan"), (flatten(hit.title or hit.content, 80), "bold")])
-        lines.append([(INDENT + _describe(hit), "dim")])
-        lines.append([(f"{INDENT}score {hit.score:.4f}", "cyan"), (f": {_why(hit, ranks)}", "")])
-        if explain and hit.id in ranks and ranks[hit.id].boosts is not None:
-            lines.append([(INDENT + describe_score(ranks[hit.id]), "dim")])
-        lines.append([(INDENT, INDENTED), *_highlight(hit)])
-        lines += ([(INDENT + text, "dim")] for text in _describe_group(hit))
-        lines.append([])
-    lines += ([(text, "")] for text in _describe_facets(result))
+        told = ranks.get(str(hit.id))
+        show((f"{number}. ", "bold cyan"), (flatten(hit.title or hit.content, 80), "bold"))
+        show((INDENT + _describe(hit), "dim"))
+        show((f"{INDENT}score {hit.score:.4f}", "cyan"), (f": {_why(hit, told)}", ""))
+        if explain and told is not None and told["boosts"] is not None:
+            show((INDENT + _describe_score(told), "dim"))
+        if console.is_terminal:
+            from rich.padding import Padding
+
+            # Long lines continue with the same indentation.
+            console.print(Padding.indent(make_text(*_highlight(hit)), len(INDENT)))
+        else:
+            show((INDENT + flatten(hit.snippet), ""))
+        for text in _describe_group(hit):
+            show((INDENT + text, "dim"))
+        show()
+    for text in _describe_facets(result):
+        show((text, ""))
     if not result.results:
-        lines.append([(metadata.filter_note or "nothing found", "")])
+        show((_explain_absence(result), ""))
     if metadata.suggestions:
-        lines.append([(f"try: {', '.join(metadata.suggestions)}", "")])
+        show((f"try: {', '.join(metadata.suggestions)}", ""))
     last = first + len(result.results) - 1
     shown = f"{first} to {last}" if result.results else "0"
     waited = f" ({metadata.waiting_ms} ms of it waiting)" if metadata.waiting_ms else ""
     times = f"{metadata.query_time_ms} ms{waited}"
-    lines.append([(f"{shown} of {metadata.total} hits in {times} · search {metadata.search_id}", "dim")])
+    show((f"{shown} of {metadata.total} hits in {times} · search {metadata.search_id}", "dim"))
     if metadata.next_cursor is not None:
-        lines.append([(f"more: the same command with --cursor {metadata.next_cursor}", "dim")])
-    return lines
+        show((f"more: the same command with --cursor {metadata.next_cursor}", "dim"))
 
 
-def print_lines(lines: Iterable[Sequence[Sequence[str]]]) -> None:
-    """Print lines of parts, each a text and its style."""
-    from rich.padding import Padding
-
-    console = make_console()
-    for parts in lines:
-        if console.is_terminal and parts and parts[0][1] == INDENTED:
-            # Long lines continue with the same indentation.
-            console.print(Padding.indent(_assemble(parts[1:]), len(INDENT)))
-        else:
-            console.print(_assemble(parts))
-
-
-def _assemble(parts: Iterable[Sequence[str]]) -> Text:
-    return make_text(*((text, "" if style == INDENTED else style) for text, style in parts))
-
-
-def describe_plan(result: SearchResult, debug: Explanation) -> Iterator[str]:
+def _describe_plan(result: SearchResult, debug: Mapping[str, Any]) -> Iterator[str]:
     """Describe the settings and the work of each leg, a line each; later pages have no data about legs."""
-    from app.contract.results import KeywordExplanation, SemanticExplanation
-
-    metadata, weights, model = result.metadata, debug.weights, debug.model
-    fusion = debug.fusion
+    metadata, weights, model, fusion = result.metadata, debug["weights"], debug["model"], debug["fusion"]
     if fusion == "rrf":
-        fusion = f"rrf (k {debug.rrf_k})"
-    elif debug.keyword_scale is not None:
-        fusion = f"{fusion} (keyword scale {debug.keyword_scale:.4f})"
+        fusion = f"rrf (k {debug['rrf_k']})"
+    elif debug["keyword_scale"] is not None:
+        fusion = f"{fusion} (keyword scale {debug['keyword_scale']:.4f})"
     yield (
-        f"mode {debug.mode}, fusion {fusion}, weights {weights.semantic:g} semantic and"
-        f" {weights.keyword:g} keyword, boost {', '.join(debug.boost) or 'none'}"
+        f"mode {debug['mode']}, fusion {fusion}, weights {weights['semantic']:g} semantic and"
+        f" {weights['keyword']:g} keyword, boost {', '.join(debug['boost']) or 'none'}"
     )
-    semantic, keyword = debug.legs.semantic, debug.legs.keyword
-    if isinstance(semantic, SemanticExplanation):
+    semantic, keyword = debug["legs"]["semantic"], debug["legs"]["keyword"]
+    if semantic is not None and semantic["strategy"] is not None:
         yield (
-            f"semantic: {semantic.strategy}, {semantic.candidates} candidates of"
-            f" {semantic.passages_in_tenant} passages with a similarity of"
-            f" {debug.similarity_threshold:g} or more, {metadata.semantic_ms} ms after {metadata.embedding_ms} ms"
-            f" of embedding by {model.provider}/{model.name}"
+            f"semantic: {semantic['strategy']}, {semantic['candidates']} candidates of"
+            f" {semantic['passages_in_tenant']} passages with a similarity of"
+            f" {debug['similarity_threshold']:g} or more, {metadata.semantic_ms} ms after {metadata.embedding_ms} ms"
+            f" of embedding by {model['provider']}/{model['name']}"
         )
-    if isinstance(keyword, KeywordExplanation):
-        corrected = "".join(f", {was} read as {now}" for was, now in keyword.corrections.items())
-        corrected += "".join(f", {was}… read as {', '.join(now)}" for was, now in keyword.completions.items())
-        corrected += "".join(f", {was} also as {' + '.join(now)}" for was, now in keyword.compounds.items())
+    if keyword is not None and keyword["strategy"] is not None:
+        corrected = "".join(f", {was} read as {now}" for was, now in keyword["corrections"].items())
+        corrected += "".join(f", {was}… read as {', '.join(now)}" for was, now in keyword["completions"].items())
+        corrected += "".join(f", {was} also as {' + '.join(now)}" for was, now in keyword["compounds"].items())
         yield (
-            f"keyword: {keyword.strategy}, {keyword.candidates} candidates of {keyword.matches} matches,"
-            f" best BM25 {keyword.best_score:.2f}{corrected}, {metadata.keyword_ms} ms"
+            f"keyword: {keyword['strategy']}, {keyword['candidates']} candidates of {keyword['matches']} matches,"
+            f" best BM25 {keyword['best_score']:.2f}{corrected}, {metadata.keyword_ms} ms"
         )
 
 
-def describe_score(hit: HitExplanation) -> str:
+def _describe_score(told: Mapping[str, Any]) -> str:
     """The parts of a score as far as they are known: the terms of the legs, times the boosts."""
     # A leg that did not find the hit may still have a term: score fusion computes its cosine.
-    terms = [f"{term:.4f} {leg}" for leg in LEGS if (term := hit.term_of(leg))]
-    boosts = "".join(f" × {factor:g} ({name})" for name, factor in (hit.boosts or {}).items())
+    terms = [f"{term:.4f} {leg}" for leg in LEGS if (term := told[f"{leg}_term"])]
+    boosts = "".join(f" × {factor:g} ({name})" for name, factor in told["boosts"].items())
     made = " + ".join(terms)
-    return f"{hit.score:.4f} = " + (f"({made}){boosts}" if boosts and len(terms) > 1 else made + boosts)
+    return f"{told['score']:.4f} = " + (f"({made}){boosts}" if boosts and len(terms) > 1 else made + boosts)
 
 
 def _warn(result: SearchResult) -> Iterator[str]:
-    from app.knowledge.search.answer.facets import describe_degradation
-
     metadata = result.metadata
-    yield from describe_degradation(metadata)
+    if metadata.degraded:
+        from app.knowledge.presentation import describe_degradation
+
+        yield from describe_degradation(metadata.degraded, metadata.pending)
     if not {"embedding_unavailable", "reranker_unavailable"}.isdisjoint(metadata.degraded):
         yield "for the cause, see knowledge doctor"
     if result.results and not metadata.strong_match:
         yield "no strong match: these are only the nearest entries"
+
+
+def _explain_absence(result: SearchResult) -> str:
+    """Why nothing was found, as far as the filters are the cause."""
+    if not result.metadata.relaxations:
+        return "nothing found"
+    from app.contract.results import Relaxation, note_relaxations
+
+    return note_relaxations([Relaxation(each.without, each.matches) for each in result.metadata.relaxations])
 
 
 def _describe(hit: Hit) -> str:
@@ -131,7 +129,9 @@ def _describe(hit: Hit) -> str:
         page = hit.metadata.get("page")
         parts.append(f"{flatten(hit.asset_name)}, page {page}" if page else flatten(hit.asset_name))
     if hit.origin is not None:
-        parts.append(f"from {hit.origin.text}")
+        from app.contract.results import HitOrigin
+
+        parts.append(f"from {HitOrigin(hit.origin.source, hit.origin.agreed_at).text}")
     if hit.tags:
         parts.append(" ".join(f"#{flatten(tag)}" for tag in hit.tags))
     if hit.is_verified:
@@ -162,19 +162,18 @@ def _describe_facets(result: SearchResult) -> Iterator[str]:
         yield f"{name}: {', '.join(parts) or 'no values'}"
 
 
-def _why(hit: Hit, ranks: Mapping[UUID, HitExplanation]) -> str:
+def _why(hit: Hit, told: Mapping[str, Any] | None) -> str:
     """The legs that found the hit, with rank and score."""
-    told = ranks.get(hit.id)
-    details: Mapping[Leg, str] = {
+    details = {
         "semantic": "" if hit.similarity is None else f"similarity {hit.similarity:.2f}",
         "keyword": "" if hit.keyword_score is None else _describe_words(hit),
     }
     parts = []
     for leg in hit.sources:
-        place = f" #{told.rank_in(leg)}" if told else ""
+        place = f" #{told[f'{leg}_rank']}" if told else ""
         parts.append(f"{leg}{place}" + (f" ({details[leg]})" if details[leg] else ""))
-    if told is not None and told.rerank_rank is not None:
-        parts.append(f"reranker #{told.rerank_rank} ({told.rerank_score:.4g})")
+    if told is not None and told["rerank_rank"] is not None:
+        parts.append(f"reranker #{told['rerank_rank']} ({told['rerank_score']:.4g})")
     return ", ".join(parts)
 
 
@@ -185,7 +184,7 @@ def _describe_words(hit: Hit) -> str:
 
 def _highlight(hit: Hit) -> Line:
     """The snippet with the query's words marked, in any form."""
-    from app.knowledge.search.answer.snippet import Highlighter
+    from app.knowledge.presentation import Highlighter
 
-    pieces = Highlighter(hit).split(flatten(hit.snippet))
+    pieces = Highlighter(hit.title, hit.content, hit.matched_terms).split(flatten(hit.snippet))
     return [(piece.text, "bold green" if piece.found else "") for piece in pieces]

@@ -22,10 +22,8 @@ def register(app: typer.Typer) -> None:
     """Add the command `serve`."""
     app.command(
         epilog=examples(
-            "knowledge serve --demo",
-            "knowledge serve --host 0.0.0.0 --port 9000",
-            "knowledge serve --workers 4",
-        ),
+            "knowledge serve --demo", "knowledge serve --host 0.0.0.0 --port 9000", "knowledge serve --workers 4"
+        )
     )(serve)
 
 
@@ -36,8 +34,7 @@ def serve(
         int | None, typer.Option(min=1, max=32, help="Processes that serve, instead of KB_WORKERS.")
     ] = None,
     demo: Annotated[
-        bool,
-        typer.Option("--demo", help="Create the tenant demo with sample knowledge, and print how to search it."),
+        bool, typer.Option("--demo", help="Create the tenant demo with sample knowledge, and print how to search it.")
     ] = False,
 ) -> None:
     """Serve the HTTP API until Ctrl-C or SIGTERM. Without DATABASE_URL, it starts an embedded Postgres.
@@ -80,11 +77,7 @@ def _open_listeners(settings: Settings) -> Listeners:
 
     server = settings.server
     service = bind(
-        server.host,
-        server.port,
-        host_setting="KB_HOST",
-        port_setting="KB_PORT",
-        remedy="choose another with --port",
+        server.host, server.port, host_setting="KB_HOST", port_setting="KB_PORT", remedy="choose another with --port"
     )
     if server.metrics_port is None:
         return Listeners(service, None)

@@ -39,23 +39,19 @@ async def serve(settings: Settings, listeners: Listeners, *, demo: bool, part: P
     assert task is not None
     with on_signals(task.cancel):
         from app.cli.demo import load_demo, welcome
-        from app.cli.local.server import answering_commands
-        from app.cli.serve.server import Server
+        from app.cli.serve.server import Server, serving_commands
         from app.composition.identity import open_verifier
         from app.composition.services import open_services
         from app.main import create_app
 
         if not demo:
             log_as_service(settings)
-        async with (
-            open_services(settings, part=part) as services,
-            open_verifier(settings) as verifier,
-        ):
+        async with open_services(settings, part=part) as services, open_verifier(settings) as verifier:
             tenant = await load_demo(services) if demo else None
             log_as_service(settings)
             app = create_app(settings, services, verifier, part=part, metrics=listeners.metrics)
             # Not uvicorn's lifespan: it would log a failed start as a stack, and exit by itself.
-            async with app.router.lifespan_context(app), answering_commands(settings, services):
+            async with app.router.lifespan_context(app), serving_commands(settings, app):
                 address = describe_address(settings.server.host, settings.server.port)
 
                 def announce() -> None:

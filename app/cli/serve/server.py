@@ -7,18 +7,24 @@ import contextlib
 import errno
 import functools
 import logging
+import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from app.cli.execution import on_signals
+from app.cli.place import find_place
 from app.concurrency.part import Figures, Part
 from app.errors import ConfigurationError
+from app.settings import Settings
 from app.settings.groups import ServerSettings
 from app.web.connection import BoundedConnection
+from app.web.insiders import PrivateDoor
 from app.web.occupancy import Occupancy, raise_descriptor_limit
 
 log = logging.getLogger("app.cli.serve")
@@ -215,3 +221,41 @@ class Server(uvicorn.Server):
         self._state.draining = self._state.stopping = True
         self.force_exit = self.should_exit
         self.should_exit = True
+
+
+@contextlib.asynccontextmanager
+async def serving_commands(settings: Settings, app: FastAPI) -> AsyncIterator[None]:
+    """Serve commands until the block ends; where that is impossible, they open the database themselves."""
+    place = find_place(settings)
+    path = None if place is None else place.own_socket()
+    if place is None or path is None:
+        log.info("commands are not answered", extra={"reason": "there is no private folder for the socket"})
+        yield
+        return
+    config = uvicorn.Config(
+        PrivateDoor(app, place.key),
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        http=HttpToolsProtocol,
+        ws="none",
+    )
+    config.load()
+    state = ServerState()
+    server = await asyncio.get_running_loop().create_unix_server(
+        lambda: HttpToolsProtocol(config, state, app_state={}), path
+    )
+    os.chmod(path, 0o600)
+    try:
+        yield
+    finally:
+        server.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        # Commands that read open the database then; others report that the outcome is not known.
+        for connection in list(state.connections):
+            connection.transport.abort()
+        if state.tasks:
+            await asyncio.wait(state.tasks)

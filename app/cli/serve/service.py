@@ -7,24 +7,28 @@ import gc
 import logging
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+import psutil
 
 from app.cli.execution import log_as_service, run_until_stopped
 from app.cli.output.failures import log_failure, report_failure
-from app.cli.serve.preparation import import_modules, prepare_metrics
 from app.cli.serve.process import Listeners, describe_address, serve
 from app.concurrency.memory import SharedMemory
 from app.concurrency.part import Figures, Part
 from app.errors import ConfigurationError
 from app.kernel import die_with_parent
 from app.settings import Settings
-from app.telemetry.metrics import count_in, publish_process
+from app.telemetry.metrics import count_in, publish_process, share_counters
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
@@ -83,6 +87,44 @@ def fork(work: Callable[[], int], *, logs_failure: bool) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+
+
+_PREFIX = "knowledge-metrics-"
+
+
+@contextlib.contextmanager
+def prepare_metrics() -> Iterator[None]:
+    """Have the processes count in files that all of them read, in a folder that is removed at the end.
+
+    Call it before the metrics are defined: before `import_modules`.
+    """
+    _remove_left_folders()
+    folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+    try:
+        share_counters()
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_left_folders() -> None:
+    """Remove the folders of services that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(ValueError, OSError):
+            if folder.stat().st_uid == os.getuid() and not psutil.pid_exists(int(folder.name.split("-")[2])):
+                shutil.rmtree(folder)
+
+
+def import_modules() -> None:
+    """Import what every process needs, so that they share its memory."""
+    # Its threads would not exist in the processes that are forked.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    import app.cli.demo
+    import app.cli.serve.server
+    import app.composition.identity
+    import app.composition.services
+    import app.main  # noqa: F401  # only loaded, as those above
 
 
 log = logging.getLogger("app.cli.serve")
@@ -294,8 +336,7 @@ class Service:
         self._replaced += 1
         self._due[child.number] = time.monotonic() + pause
         log.error(
-            "a process ended and is replaced",
-            extra={"pid": child.pid, "status": status, "seconds": round(pause)},
+            "a process ended and is replaced", extra={"pid": child.pid, "status": status, "seconds": round(pause)}
         )
 
     def _give_up_replacing(self, status: int) -> None:

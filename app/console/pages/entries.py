@@ -173,7 +173,7 @@ async def delete_entry(visit: CurrentVisit, entry_id: UUID) -> Response:
 async def release_entry(visit: CurrentVisit, entry_id: UUID) -> Response:
     """Release the entry from quarantine."""
     await visit.services.entries.get(visit.tenant_id, entry_id)
-    await visit.services.entries.quarantine.release(visit.tenant_id, Release(entry_ids=[entry_id]), actor=visit.subject)
+    await visit.services.quarantine.release(visit.tenant_id, Release(entry_ids=[entry_id]), actor=visit.subject)
     return _lead_to(entry_id, "released")
 
 

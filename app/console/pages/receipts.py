@@ -14,7 +14,7 @@ from app.console.session import console_router
 from app.contract.fields import MAX_SUBJECT_CHARACTERS
 from app.contract.receipts import Receipt, Replay
 from app.errors import InvalidInput
-from app.knowledge.search.answer.facets import describe_degradation
+from app.knowledge.presentation import describe_degradation
 from app.web.rendering import PageCursor
 
 router = console_router(Role.TENANT_ADMIN)
@@ -89,7 +89,7 @@ async def _show(
         ranking=shown,
         names=await visit.services.inspection.name_entries(visit.tenant_id, list(ids)),
         again=_address(receipt),
-        degraded=describe_degradation(receipt),
+        degraded=describe_degradation(receipt.degraded, receipt.pending),
         replay=replay,
         differences=differences,
         refusal=refusal,

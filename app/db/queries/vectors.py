@@ -11,6 +11,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from app.contract.vocabulary import MOST_PENDING
 from app.db.queries.search import EntryFilter, LegHit, VectorSpace
 from app.db.session import Row, TenantSession
 from app.db.statements import Statement, at_time, load_statements
@@ -35,9 +36,6 @@ class VectorMatches:
     enough: bool = True
     complete: bool = True
 
-
-MOST_PENDING = 2_000
-"""Entries without a vector that are checked to count how many pass a filter; more of them cost more time."""
 
 MOST_COMPARED = 200_000
 """Passages of former texts that a search of a past time compares."""

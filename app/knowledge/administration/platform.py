@@ -60,12 +60,13 @@ class PlatformService:
         self._turns = Turns(READS)
         self._patience = PATIENCE
 
-    async def list_tenants(self, *, limit: int = 50, cursor: str | None = None, reader: str) -> Page[Tenant]:
+    async def list_tenants(self, *, limit: int = 50, cursor: str | None = None, reader: str | None) -> Page[Tenant]:
         """List a page of tenants, oldest first; recorded in the platform's trail. Raises InvalidInput, RateLimited."""
         wanted = PageRequest.read(limit, cursor)
         async with self._turn(reader), self._database.platform_session() as session:
             rows = await db.page_of_tenants(session, wanted.after, wanted.reach)
-            await db.note_action(session, reader, "tenant.list", None)
+            if reader is not None:
+                await db.note_action(session, reader, "tenant.list", None)
         return wanted.cut(rows, lambda tenant: Position(tenant.created_at, tenant.id))
 
     async def tenants(self, page: int = 1, *, size: int = TENANTS_PER_PAGE, reader: str) -> TenantPage:

@@ -36,6 +36,9 @@ PIECE = 1 << 16
 """Bytes or characters that are read at once."""
 MOST_NAMES, MOST_NAME = 10, 40
 """Most fields in an error, and most characters of each."""
+ENTRIES = "entries"
+"""The field of a file that has its entries in a list."""
+BEGINS_ENTRIES = re.compile(rb'\{\s*"entries"\s*:')
 REFERENCES = ("parent_id", "source_ids", "superseded_by_id")
 """Fields of an entry that have ids of other entries."""
 
@@ -65,6 +68,9 @@ def parse_record(number: int, given: Any) -> Line | None:
     if content is None or (isinstance(content, str) and not content.strip()):
         return None
     values = {name: value for name, value in given.items() if name not in ("id", *REFERENCES)}
+    old_id = given.get("id")
+    if isinstance(old_id, str):
+        values.setdefault("external_id", old_id)
     references: dict[str, list[str]] = {}
     for name in REFERENCES:
         value = given.get(name)
@@ -77,7 +83,6 @@ def parse_record(number: int, given: Any) -> Line | None:
         draft = validate(EntryDraft, values)
     except InvalidInput as error:
         raise ValueError(str(error)) from None
-    old_id = given.get("id")
     return Line(number, old_id.lower() if isinstance(old_id, str) else None, draft, references)
 
 
@@ -158,7 +163,7 @@ def read_records(file: Path) -> Iterator[Record]:
     YAML or CSV file ends with its error."""
     kind = SUFFIXES.get(file.suffix.lower())
     if kind is None:
-        kind = "array" if file.suffix.lower() != ".jsonl" and _begins_array(file) else "lines"
+        kind = "lines" if file.suffix.lower() == ".jsonl" else _find_kind(file)
     readers: Mapping[str, Callable[[Path], Iterator[Record]]] = {
         "YAML": _read_yaml,
         "CSV": _read_csv,
@@ -168,9 +173,12 @@ def read_records(file: Path) -> Iterator[Record]:
     return readers[kind](file)
 
 
-def _begins_array(file: Path) -> bool:
+def _find_kind(file: Path) -> str:
     with file.open("rb") as stream:
-        return stream.read(HEAD).removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
+        head = stream.read(HEAD).removeprefix(codecs.BOM_UTF8).lstrip()
+    if head[:1] == b"[":
+        return "array"
+    return "YAML" if BEGINS_ENTRIES.match(head) else "lines"  # JSON is YAML, too
 
 
 def _read_lines(file: Path) -> Iterator[Record]:
@@ -233,7 +241,40 @@ class _Loader(_SafeLoader):  # type: ignore[misc]  # for the same reason
     def __init__(self, stream: io.TextIOBase) -> None:
         self._file = stream
         self._line = self._taken = self._values = 0
+        self._put_back: Any = None
         super().__init__(self)
+
+    def get_event(self) -> Any:
+        """The next event; the one that was put back comes first."""
+        event, self._put_back = self._put_back, None
+        return event or super().get_event()
+
+    def peek_event(self) -> Any:
+        """The next event, which stays."""
+        return self._put_back or super().peek_event()
+
+    def check_event(self, *kinds: Any) -> bool:
+        """Whether the next event is one of these kinds."""
+        return isinstance(self.peek_event(), kinds)
+
+    def enter_list(self) -> int:
+        """Pass the beginning of a list, also of one that an object has as its first field `entries`.
+
+        Returns how many collections were entered: 0 for another document.
+        """
+        if self.check_event(yaml.SequenceStartEvent):
+            self.get_event()
+            return 1
+        if self.check_event(yaml.MappingStartEvent):
+            start = self.get_event()
+            if getattr(super().peek_event(), "value", None) == ENTRIES:
+                self.get_event()
+                if self.check_event(yaml.SequenceStartEvent):
+                    self.get_event()
+                    return 2
+                raise self._refuse("entries must be a list")
+            self._put_back = start
+        return 0
 
     def begin_item(self) -> int:
         """Read the next item, which has bounds of its own; returns its line, from 1."""
@@ -270,15 +311,14 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def _read_yaml(file: Path) -> Iterator[Record]:
-    """Read the items of a list, or each document that is neither a list nor empty."""
+    """Read the items of a list, also of one in a field `entries`, or each other document that is not empty."""
     with file.open(encoding="utf-8-sig", errors="replace") as stream:
         try:
             loader: Any = _Loader(stream)
             loader.get_event()
             while not loader.check_event(yaml.StreamEndEvent):
                 loader.get_event()
-                if listed := loader.check_event(yaml.SequenceStartEvent):
-                    loader.get_event()
+                listed = loader.enter_list()
                 while not loader.check_event(yaml.SequenceEndEvent, yaml.DocumentEndEvent):
                     line = loader.begin_item()
                     node = loader.compose_node(None, None)
@@ -286,8 +326,10 @@ def _read_yaml(file: Path) -> Iterator[Record]:
                     value = loader.construct_document(node)
                     if listed or value is not None:  # a document without content has no record
                         yield Record(line, value)
-                if listed:
-                    loader.get_event()
+                for _ in range(listed):
+                    end = loader.get_event()
+                    if not isinstance(end, yaml.CollectionEndEvent):
+                        raise ValueError
                 loader.get_event()
         except (yaml.YAMLError, RecursionError, ValueError) as error:
             mark = getattr(error, "problem_mark", None)

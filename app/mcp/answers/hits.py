@@ -11,8 +11,8 @@ from uuid import UUID
 from app.contract.results import Hit, SearchResult
 from app.contract.tools import Budget, Note
 from app.embeddings.provider import estimate_tokens
+from app.knowledge.presentation import describe_degradation
 from app.knowledge.quarantine import flags_of
-from app.knowledge.search.answer.facets import describe_degradation
 from app.mcp.answers.entries import list_facts, mark_of, texts_of, write_lines
 from app.mcp.answers.passages import (
     READABLE_LENGTH,
@@ -241,7 +241,7 @@ def _write(result: SearchResult, shown: Sequence[Shown], marker: Marker, note: s
     ]
     if metadata.relaxations:
         lines.append(metadata.filter_note)
-    lines += describe_degradation(metadata)
+    lines += describe_degradation(metadata.degraded, metadata.pending)
     lines.append(note)
     if result.results or metadata.suggestions:
         lines.append(marker.notice)

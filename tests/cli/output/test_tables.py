@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.cli.output.tables import align, print_table
+from app.cli.output.text import align, print_table
 from tests.cli.output.screen import open_screen
 
 

@@ -17,7 +17,7 @@ async def test_an_erased_entry_leaves_no_release(
 ) -> None:
     await choose(services, tenant, "quarantine")
     held, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER))
-    await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id]))
+    await services.quarantine.release(tenant.id, Release(entry_ids=[held.id]))
     erasure = await services.erasures.erase(tenant.id, NewErasure(entry_id=held.id), actor="ada")
     await run_jobs()
     receipt = await services.erasures.get(tenant.id, erasure.id)
@@ -36,7 +36,7 @@ async def test_an_erasure_removes_the_releases_of_all_fields_and_former_versions
     held, _ = await services.entries.create(
         tenant.id, EntryDraft(content=CLEAN, title=ORDER, tags=[TOKEN[13:]], metadata={"k": ORDER})
     )
-    await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id]))
+    await services.quarantine.release(tenant.id, Release(entry_ids=[held.id]))
     await services.entries.change(tenant.id, held.id, EntryDraft(title=None, tags=[], metadata={}))
     erasure = await services.erasures.erase(tenant.id, NewErasure(entry_id=held.id), actor="ada")
     await run_jobs()

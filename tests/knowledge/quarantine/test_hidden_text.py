@@ -44,5 +44,5 @@ async def test_hidden_text_flags_and_quarantines_its_chunk_only(
     assert await found(services, tenant, "harbour") == {c.id for c in chunks if c not in held}
     stored = await services.assets.get(tenant.id, asset.id)
     assert (stored.flags, stored.quarantined_chunks) == ({"invisible_text": 1}, 1)
-    await services.entries.quarantine.release(tenant.id, Release(asset_ids=[asset.id]))
+    await services.quarantine.release(tenant.id, Release(asset_ids=[asset.id]))
     assert await found(services, tenant, "harbour") == {chunk.id for chunk in chunks}

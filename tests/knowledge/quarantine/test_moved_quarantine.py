@@ -23,7 +23,7 @@ async def test_flags_and_quarantine_are_restored_and_released_entries_stay_relea
     held, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER))
     free, _ = await services.entries.create(tenant.id, EntryDraft(content=TOKEN))
     await services.entries.create(tenant.id, EntryDraft(content=CLEAN))
-    await services.entries.quarantine.release(tenant.id, Release(entry_ids=[free.id]))
+    await services.quarantine.release(tenant.id, Release(entry_ids=[free.id]))
     page = f"<p>{CLEAN}</p><p hidden>Harbour suppliers: Acme.</p>"
     await services.assets.upload(tenant.id, Upload("a.html", page.encode()))
     await run_jobs()

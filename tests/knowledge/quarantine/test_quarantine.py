@@ -73,7 +73,7 @@ async def test_tags_that_only_quarantined_entries_have_are_not_suggested(service
         return set(result.metadata.suggestions)
 
     assert await suggested() == {"sea"}
-    await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id]))
+    await services.quarantine.release(tenant.id, Release(entry_ids=[held.id]))
     assert await suggested() >= {"sea", "sesame"}
 
 
@@ -96,20 +96,20 @@ async def test_words_of_quarantined_entries_are_neither_corrections_nor_suggesti
         return {word.lower() for word in words}
 
     assert await shown() == set()
-    await services.entries.quarantine.release(tenant.id, Release(entry_ids=ids))
+    await services.quarantine.release(tenant.id, Release(entry_ids=ids))
     assert await shown() & {"sesam", "sesame"}
 
 
 async def test_a_released_text_is_found_and_stays_released(services: Services, tenant: Tenant) -> None:
     held, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER, external_id="a"))
     same, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER, external_id="b"))
-    page = await services.entries.quarantine.list_quarantined(tenant.id)
+    page = await services.quarantine.list_quarantined(tenant.id)
     assert [entry.id for entry in page.items] == [same.id, held.id]
     assert await found(services, tenant) == set()
-    released = await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id]), actor="admin")
+    released = await services.quarantine.release(tenant.id, Release(entry_ids=[held.id]), actor="admin")
     assert set(released) == {held.id, same.id}, "the same text is released wherever it is"
     assert await found(services, tenant) == {held.id, same.id}
-    assert (await services.entries.quarantine.list_quarantined(tenant.id)).items == []
+    assert (await services.quarantine.list_quarantined(tenant.id)).items == []
     await services.entries.delete(tenant.id, held.id)
     again, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER, external_id="c"))
     assert not again.quarantined
@@ -118,7 +118,7 @@ async def test_a_released_text_is_found_and_stays_released(services: Services, t
         tenant.id, EntryDraft(content=ORDER, external_id="d", metadata={"k": TOKEN})
     )
     assert worse.quarantined, "the text was released for other flags"
-    assert await services.entries.quarantine.release(tenant.id, Release(entry_ids=[again.id])) == []
+    assert await services.quarantine.release(tenant.id, Release(entry_ids=[again.id])) == []
 
 
 async def test_chunks_are_released_with_their_asset_and_stay_so(
@@ -129,7 +129,7 @@ async def test_chunks_are_released_with_their_asset_and_stay_so(
     (chunk,) = await chunks_of(services, tenant, asset)
     assert chunk.quarantined
     assert (await services.assets.get(tenant.id, asset.id)).quarantined_chunks == 1
-    assert await services.entries.quarantine.release(tenant.id, Release(asset_ids=[asset.id])) == [chunk.id]
+    assert await services.quarantine.release(tenant.id, Release(asset_ids=[asset.id])) == [chunk.id]
     assert await found(services, tenant) == {chunk.id}
     await services.assets.upload(tenant.id, Upload("a.txt", (ORDER + "\n").encode(), external_id="a"))
     await run_jobs()
@@ -159,14 +159,14 @@ async def test_another_setting_holds_for_later_writes_only(services: Services, t
     assert (held.quarantined, later.quarantined) == (True, False)
     await choose(services, tenant, "quarantine")
     assert await found(services, tenant) == {later.id}
-    assert await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id])) == [held.id]
+    assert await services.quarantine.release(tenant.id, Release(entry_ids=[held.id])) == [held.id]
 
 
 async def test_a_list_is_paged_and_a_release_is_bounded(services: Services, tenant: Tenant) -> None:
     for number in range(3):
         await services.entries.create(tenant.id, EntryDraft(content=f"{number} {ORDER}"))
-    first = await services.entries.quarantine.list_quarantined(tenant.id, limit=2)
-    rest = await services.entries.quarantine.list_quarantined(tenant.id, limit=2, cursor=first.next_cursor)
+    first = await services.quarantine.list_quarantined(tenant.id, limit=2)
+    rest = await services.quarantine.list_quarantined(tenant.id, limit=2, cursor=first.next_cursor)
     assert (len(first.items), len(rest.items), rest.next_cursor) == (2, 1, None)
     with pytest.raises(InvalidInput):
         Release()
@@ -179,6 +179,6 @@ async def test_a_copy_of_a_quarantined_chunk_is_hidden_too(
         await services.assets.upload(tenant.id, Upload(f"{name}.txt", ORDER.encode(), external_id=name))
     await run_jobs()
     assert await found(services, tenant) == set()
-    (held, *_) = (await services.entries.quarantine.list_quarantined(tenant.id)).items
-    assert len(await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id]))) == 2
+    (held, *_) = (await services.quarantine.list_quarantined(tenant.id)).items
+    assert len(await services.quarantine.release(tenant.id, Release(entry_ids=[held.id]))) == 2
     assert len(await found(services, tenant)) == 1

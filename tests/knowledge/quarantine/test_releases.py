@@ -30,7 +30,7 @@ async def quarantining(services: Services, tenant: Tenant) -> None:
 async def _release(services: Services, tenant: Tenant, **fields: Any) -> Any:
     entry, _ = await services.entries.create(tenant.id, EntryDraft(**fields))
     assert entry.quarantined
-    await services.entries.quarantine.release(tenant.id, Release(entry_ids=[entry.id]))
+    await services.quarantine.release(tenant.id, Release(entry_ids=[entry.id]))
     return entry.id
 
 
@@ -91,7 +91,7 @@ async def test_hidden_text_is_released_with_its_chunk_in_the_next_version_too(
 
     (held,) = await ingest(80, "Acme")
     assert held.quarantined
-    await services.entries.quarantine.release(tenant.id, Release(entry_ids=[held.id]))
+    await services.quarantine.release(tenant.id, Release(entry_ids=[held.id]))
     (moved,) = await ingest(90, "Acme")
     assert moved.metadata["char_start"] > held.metadata["char_start"]
     assert not moved.quarantined, "it stands elsewhere, and is the same"
@@ -104,7 +104,7 @@ async def test_new_fields_of_an_asset_hold_its_released_chunks_back(
 ) -> None:
     asset, _ = await services.assets.upload(tenant.id, Upload("a.txt", ORDER.encode()))
     await run_jobs()
-    await services.entries.quarantine.release(tenant.id, Release(asset_ids=[asset.id]))
+    await services.quarantine.release(tenant.id, Release(asset_ids=[asset.id]))
     await services.assets.change(tenant.id, asset.id, AssetPatch(tags=["sea"]))
     assert [chunk.quarantined for chunk in await chunks_of(services, tenant, asset)] == [False]
     await services.assets.change(tenant.id, asset.id, AssetPatch(tags=["sea", OTHER]))
@@ -127,9 +127,9 @@ async def test_many_entries_are_read_in_parts(
     texts = [EntryDraft(content=f"{number} {ORDER}") for number in range(5)]
     results = await services.entries.create_many(tenant.id, texts)
     ids = [result.id for result in results if result.id]
-    assert set(await services.entries.quarantine.release(tenant.id, Release(entry_ids=ids))) == set(ids)
+    assert set(await services.quarantine.release(tenant.id, Release(entry_ids=ids))) == set(ids)
     for entry_id in ids:
         await services.entries.delete(tenant.id, entry_id)
     again = await services.entries.create_many(tenant.id, texts)
     assert [r.status for r in again] == ["created"] * 5
-    assert not (await services.entries.quarantine.list_quarantined(tenant.id)).items
+    assert not (await services.quarantine.list_quarantined(tenant.id)).items

@@ -86,6 +86,24 @@ def test_a_line_with_a_long_integer_may_be_wrong_in_other_ways(tmp_path: Path) -
     assert [value for _, value in read(tmp_path, "a.jsonl", text)] == ["error: is not JSON"] * 3
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "entries:\n- content: one\n- content: two\n"),
+        ("a.json", '{"entries": [{"content": "one"}, {"content": "two"}]}'),
+    ],
+)
+def test_entries_may_be_in_a_field_of_that_name(tmp_path: Path, name: str, text: str) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    assert [record.value for record in read_records(file)] == [{"content": "one"}, {"content": "two"}]
+    file.write_text(text.replace("}]}", '}], "more": 1}') if name.endswith("json") else f"{text}more: 1\n")
+    *_, last = read_records(file)
+    assert last.error == "is not YAML: cannot be read"
+    file.write_text('{"entries": 7}')
+    assert [record.error for record in read_records(file)] == ["is not YAML: entries must be a list"]
+
+
 def test_yaml_is_a_list_or_documents(tmp_path: Path) -> None:
     text = "- content: |\n    Boats\n    lie here.\n  tags: [a, b]\n- content: x\n  expires_at: 2030-01-01T00:00:00Z\n"
     assert read(tmp_path, "a.yaml", text) == [

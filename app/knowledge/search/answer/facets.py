@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from app.contract.receipts import Receipt
-from app.contract.results import Facet, FacetValue, Relaxation, SearchMetadata
+from app.contract.results import Facet, FacetValue, Relaxation
 from app.contract.search import METADATA_FACET
 from app.db.queries import search as db
 from app.db.queries import vectors
 from app.db.queries.search import CountedValue, KeywordQuery, MatchQuery, filtered_ids, match_words
-from app.db.queries.vectors import MOST_PENDING
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.search.legs.findings import Legs
@@ -178,19 +176,3 @@ async def _count(session: TenantSession, plan: Plan, without: Sequence[str], vec
     nearest = await search_vectors(session, relaxed, vector) if vector is not None else None
     joined = join_legs(nearest.hits if nearest else (), words.hits if words else ())
     return max(len(joined), words.total if words else 0)
-
-
-NOTICES: Mapping[str, str] = {
-    "embedding_unavailable": "The embedding provider is unavailable: keyword search only.",
-    "quota_exhausted": "The daily embedding tokens are used up: keyword search only, and no reranking.",
-    "embeddings_pending": "Entries that have no vector yet: {pending}. They are found only by words; try again later.",
-    "reranker_unavailable": "The reranker is unavailable: hits are in the order of their scores.",
-    "ranking_truncated": "The ranked list ends here, but more entries match: use filters or a more precise query.",
-}
-
-
-def describe_degradation(metadata: SearchMetadata | Receipt) -> list[str]:
-    """A sentence for each reason in `degraded`."""
-    least = "at least " if metadata.pending >= MOST_PENDING else ""
-    pending = f"{least}{metadata.pending:,}"
-    return [NOTICES.get(reason, reason).format(pending=pending) for reason in metadata.degraded]

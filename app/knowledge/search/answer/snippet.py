@@ -1,12 +1,11 @@
-"""Cut the snippet of a hit around the best words, and highlight the words of the query."""
+"""Cut the snippet of a hit around the best words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from app.contract.results import Hit
 from app.knowledge.search.answer.plain_text import (
     PlainText,
     fold,
@@ -15,7 +14,7 @@ from app.knowledge.search.answer.plain_text import (
     is_word_start,
     render_markdown,
 )
-from app.knowledge.words import WORD, Found, Vocabulary, compose, detect, find_stemmer, find_words, is_run, regularize
+from app.knowledge.words import Found, Vocabulary, compose, find_words
 
 LEAD = 80
 """Most characters before the best words, so that they have some context."""
@@ -165,50 +164,6 @@ def _find_opening(content: str, start: int) -> str:
         cells = content.count("|", start, content.find("\n", start) if "\n" in content[start:] else None) - 1
         return f"|{' |' * cells}\n|{'-|' * cells}\n" if cells > 0 else ""
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a text, and whether it is a matched word."""
-
-    text: str
-    found: bool = False
-
-
-class Highlighter:
-    """Finds the matched words of one hit."""
-
-    def __init__(self, hit: Hit) -> None:
-        languages = {"simple", "english", "german", detect(hit.title, hit.content[:2000])}
-        self._stemmers = [find_stemmer(language) for language in sorted(languages)]
-        terms = [compose(term) for term in hit.matched_terms]
-        self._stems = {stem(term) for term in terms if not is_run(term) for stem in self._stemmers}
-        parts = sorted(filter(is_run, terms), key=len, reverse=True)
-        self._parts = re.compile("|".join(map(re.escape, parts))) if parts else None
-
-    def split(self, text: str) -> Sequence[Piece]:
-        """Split the text into pieces; each matched word, or part of a run, is a piece of its own."""
-        pieces: list[Piece] = []
-        end = 0
-        for first, last in self._locate(text):
-            if first > end:
-                pieces.append(Piece(text[end:first]))
-            pieces.append(Piece(text[first:last], found=True))
-            end = last
-        if end < len(text):
-            pieces.append(Piece(text[end:]))
-        return pieces
-
-    def _locate(self, text: str) -> Iterator[tuple[int, int]]:
-        if not self._stems and self._parts is None:
-            return
-        regular = regularize(text)
-        for word in WORD.finditer(regular):
-            if word["run"]:
-                for part in self._parts.finditer(regular, *word.span()) if self._parts else ():
-                    yield part.span()
-            elif any(stem(word[0]) in self._stems for stem in self._stemmers):
-                yield word.span()
 
 
 SNIPPET_LENGTH = 240

@@ -9,7 +9,7 @@ import pytest
 
 from app.auth.principal import Role
 from tests.cli.conftest import CommandLine
-from tests.cli.remote.conftest import token_of
+from tests.cli.door.conftest import token_of
 from tests.fixtures.http.running_service import RunningService
 
 

@@ -1,25 +1,31 @@
-"""Which service a command asks, and what happens when it gets no answer."""
+"""Which running service a command asks, and what happens when it gets no answer."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import shutil
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from app.cli.local import place as places
-from app.cli.local.client import NotAnswered, ask
+from app.cli import place as places
+from app.cli.door import SocketWay
+from app.cli.execution import Local
+from knowledge_client.retries import Retries
+from knowledge_client.transport import NotAnswered, Request
 from tests.cli.conftest import CommandLine, running
-from tests.cli.local.running import current_place, read_settings, run_command, running_service
+from tests.cli.door.ways import run_served
+from tests.cli.running import current_place, read_settings, run_command
 
+POOR_SERVICE = Path(__file__).with_name("poor_service.py")
 DEAD = 2**22 + 1
 """More than the largest process id of Linux."""
 
@@ -33,8 +39,15 @@ def parent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-def ask_for_tenant(slug: str) -> object:
-    return ask(read_settings(), "token", {"tenant": slug})
+def ask(slug: str) -> int:
+    """The status of the service's answer. Raises NotAnswered."""
+    return SocketWay(Local(read_settings(), slug)).send(Request("GET", "/knowledge/entries"), {}).status_code
+
+
+@contextmanager
+def running_service() -> Iterator[None]:
+    with run_served(read_settings()):
+        yield
 
 
 def test_the_service_listens_in_a_folder_of_its_user(knowledge: CommandLine, filled: str, parent: Path) -> None:
@@ -43,10 +56,10 @@ def test_the_service_listens_in_a_folder_of_its_user(knowledge: CommandLine, fil
         (path,) = folder.iterdir()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert ask_for_tenant(filled)
+        assert ask(filled) == 200
     assert list(folder.iterdir()) == []
     with pytest.raises(NotAnswered):
-        ask_for_tenant(filled)
+        ask(filled)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +79,7 @@ def test_a_command_with_other_settings_does_not_ask(
     with running_service():
         monkeypatch.setenv(name, value)
         with pytest.raises(NotAnswered):
-            ask_for_tenant(filled)
+            ask(filled)
 
 
 def test_a_command_of_another_version_does_not_ask(
@@ -79,7 +92,7 @@ def test_a_command_of_another_version_does_not_ask(
         monkeypatch.setattr(places, "_PACKAGE", str(copy))
         before = current_place()
         with pytest.raises(NotAnswered):
-            ask_for_tenant(filled)
+            ask(filled)
         (copy / "main.py").write_text("changed")
         assert current_place().name != before.name
 
@@ -119,7 +132,7 @@ def test_a_folder_that_others_can_enter_is_not_used(
     with running_service():
         assert list(folder.iterdir()) == []
         with pytest.raises(NotAnswered):
-            ask_for_tenant(filled)
+            ask(filled)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
@@ -130,7 +143,7 @@ def test_a_folder_of_another_user_is_not_used(knowledge: CommandLine, filled: st
     with running_service():
         assert list(folder.iterdir()) == []
         with pytest.raises(NotAnswered):
-            ask_for_tenant(filled)
+            ask(filled)
 
 
 def test_a_link_is_not_followed_to_the_folder(knowledge: CommandLine, parent: Path, tmp_path: Path) -> None:
@@ -143,17 +156,12 @@ def test_a_link_is_not_followed_to_the_folder(knowledge: CommandLine, parent: Pa
 def test_a_request_needs_the_key(knowledge: CommandLine, filled: str, parent: Path) -> None:
     with running_service():
         (path,) = current_place().list_sockets()
-        for request in (
-            {"key": "0" * 64, "command": "token", "arguments": {"tenant": filled}},
-            {"command": "token", "arguments": {"tenant": filled}},
-            {"key": current_place().key, "command": "unknown", "arguments": {}},
-            {"key": current_place().key, "command": "token", "arguments": {"unknown": 1}},
-            ["nothing"],
-        ):
-            assert _send(path, json.dumps(request).encode() + b"\n") == b"\n"
-        assert _send(path, b"\xff\n") == b"\n"
-        assert _send(path, b"x" * (2 << 20) + b"\n") in (b"\n", b"")
-        assert ask_for_tenant(filled)
+        right = f"Bearer {current_place().key}"
+        for key in ("", "Bearer", f"Bearer {'0' * 64}", current_place().key, f"{right}x", right[:-1]):
+            head = f"GET /knowledge/entries HTTP/1.1\r\nHost: x\r\nX-KB-Tenant: {filled}\r\nConnection: close\r\n"
+            assert _send(path, f"{head}Authorization: {key}\r\n\r\n".encode()).startswith(b"HTTP/1.1 401 ")
+        assert _send(path, b"\xff\n\n").startswith(b"HTTP/1.1 400 ")
+        assert ask(filled) == 200
 
 
 def _send(path: str, request: bytes) -> bytes:
@@ -161,12 +169,9 @@ def _send(path: str, request: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10)
         connection.connect(path)
-        try:
-            connection.sendall(request)
-            while piece := connection.recv(100):
-                received += piece
-        except ConnectionError:
-            pass
+        connection.sendall(request)
+        while piece := connection.recv(100):
+            received += piece
     return received
 
 
@@ -196,49 +201,96 @@ def test_a_command_works_next_to_a_service_that_does_not_answer(knowledge: Comma
             path.unlink()
 
 
-def test_a_command_whose_service_stops_in_the_middle_opens_the_database(knowledge: CommandLine, filled: str) -> None:
-    path = _leave_socket(os.getpid())
-    path.unlink()
+@contextmanager
+def service_that(does: str, path: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A service in a process of its own; its next line is its port, if it has one."""
+    arguments = [sys.executable, str(POOR_SERVICE), "" if path is None else str(path), does]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
-    async def stop_at_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"\n")
-        await reader.readline()
-        writer.write(b'{"result": [')
-        writer.close()
 
-    async def run() -> bool:
-        server = await asyncio.start_unix_server(stop_at_request, path)
-        async with server:
-            found = await asyncio.to_thread(run_command, "search", "mooring", "-t", filled)
-        return found.opened and found.status == 0
+@pytest.fixture
+def path(knowledge: CommandLine) -> Iterator[Path]:
+    """The path of a socket that a command asks."""
+    made = _leave_socket(os.getpid())
+    made.unlink()
+    yield made
+    made.unlink(missing_ok=True)
 
-    try:
-        assert asyncio.run(run())
-    finally:
-        path.unlink(missing_ok=True)
+
+WRITES = (
+    ("add", "The tug follows.", "--external-id", "tug-1"),
+    ("edit", "01890000-0000-7000-8000-000000000000", "--title", "Pilot", "--if-version", "1"),
+    ("delete", "01890000-0000-7000-8000-000000000000", "--yes"),
+)
+UNKNOWN = "so it is not known whether this was done: look with `knowledge get` or `knowledge list` before"
+
+
+@pytest.mark.parametrize("command", WRITES, ids=lambda command: command[0])
+def test_the_outcome_of_a_write_is_not_known_where_the_service_was_killed(
+    knowledge: CommandLine, filled: str, path: Path, command: tuple[str, ...]
+) -> None:
+    with service_that("dies", path) as service:
+        assert service.stdout is not None
+        service.stdout.readline()
+        outcome = run_command(*command, "-t", filled)
+        assert (outcome.status, outcome.out, outcome.opened) == (1, "", False)
+        assert outcome.err.startswith(f"error: the running service ended before it answered, {UNKNOWN}")
+
+
+@pytest.mark.parametrize("command", WRITES, ids=lambda command: command[0])
+def test_the_outcome_of_a_write_is_not_known_where_the_service_elsewhere_was_killed(
+    offline: CommandLine, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("app.cli.door.RETRIES", Retries(attempts=2, first=0.0))
+    with service_that("dies") as service:
+        assert service.stdout is not None
+        monkeypatch.setenv("KB_URL", f"http://127.0.0.1:{service.stdout.readline().strip()}")
+        monkeypatch.setenv("KB_TOKEN", "token")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        outcome = offline(*command)
+        assert (outcome.status, outcome.out) == (1, "")
+        assert outcome.err.startswith("error: KB_URL: no answer from http://127.0.0.1:")
+        assert UNKNOWN in outcome.err
+
+
+@pytest.mark.parametrize("command", WRITES, ids=lambda command: command[0])
+def test_the_outcome_of_a_write_is_not_known_where_the_api_of_this_process_ended(
+    knowledge: CommandLine, filled: str, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    async def end(*_: object) -> None:
+        """End without an answer."""
+
+    monkeypatch.setattr("app.api.application.create_private_api", lambda *_, **__: end)
+    outcome = knowledge(*command, "-t", filled)
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err.startswith(f"error: the running service ended before it answered, {UNKNOWN}")
+
+
+def test_a_command_that_reads_opens_the_database_where_the_service_was_killed(
+    knowledge: CommandLine, filled: str, path: Path
+) -> None:
+    with service_that("dies", path) as service:
+        assert service.stdout is not None
+        service.stdout.readline()
+        found = run_command("search", "mooring", "-t", filled)
+        assert (found.status, found.opened) == (0, True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_command_that_waits_for_the_answer(
-    knowledge: CommandLine, filled: str, number: signal.Signals
+    knowledge: CommandLine, filled: str, path: Path, number: signal.Signals
 ) -> None:
-    path = _leave_socket(os.getpid())
-    path.unlink()
-    with socket.socket(socket.AF_UNIX) as slow:
-        slow.bind(str(path))
-        slow.listen()
-        slow.settimeout(60)
-        try:
-            with running("search", "mooring", "-t", filled) as command:
-                connection, _ = slow.accept()
-                with connection:
-                    connection.sendall(b"\n")
-                    assert b"mooring" in connection.recv(1 << 16)
-                    command.send_signal(number)
-                    _, err = command.communicate(timeout=60)
-            assert (command.returncode, err) == (130, "error: interrupted\n")
-        finally:
-            path.unlink()
+    with service_that("waits", path) as service, running("search", "mooring", "-t", filled) as command:
+        assert service.stdout is not None
+        service.stdout.readline()
+        assert service.stdout.readline() == "asked\n"
+        command.send_signal(number)
+        _, err = command.communicate(timeout=60)
+        assert (command.returncode, err) == (130, "error: interrupted\n")
 
 
 def _leave_socket(pid: int) -> Path:

@@ -1,4 +1,6 @@
-"""The private folder in which a service and the commands of its user connect."""
+"""What runs on this machine: the private folder in which a service and the commands of its user connect, and the
+database in which a shell completes slugs.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,18 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import app
-from app.cli.completion import SERVICE
 
 if TYPE_CHECKING:
     from app.settings import Settings
 
+SERVICE = "kb_service"
+"""The same as `app.composition.database.SERVICE`, whose import would take half of the time of a completion."""
 PARENT = "/tmp"  # noqa: S108  # the folder in it is private
 GROUPS = {"embedding", "next_embedding", "search", "limits", "reranker"}
 """The settings that a search depends on, in addition to the database."""
@@ -115,3 +119,56 @@ def _stamp_code() -> list[Any]:
 def _reveal(value: Any) -> Any:
     secret = getattr(value, "get_secret_value", None)
     return secret() if secret is not None else str(value)
+
+
+COMPLETION_SECONDS = 1.0
+"""Time limit, because a person waits."""
+
+
+def find_slugs(incomplete: str) -> list[str]:
+    """List the slugs that start with `incomplete`, in order; none if no database runs or answers.
+
+    Pressing the tab key must not connect to arbitrary hosts, so a `.env` in the current folder, which could name any
+    host, is not read, and the embedded database is reached only through its socket.
+    """
+    import asyncio
+
+    from app.settings import load_settings
+
+    try:
+        database = _running_database(load_settings(env_file=None, identity_required=False))
+        slugs = asyncio.run(_fetch(database)) if database is not None else []
+    except Exception:  # print nothing into the line that the user is typing
+        return []
+    return sorted(slug for slug in slugs if slug.startswith(incomplete))
+
+
+def _running_database(settings: Settings) -> Mapping[str, Any] | None:
+    """Connection arguments for asyncpg."""
+    if settings.database.url is not None:
+        return {"dsn": settings.database.url.get_secret_value()}
+    from app.embedded import DATABASE
+    from app.embedded.data_folder import PORT, DataFolder, read_state, require_created_here
+
+    if "data_dir" not in settings.database.model_fields_set:
+        require_created_here(settings.database.data_dir)
+    data_dir = settings.database.data_dir.resolve()
+    state = read_state(DataFolder(data_dir))
+    if state is None or state.phase != "ready" or not state.socket_dir.startswith("/"):
+        return None
+    # Passed separately, even an empty password is used instead of PGPASSWORD.
+    password = (data_dir / f"{SERVICE}-password").read_text().strip()
+    return {"host": [state.socket_dir], "port": PORT, "user": SERVICE, "password": password, "database": DATABASE}
+
+
+async def _fetch(database: Mapping[str, Any]) -> list[str]:
+    import asyncio
+
+    import asyncpg
+
+    async with asyncio.timeout(COMPLETION_SECONDS):
+        connection = await asyncpg.connect(**database)
+        try:
+            return [row["slug"] for row in await connection.fetch("select slug from tenancy.list_tenants()")]
+        finally:
+            await connection.close()

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
 
 from app.auth.principal import Role
-from app.cli.execution import Remote
-from app.cli.remote import exchange
-from app.cli.remote.exchange import Exchange
-from app.errors import EntryNotFound, KnowledgeError, RateLimited, ServiceUnreachable
+from app.cli.door import explain
+from knowledge_client.retries import Retries
 from tests.cli.conftest import CommandLine
-from tests.cli.remote.conftest import token_of
+from tests.cli.door.conftest import token_of
 from tests.fixtures.http.callers import make_token
 from tests.fixtures.http.running_service import RunningService
 
@@ -49,7 +51,7 @@ def test_the_token_determines_the_tenant(remote: CommandLine, monkeypatch: pytes
 def test_a_wrong_address_is_named_and_the_token_is_not_shown(
     offline: CommandLine, variables: dict[str, str], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr("app.cli.door.RETRIES", Retries(first=0.0))
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     for command in (("get", "x"), ("add", "x"), ("search", "x"), ("tenant", "list")):
@@ -111,40 +113,74 @@ def test_a_token_is_revoked_at_the_service(
     assert "leaked-2" in [t["token_id"] for t in remote.succeed("token", "revoked", "--platform", "--json").json]
 
 
-async def test_a_request_is_sent_again_as_retry_after_says(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[str]:
+    """A server that is not the service: its answers in turn, each with status, headers and content."""
+    left = list(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, headers, content = left.pop(0)
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_PATCH = do_DELETE = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+ENTRY = "01890000-0000-7000-8000-000000000000"
+LIMITED = b'{"type": "/problems/limit-reached", "title": "x", "status": 429, "detail": "too many", "limit": "requests"}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "command", "reason"),
+    [
+        ((302, {"Location": "http://evil.example"}, b""), ("get", ENTRY), "the status 302 and is not one of the"),
+        ((502, {}, b"<html>"), ("edit", ENTRY, "--title", "x", "--if-version", "3"), "the status 502"),
+        ((200, {}, b"hello"), ("get", ENTRY), "is not one that this version of the command reads"),
+        ((429, {"Retry-After": "3600"}, LIMITED), ("get", ENTRY), "error: too many"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_named(
+    offline: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: tuple[int, dict[str, str], bytes],
+    command: tuple[str, ...],
+    reason: str,
+) -> None:
+    with answering(answer) as url:
+        monkeypatch.setenv("KB_URL", url)
+        monkeypatch.setenv("KB_TOKEN", SECRET)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        refused = offline(*command)
+        assert refused.status == 1
+        assert reason in refused.err
+        assert SECRET not in refused.err
+
+
+def test_a_request_is_sent_again_as_retry_after_says(offline: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    monkeypatch.setattr("app.cli.remote.exchange.sleep", sleep)
-    problem = {"type": "/problems/limit-reached", "detail": "too many", "limit": "requests"}
-    answers = [
-        httpx.Response(429, json=problem, headers={"Retry-After": "7"}),
-        httpx.Response(503),
-        httpx.Response(204),
-    ]
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        assert request.headers["Authorization"] == f"Bearer {SECRET}"
-        return answers.pop(0)
-
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        sender = Exchange(Remote("http://kb.example", SECRET), http)
-        assert (await sender.send("GET", "/x")).status_code == 204
-        assert waits == [7.0, 1.0]
-        answers[:] = [httpx.Response(429, json=problem, headers={"Retry-After": "3600"})]
-        with pytest.raises(RateLimited, match="too many"):
-            await sender.send("GET", "/x")
-        answers[:] = [httpx.Response(502, text="<html>")]
-        with pytest.raises(KnowledgeError, match="the status 502"):
-            await sender.send("PATCH", "/x", version=3)
-        answers[:] = [httpx.Response(302, headers={"Location": "http://evil.example"})]
-        with pytest.raises(KnowledgeError, match="the status 302"):
-            await sender.send("GET", "/x")
-        answers[:] = [httpx.Response(200, text="hello")]
-        with pytest.raises(KnowledgeError, match="not one that this version"):
-            await sender.read(dict[str, int], "GET", "/x")
+    monkeypatch.setattr("knowledge_client.client.time.sleep", waits.append)
+    monkeypatch.setattr("app.cli.door.RETRIES", Retries(longest=60.0, draw=lambda: 0.0))
+    page = b'{"items": [], "next_cursor": null}'
+    with answering((429, {"Retry-After": "7"}, LIMITED), (503, {}, b""), (200, {}, page)) as url:
+        monkeypatch.setenv("KB_URL", url)
+        monkeypatch.setenv("KB_TOKEN", SECRET)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        assert offline.succeed("list", "--json").json["items"] == []
+    assert waits == [7.0, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +195,7 @@ async def test_a_request_is_sent_again_as_retry_after_says(monkeypatch: pytest.M
 def test_a_failed_connection_names_its_reason(cause: OSError, reason: str) -> None:
     error = httpx.ConnectError("failed")
     error.__cause__ = cause
-    assert exchange.explain(error) == reason
+    assert explain(error) == reason
 
 
 def test_an_untrusted_certificate_and_a_timeout_are_named() -> None:
@@ -167,8 +203,8 @@ def test_an_untrusted_certificate_and_a_timeout_are_named() -> None:
     untrusted.verify_message = "self-signed certificate"
     error = httpx.ConnectError("failed")
     error.__cause__ = untrusted
-    assert exchange.explain(error) == "the certificate is not trusted: self-signed certificate"
-    assert exchange.explain(httpx.ConnectTimeout("late")) == "it took too long"
+    assert explain(error) == "the certificate is not trusted: self-signed certificate"
+    assert explain(httpx.ConnectTimeout("late")) == "it took too long"
 
 
 def test_an_admin_is_told_which_variable_shows_all(
@@ -181,25 +217,3 @@ def test_an_admin_is_told_which_variable_shows_all(
     assert remote(*show).err.endswith(": set KB_ACCESS=all\n")
     monkeypatch.setenv("KB_ACCESS", "all")
     assert "entries  1 of 1" in remote.succeed(*show).out
-
-
-async def test_a_delete_whose_answer_was_lost_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "FIRST_WAIT", 0.0)
-    missing = {"type": "/problems/entry-not-found", "detail": "there is no entry with this id"}
-    outcomes: list[httpx.Response | Exception] = [httpx.ReadError("lost"), httpx.Response(404, json=missing)]
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        outcome = outcomes.pop(0)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        sender = Exchange(Remote("http://kb.example", SECRET), http)
-        await sender.send("DELETE", "/x")
-        outcomes[:] = [httpx.Response(404, json=missing)]
-        with pytest.raises(EntryNotFound):
-            await sender.send("DELETE", "/x")
-        outcomes[:] = [httpx.ReadError("lost")]
-        with pytest.raises(ServiceUnreachable):
-            await sender.send("PATCH", "/x", version=1)

@@ -1,4 +1,4 @@
-"""The commands, on a service with a real port, a worker and a database that no other test uses."""
+"""A service on a port and at its private socket, and one on a database that no other test uses."""
 
 from __future__ import annotations
 
@@ -10,10 +10,36 @@ import pytest
 from app.auth.principal import Role
 from app.embedded import EmbeddedAddress
 from app.embeddings.factory import ProviderConfig, build_provider
-from tests.cli.conftest import CommandLine
+from app.settings import load_settings
+from tests.cli.conftest import ENCRYPTION_KEY, SECRET, CommandLine
+from tests.cli.door.ways import Served, Ways, run_served
 from tests.fixtures.database.cluster import MODEL, TestDatabase, new_database
 from tests.fixtures.http.callers import make_token
 from tests.fixtures.http.running_service import RunningService, run_service
+
+
+@pytest.fixture(scope="module")
+def served(cli_database: TestDatabase) -> Iterator[Served]:
+    """A service with the settings of the commands."""
+    settings = load_settings(
+        {
+            "EMBEDDING_PROVIDER": "mock",
+            "EMBEDDING_DIMENSIONS": str(MODEL.dimensions),
+            "DATABASE_URL": cli_database.service_dsn,
+            "JWT_SECRET": SECRET,
+            "KB_ENCRYPTION_KEY": ENCRYPTION_KEY,
+        },
+        None,
+        identity_required=False,
+    )
+    with run_served(settings) as running:
+        yield running
+
+
+@pytest.fixture
+def ways(knowledge: CommandLine, served: Served) -> Ways:
+    """The command, over each way to the service."""
+    return Ways(knowledge, served)
 
 
 @pytest.fixture(scope="session")

@@ -1,19 +1,13 @@
-"""A service that answers commands in a thread, and commands in processes of their own."""
+"""Commands in processes of their own, and the place of their service."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.cli.local.place import Place, find_place
-from app.cli.local.server import answering_commands
-from app.composition.services import open_services
+from app.cli.place import Place, find_place
 from app.settings import Settings, load_settings
 
 OPENED = "sqlalchemy"
@@ -46,30 +40,6 @@ def run_command(*arguments: str, **environment: str) -> Outcome:
     *err, how = done.stderr.splitlines()
     assert how in ("opened", "asked"), done.stderr
     return Outcome(done.returncode, done.stdout, "\n".join(err), how == "opened")
-
-
-@contextlib.contextmanager
-def running_service() -> Iterator[None]:
-    """Answer commands, with the settings of the environment."""
-    ready = threading.Event()
-    loop = asyncio.new_event_loop()
-    stopped = asyncio.Event()
-
-    async def serve() -> None:
-        settings = read_settings()
-        async with open_services(settings) as services, answering_commands(settings, services):
-            ready.set()
-            await stopped.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(60)
-        yield
-    finally:
-        loop.call_soon_threadsafe(stopped.set)
-        thread.join()
-        loop.close()
 
 
 def read_settings() -> Settings:

@@ -1,1 +1,0 @@
-"""Implement `app.cli.knowledge.Knowledge` over HTTP, for a service elsewhere."""
