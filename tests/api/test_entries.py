@@ -13,23 +13,19 @@ from sqlalchemy import event
 
 from app.composition.services import Services
 from app.db.queries.entries import SQL
-from tests.api.fields import ENTRY
 from tests.fixtures.http.callers import Caller
-from tests.fixtures.http.expectations import each, expect_fields, expect_problem, is_id, is_time
+from tests.fixtures.http.expectations import expect_fields, expect_problem, is_id, is_time
 from tests.fixtures.http.limits import allow
 from tests.fixtures.providers.failing import FailingProvider
 
 PATH = "/knowledge/entries"
-JSON = {"Content-Type": "application/json"}
 UNKNOWN_ID = "0b6f0a5e-5b0c-4d0a-9f0e-3a1d2c4b5e6f"
-FAR = "9999-12-31T23:59:59-12:00"
 
 
-async def test_a_new_entry_has_every_field_and_its_defaults(admin: Caller) -> None:
+async def test_a_new_entry_has_its_defaults(admin: Caller) -> None:
     answer = await admin.post(PATH, {"content": "The harbour opens at six in the morning"})
     assert answer.status_code == 201
     entry = answer.json()
-    assert set(entry) == ENTRY
     assert answer.headers["location"] == f"{PATH}/{entry['id']}"
     assert answer.headers["etag"] == '"1"'
     assert is_id(entry["id"])
@@ -99,47 +95,11 @@ async def test_an_entry_is_stored_and_found_by_words_while_the_provider_is_down(
     assert again.json()["embedding_status"] == "ready"
 
 
-REFUSED: list[tuple[str, Any]] = [
-    *each("content", "", "  \n", None, 1, "x" * 100_001, "a\x00", "\ud800"),
-    *each("entry_type", "chunk", "novel", None, 1),
-    *each("title", "", "  ", "x" * 1001, "\x00", 1),
-    *each("tags", "a", [""], [None], ["x" * 101], ["\x00"], ["\udfff"], ["t"] * 51, None),
-    *each("roles", [], ["boss"], "dev", None, ["all"] * 5),
-    *each("confidence", -0.1, 1.1, float("nan"), "1", True, None),
-    *each("scope", "galaxy", None),
-    *each("parent_id", "x", 1, UNKNOWN_ID),
-    *each("source_ids", ["x"], "x", [UNKNOWN_ID], [UNKNOWN_ID] * 101),
-    *each("superseded_by_id", "x", UNKNOWN_ID),
-    *each("metadata", [], "x", {"a": "\x00"}, {"\ud800": 1}, {"a": "x" * 70_000}, {"a": 10**30}),
-    *each("language", "klingon", "English", "", 1, "english; drop"),
-    *each("expires_at", "soon", "2030-01-01T00:00:00", "2030-01-01", 1e30, {}, "2030-13-01T00:00Z"),
-    *each("is_verified", "yes", 1, None),
-    *each("external_id", "", " ", "x" * 513, "\x00", 7),
-    *((name, "x") for name in ("id", "tenant_id", "asset_id", "version", "created_at", "surprise")),
-]
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(("field", "value"), REFUSED, ids=lambda v: ascii(v)[:30])
+@pytest.mark.parametrize(("field", "value"), [("content", ""), ("parent_id", UNKNOWN_ID), ("id", "x")])
 async def test_a_field_outside_its_range_is_named_and_nothing_is_stored(admin: Caller, field: str, value: Any) -> None:
-    body = json.dumps({"content": "word", field: value})
-    answer = await admin.post(PATH, content=body, headers=JSON)
-    errors = expect_problem(answer, 422)["errors"]
-    assert {error["field"].partition(".")[0] for error in errors} == {field}
+    expect_fields(await admin.post(PATH, {"content": "word", field: value}), field)
     assert (await admin.get(PATH)).json()["items"] == []
     assert (await admin.get("/admin/audit")).json()["items"] == []
-
-
-@pytest.mark.parametrize("time", [FAR, "0001-01-01T00:00:00+12:00"])
-async def test_a_time_beyond_the_calendar_is_refused(admin: Caller, time: str) -> None:
-    expect_fields(await admin.post(PATH, {"content": "word", "expires_at": time}), "expires_at")
-    assert (await admin.get(PATH)).json()["items"] == []
-
-
-@pytest.mark.parametrize("size", [1, 100_000])
-async def test_content_of_the_allowed_lengths_is_stored(admin: Caller, size: int) -> None:
-    entry = await admin.add("x" * size)
-    assert len(entry["content"]) == size
 
 
 async def test_a_change_keeps_what_it_does_not_name(admin: Caller, provider: FailingProvider) -> None:
@@ -148,7 +108,7 @@ async def test_a_change_keeps_what_it_does_not_name(admin: Caller, provider: Fai
     answer = await admin.patch(f"{PATH}/{entry['id']}", {"tags": ["clock"], "title": None})
     assert answer.status_code == 200
     changed = answer.json()
-    different = {name for name in ENTRY if changed[name] != entry[name]}
+    different = {name for name in entry if changed[name] != entry[name]}
     assert different == {"tags", "title", "version", "updated_at"}
     assert answer.headers["etag"] == '"2"'
     assert provider.documents == ["The harbour opens at six"]  # the title is part of what is embedded
@@ -180,9 +140,6 @@ async def test_a_stale_etag_stops_a_change(admin: Caller) -> None:
     assert (await admin.patch(path, {"title": "One"}, headers=stale)).status_code == 200
     expect_problem(await admin.patch(path, {"title": "Two"}, headers=stale), 412)
     expect_problem(await admin.delete(path, headers=stale), 412)
-    for tag in ('"x"', "", '"' + "9" * 40 + '"', "²"):
-        header = {"If-Match": tag.encode("latin-1")}
-        expect_problem(await admin.patch(path, {"title": "Two"}, headers=header), 412)
     assert (await admin.get(path)).json()["title"] == "One"
     assert (await admin.patch(path, {"title": "Three"}, headers={"If-Match": "*"})).status_code == 200
     assert (await admin.delete(path, headers={"If-Match": '"3"'})).status_code == 204
@@ -236,17 +193,11 @@ async def test_a_deleted_entry_is_not_found(admin: Caller) -> None:
     assert (await admin.search("The harbour opens at six"))["results"] == []
 
 
-async def test_a_malformed_id_is_refused(admin: Caller) -> None:
-    expect_fields(await admin.get(f"{PATH}/17"), "entry_id")
-
-
 async def test_a_list_comes_in_pages_newest_first(admin: Caller) -> None:
     ids = [(await admin.add(f"Entry {n}", tags=["even"] if n % 2 == 0 else []))["id"] for n in range(5)]
     seen, cursor, sizes = [], None, []
     while True:
         page = (await admin.get(PATH, params={"limit": 2} | ({"cursor": cursor} if cursor else {}))).json()
-        assert set(page) == {"items", "next_cursor"}
-        assert all(set(item) == ENTRY for item in page["items"])
         seen += [item["id"] for item in page["items"]]
         sizes.append(len(page["items"]))
         if (cursor := page["next_cursor"]) is None:
@@ -254,21 +205,6 @@ async def test_a_list_comes_in_pages_newest_first(admin: Caller) -> None:
     assert (seen, sizes) == (ids[::-1], [2, 2, 1])
     even = (await admin.get(PATH, params={"tag": "even"})).json()["items"]
     assert [item["id"] for item in even] == [ids[4], ids[2], ids[0]]
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *each("limit", "0", "201", "x", "1.5", "", "9" * 30),
-        *each("cursor", "", "x", "é", "A" * 30, "\x00", "f_________8" + "A" * 21),
-        *each("tag", "\x00", "x" * 101),
-        *each("external_id", "\x00", "x" * 513),
-        ("entry_type", "novel"),
-        ("asset_id", "x"),
-    ],
-)
-async def test_a_list_refuses_invalid_parameters(reader: Caller, field: str, value: str) -> None:
-    expect_fields(await reader.get(PATH, params={field: value}), field)
 
 
 BULK_PATH = "/knowledge/entries/bulk"
@@ -307,18 +243,6 @@ async def test_a_thousand_entries_are_stored_and_repeats_change_nothing(admin: C
     assert {result["status"] for result in again} == {"unchanged"}
     assert [r["id"] for r in again] == [r["id"] for r in first]
     assert (await admin.get("/admin/stats")).json()["entries"] == 1_000
-
-
-@pytest.mark.parametrize("count", [0, 1_001])
-async def test_an_invalid_number_of_entries_is_refused(admin: Caller, count: int) -> None:
-    answer = await admin.post(BULK_PATH, {"entries": [{"content": f"Entry {n}"} for n in range(count)]})
-    expect_fields(answer, "entries")
-    assert (await admin.get("/knowledge/entries")).json()["items"] == []
-
-
-@pytest.mark.parametrize("body", [{}, {"entries": {}}, {"entries": None}, {"entries": "x"}, []])
-async def test_a_body_without_a_list_is_refused(admin: Caller, body: Any) -> None:
-    assert (await admin.post(BULK_PATH, body)).status_code == 422
 
 
 async def test_refused_entries_do_not_prevent_the_others_from_being_stored(admin: Caller) -> None:
@@ -419,9 +343,6 @@ async def test_the_vectors_of_a_bulk_are_embedded_in_the_background(admin: Calle
     assert entry["embedding_status"] == "ready"
 
 
-RELATED = ENTRY | {"relationship", "overlap_count"}
-
-
 async def test_related_entries_come_in_the_order_of_the_contract(admin: Caller) -> None:
     parent = await admin.add("The parent", tags=["a", "b", "c"])
     entry = await admin.add("The entry", parent_id=parent["id"], tags=["a", "b", "c"])
@@ -434,8 +355,6 @@ async def test_related_entries_come_in_the_order_of_the_contract(admin: Caller) 
     answer = await admin.get(f"/knowledge/entries/{entry['id']}/related")
     assert answer.status_code == 200
     body = answer.json()
-    assert set(body) == {"results", "metadata"}
-    assert all(set(result) == RELATED for result in body["results"])
     assert [(r["id"], r["relationship"], r["overlap_count"]) for r in body["results"]] == [
         (parent["id"], "parent", None),
         (sibling["id"], "sibling", None),
@@ -455,14 +374,3 @@ async def test_an_unknown_id_has_no_relations(reader: Caller) -> None:
     answer = await reader.get(f"/knowledge/entries/{uuid4()}/related")
     assert answer.status_code == 200
     assert answer.json() == {"results": [], "metadata": {"total": 0, "relationship_types": []}}
-
-
-@pytest.mark.parametrize(("limit", "status"), [(1, 200), (20, 200)])
-async def test_the_limits_of_the_contract_are_accepted(reader: Caller, limit: int, status: int) -> None:
-    answer = await reader.get(f"/knowledge/entries/{uuid4()}/related", params={"limit": limit})
-    assert answer.status_code == status
-
-
-@pytest.mark.parametrize("limit", ["0", "21", "-1", "x", ""])
-async def test_a_limit_outside_its_range_is_refused(reader: Caller, limit: str) -> None:
-    expect_fields(await reader.get(f"/knowledge/entries/{uuid4()}/related", params={"limit": limit}), "limit")

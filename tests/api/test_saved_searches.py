@@ -15,15 +15,10 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.knowledge.paging import PAGE_BYTES
 from tests.fixtures.http.callers import SECRET, Caller, make_token
-from tests.fixtures.http.expectations import each, expect_fields, expect_problem, is_id, is_time
+from tests.fixtures.http.expectations import expect_fields, expect_problem, is_id, is_time
 from tests.fixtures.identity.forgery import forge
 
 PATH = "/knowledge/saved-searches"
-SAVED = {"id", "name", "request", "subscribed", "created_at"}
-SUBSCRIPTION = {
-    "saved_search_id", "url", "state", "rights_until", "confirmation", "confirmed_at", "waiting", "failures",
-    "failing_since", "last_error", "last_delivered_at", "created_at",
-}  # fmt: skip
 HOOK = "https://example.com/hooks/1?key=abc"
 
 
@@ -71,7 +66,6 @@ async def test_a_saved_search_is_listed_read_run_and_deleted(admin: Caller, read
     )
     assert answer.status_code == 201
     saved = answer.json()
-    assert set(saved) == SAVED
     assert is_id(saved["id"])
     assert is_time(saved["created_at"])
     assert (saved["name"], saved["subscribed"]) == ("Harbours", False)
@@ -122,23 +116,7 @@ async def test_other_principals_of_the_tenant_do_not_see_it(reader: Caller, bert
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *each("request.query", "", None),
-        *each("request.limit", 0),
-        *each("request.cursor", "abc"),
-        *each("request.colour", "red"),
-        *each("request.weights", {"semantic": 1.0, "keyword": 1.0}),
-    ],
-)
-async def test_an_invalid_search_is_refused(reader: Caller, field: str, value: Any) -> None:
-    request = {"query": "harbour", field.removeprefix("request."): value}
-    expect_fields(await reader.post(PATH, {"name": "n", "request": request}), field)
-    assert (await reader.get(PATH)).json()["items"] == []
-
-
-@pytest.mark.parametrize(
-    ("field", "value"), [*each("request.limit", 51), *each("request.query_embedding", [1.0], [0.0] * 16)]
+    ("field", "value"), [("request.query", ""), ("request.limit", 51), ("request.query_embedding", [1.0])]
 )
 async def test_a_search_that_could_never_run_is_not_saved(reader: Caller, field: str, value: Any) -> None:
     request = {"query": "harbour", field.removeprefix("request."): value}
@@ -150,21 +128,6 @@ async def test_a_search_that_could_never_run_is_not_saved(reader: Caller, field:
 async def test_a_search_over_the_tenants_limits_is_not_saved(admin: Caller) -> None:
     await admin.patch("/admin/settings", {"max_limit": 5})
     expect_fields(await admin.post(PATH, {"name": "n", "request": {"query": "x", "limit": 6}}), "request.limit")
-
-
-@pytest.mark.parametrize("name", ["", "x" * 201, "a\x00b", None])
-async def test_a_name_out_of_range_is_refused(reader: Caller, name: Any) -> None:
-    expect_fields(await reader.post(PATH, {"name": name, "request": {"query": "harbour"}}), "name")
-
-
-async def test_the_refusal_of_a_name_with_nul_names_the_rule(reader: Caller, admin: Caller, platform: Caller) -> None:
-    for caller, path, body in (
-        (reader, PATH, {"name": "a\x00b", "request": {"query": "harbour"}}),
-        (admin, "/admin/revoked-tokens", {"token_id": "a\x00b"}),
-        (platform, "/admin/tenants", {"slug": "fine", "name": "a\x00b"}),
-    ):
-        (error,) = expect_problem(await caller.post(path, body), 422)["errors"]
-        assert error["message"].endswith(" characters, no NUL and no lone surrogates")
 
 
 async def test_a_request_over_the_tenants_lowered_limits_is_refused_when_run(admin: Caller, reader: Caller) -> None:
@@ -182,37 +145,15 @@ async def test_a_subscription_shows_its_secret_once(reader: Caller) -> None:
     answer = await reader.post(path, {"url": HOOK})
     assert answer.status_code == 201
     made = answer.json()
-    assert set(made) == SUBSCRIPTION | {"secret"}
     assert made.pop("secret").startswith("whsec_")
     shown = (await reader.get(path)).json()
-    assert set(shown) == SUBSCRIPTION
+    assert "secret" not in shown
     assert (shown["url"], shown["state"], shown["saved_search_id"]) == (HOOK, "active", saved["id"])
     assert (await reader.get(f"{PATH}/{saved['id']}")).json()["subscribed"] is True
     again = await reader.post(path, {"url": "https://example.com/2"})
     assert (again.status_code, again.json()["url"]) == (200, "https://example.com/2")
     assert (await reader.delete(path)).status_code == 204
     expect_problem(await reader.delete(path), 404)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *each(
-            "url",
-            "",
-            "ftp://example.com",
-            "http://127.0.0.1:8000",
-            "http://169.254.169.254/",
-            "x" * 2001,
-            None,
-        ),
-        *each("secret", "abc", "whsec_c2hvcnQ=", "x" * 200),
-    ],
-)
-async def test_an_invalid_address_or_secret_is_refused(reader: Caller, field: str, value: Any) -> None:
-    saved = await save(reader)
-    body = {"url": HOOK, field: value}
-    expect_fields(await reader.post(f"{PATH}/{saved['id']}/subscription", body), field)
 
 
 async def test_admins_list_and_end_all_subscriptions(
@@ -226,7 +167,7 @@ async def test_admins_list_and_end_all_subscriptions(
         ("berta", "of berta", "example.com"),
         ("rita", "of rita", "example.com"),
     ]
-    assert all(set(item) == SUBSCRIPTION | {"owner", "name"} for item in listed["items"])
+    assert not any("secret" in item for item in listed["items"])
     path = f"/admin/subscriptions/{listed['items'][0]['saved_search_id']}"
     assert (await stranger.get("/admin/subscriptions")).json()["items"] == []
     expect_problem(await stranger.delete(path), 404)
@@ -308,15 +249,6 @@ async def test_feedback_on_an_entry_the_caller_did_not_find_is_refused(
     assert (await admin.get("/admin/feedback")).json()["disliked"] == []
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("search_id", "x"), ("entry_id", 7), ("relevant", "yes"), ("relevant", 1), ("colour", "red")],
-)
-async def test_malformed_feedback_is_refused(reader: Caller, field: str, value: Any) -> None:
-    body = {"search_id": str(uuid4()), "entry_id": str(uuid4()), "relevant": True, field: value}
-    expect_fields(await reader.post("/knowledge/feedback", body), field)
-
-
 async def test_a_receipt_explains_the_results(admin: Caller, reader: Caller, api_services: Services) -> None:
     entry = await admin.add("The harbour opens at six", tags=["sea"])
     found = await reader.search("harbour", tags=["sea"], boost=["verified"], limit=7, fusion="score")
@@ -329,10 +261,6 @@ async def test_a_receipt_explains_the_results(admin: Caller, reader: Caller, api
     assert (receipt["result_count"], receipt["fallback"]) == (1, False)
     assert receipt["query_time_ms"] >= 0
     (ranked,) = receipt["ranking"]
-    assert set(ranked) == {
-        "id", "updated_at", "semantic_rank", "similarity", "keyword_rank", "keyword_score", "score", "passages",
-        "rerank_rank", "rerank_score",
-    }  # fmt: skip
     assert (ranked["id"], ranked["keyword_rank"]) == (entry["id"], 1)
     assert ranked["updated_at"][:19] == entry["updated_at"][:19]
     assert "query" not in receipt

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from fastapi import FastAPI
 from tests.api.endpoints import TABLE
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.mcp_client import HEADERS
+from tests.fixtures.values import read_values
 from tests.golden.files import expect_golden, expect_only
 from tests.golden.scene import UNKNOWN
 from tests.mcp.calls import CALLS
@@ -23,13 +25,29 @@ VALUES: tuple[Any, ...] = (None, True, -1, 10**9, "", LONG, [], [5], {"x": 5})
 FOR_TOOLS: tuple[Any, ...] = (None, -1, "", {"x": 5})
 TEXTS = ("", "x", "-1", "1000000000", LONG)
 """Values of parameters of the query and of forms."""
-BODIES = (b"", b"{", b"[]", b"5", b"null", b'{"colour": "red"}')
+BODIES = (b"", b"{", b"[]", b"5", b"null", b"{} x", b'{"query": "\xff"}', b'{"colour": "red"}')
 BASES: Mapping[str, Any] = {
     "POST /admin/tenants": {"slug": "refusals"},
     "POST /admin/searches/{search_id}/replay": {},
 }
 """Valid bodies, where the table of endpoints has none."""
 ENDPOINTS = sorted(TABLE)
+SHOWN = 60
+"""Characters of a value that a golden file shows."""
+
+MORE = read_values(Path(__file__).with_name("values.yaml"))
+"""Values of a field, further to those of all fields: of the schema of a body, or of an endpoint's parameters."""
+
+
+def show(text: str) -> str:
+    """A value as a golden file shows it: a character that is repeated has its number, and a long text its beginning."""
+    text = re.sub(r"(.)\1{50,}", lambda run: f"{run[1]}…{len(run[0])}", text)
+    return text if len(text) <= SHOWN else f"{text[:20]}…{len(text)}"
+
+
+def send_json(body: Any) -> Mapping[str, Any]:
+    """Options of a request with JSON that may have NaN and lone surrogates, which strict writers refuse."""
+    return {"content": json.dumps(body).encode(), "headers": {"Content-Type": "application/json"}}
 
 
 def name_file(endpoint: str) -> str:
@@ -66,7 +84,7 @@ class Report:
         lines = [title]
         for part, outcomes in self._parts.items():
             lines += ["", part, *(f"  {', '.join(values)} → {told}" for told, values in outcomes.items())]
-        return "\n".join(lines).replace(LONG, f"x…{len(LONG)}")
+        return "\n".join(lines)
 
 
 def list_attempts(endpoint: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[Attempt]:
@@ -81,23 +99,23 @@ def list_attempts(endpoint: str, operation: Mapping[str, Any], schemas: Mapping[
         elif place == "header":
             yield Attempt(name, "x", {**valid, "headers": {name: "x"}})
         else:
-            for text in TEXTS:
-                yield Attempt(f"?{name}", repr(text), {**valid, "params": {**params, name: text}})
+            for text in (*TEXTS, *MORE.get(endpoint, {}).get(name, ())):
+                yield Attempt(f"?{name}", show(ascii(text)), {**valid, "params": {**params, name: text}})
     yield Attempt("?colour", "red", {**valid, "params": {**params, "colour": "red"}})
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
-        fields = schemas[content["schema"]["$ref"].rpartition("/")[2]]["properties"]
+        schema = content["schema"]["$ref"].rpartition("/")[2]
+        more, fields = MORE.get(schema, {}), schemas[schema]["properties"]
         if kind == "application/json":
-            for name in fields:
-                for value in VALUES:
-                    yield Attempt(name, json.dumps(value), {"json": {**valid["json"], name: value}})
-            yield Attempt("each field", "{}", {"json": {name: {} for name in fields}})
+            for name in dict.fromkeys((*fields, *more)):
+                for value in (*(VALUES if name in fields else ()), *more.get(name, ())):
+                    yield Attempt(name, show(json.dumps(value)), send_json({**valid["json"], name: value}))
+            yield Attempt("each field", "{}", send_json({name: {} for name in fields}))
             for body in BODIES:
-                sent = {"content": body, "headers": {"Content-Type": "application/json"}}
-                yield Attempt("the body", repr(body), sent)
+                yield Attempt("the body", repr(body), {**send_json(None), "content": body})
         else:
             for name in [name for name in fields if name != "file"]:
-                for text in TEXTS:
-                    yield Attempt(name, repr(text), {**valid, "data": {name: text}})
+                for text in (*TEXTS, *more.get(name, ())):
+                    yield Attempt(name, show(ascii(text)), {**valid, "data": {name: text}})
             yield Attempt("file", "none", {"data": {"tags": "x"}})
 
 

@@ -35,25 +35,7 @@ async def test_an_unknown_path_is_a_problem(http: httpx.AsyncClient, admin: Call
         expect_problem(await admin.get(path), 404)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "allowed"),
-    [
-        ("PUT", SEARCH, {"POST"}),
-        ("GET", SEARCH, {"POST"}),
-        ("DELETE", "/knowledge/entries", {"GET", "POST"}),
-        ("POST", "/healthz", {"GET"}),
-        ("OPTIONS", "/knowledge/assets", {"GET", "POST"}),
-    ],
-)
-async def test_a_method_that_a_path_lacks_is_a_problem(
-    admin: Caller, method: str, path: str, allowed: set[str]
-) -> None:
-    answer = await admin.request(method, path)
-    expect_problem(answer, 405)
-    assert {m.strip() for m in answer.headers["allow"].split(",")} & allowed
-
-
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml", ""])
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""])
 async def test_a_body_that_is_not_sent_as_json_is_refused(admin: Caller, kind: str) -> None:
     body = expect_problem(await admin.post(SEARCH, content=b'{"query": "word"}', headers={"Content-Type": kind}), 415)
     assert "application/json" in body["detail"]
@@ -79,25 +61,6 @@ async def test_a_message_that_is_not_sent_as_json_is_refused(admin: Caller) -> N
 async def test_json_of_any_json_media_type_is_read(admin: Caller, kind: str) -> None:
     answer = await admin.post(SEARCH, content=b'{"query": "word"}', headers={"Content-Type": kind})
     assert answer.status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        (b"", 422),
-        (b"{", 422),
-        (b'{"query": "word"} x', 422),
-        (b"[]", 422),
-        (b"null", 422),
-        (b'{"query": "\xff"}', 422),
-        (b'{"query": "word", "metadata": ' + b'{"a":' * 20_000 + b"1" + b"}" * 20_001, 422),
-        (b'{"query": "word", "metadata": ' + b'{"a":' * 300 + b"1" + b"}" * 301, 422),
-    ],
-    ids=["empty", "cut", "trailing", "list", "null", "not UTF-8", "very deep", "deep"],
-)
-async def test_a_malformed_body_is_refused(admin: Caller, body: bytes, status: int) -> None:
-    answer = await admin.post(SEARCH, content=body, headers={"Content-Type": "application/json"})
-    expect_problem(answer, status)
 
 
 async def test_a_json_body_over_the_limit_is_refused(admin: Caller) -> None:

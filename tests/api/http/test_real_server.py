@@ -109,23 +109,6 @@ async def test_a_caller_that_hangs_up_does_not_affect_others(caller: Caller, add
     assert (await caller.http.get("/healthz")).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "request_line",
-    [
-        b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n",
-        b"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"nonsense\r\n\r\n",
-        b"GET /\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
-    ],
-)
-async def test_broken_http_is_a_client_error(caller: Caller, address: str, request_line: bytes) -> None:
-    answer = await talk(address, request_line)
-    assert answer.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")), answer
-    assert b"Traceback" not in answer
-    assert (await caller.http.get("/healthz")).status_code == 200
-
-
 async def test_an_answer_states_its_length_and_type(caller: Caller) -> None:
     answer = await caller.post("/knowledge/search", {"query": "harbour"})
     assert int(answer.headers["content-length"]) == len(answer.content)

@@ -18,6 +18,7 @@ from fastapi.routing import APIRoute
 from app.contract.problems import TYPES
 from app.web.openapi import ANYWHERE, PATH, install_document
 from app.web.problems import MEDIA_TYPE
+from tests.api.endpoints import OPEN
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.routes import list_endpoints
 
@@ -64,43 +65,6 @@ async def test_the_compressed_document_is_the_same(http: httpx.AsyncClient) -> N
     assert gzip.decompress(sent) == plain.content
 
 
-RELEASED = {
-    "POST /knowledge/search": "search",
-    "POST /knowledge/search/why-not": "why_not",
-    "GET /knowledge/entries": "list_entries",
-    "POST /knowledge/entries": "create_entry",
-    "POST /knowledge/entries/bulk": "create_entries",
-    "GET /knowledge/entries/{entry_id}": "get_entry",
-    "PATCH /knowledge/entries/{entry_id}": "change_entry",
-    "DELETE /knowledge/entries/{entry_id}": "delete_entry",
-    "GET /knowledge/entries/{entry_id}/related": "related_entries",
-    "GET /knowledge/assets": "list_assets",
-    "POST /knowledge/assets": "upload_asset",
-    "GET /knowledge/assets/{asset_id}": "get_asset",
-    "DELETE /knowledge/assets/{asset_id}": "delete_asset",
-    "GET /knowledge/assets/{asset_id}/text": "get_asset_text",
-    "GET /knowledge/assets/{asset_id}/content": "get_asset_content",
-    "PATCH /knowledge/assets/{asset_id}": "change_asset",
-    "POST /knowledge/assets/{asset_id}/retry": "retry_asset",
-    "GET /admin/stats": "get_stats",
-    "GET /admin/settings": "get_settings",
-    "PATCH /admin/settings": "change_settings",
-    "GET /admin/audit": "list_audit",
-    "GET /admin/searches/{search_id}": "get_search_receipt",
-    "GET /admin/reembed": "get_model_change",
-    "POST /admin/reembed": "start_model_change",
-    "DELETE /admin/reembed": "end_model_change",
-    "POST /admin/reembed/switch": "switch_model",
-    "POST /admin/reembed/switch-back": "switch_model_back",
-    "GET /admin/tenants": "list_tenants",
-    "POST /admin/tenants": "create_tenant",
-    "DELETE /admin/tenants/{tenant_id}": "delete_tenant",
-    "GET /healthz": "healthz",
-    "GET /readyz": "readyz",
-}
-"""Generated clients name their methods after these ids: add to them, never change one."""
-
-
 @pytest.fixture(scope="module")
 def document(app: FastAPI) -> dict[str, Any]:
     return app.openapi()
@@ -122,14 +86,9 @@ def contents(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
                 yield name, status, content
 
 
-def test_released_operations_keep_their_ids(document: dict[str, Any]) -> None:
-    ids = {name: operation["operationId"] for name, operation in operations(document)}
-    assert {name: ids.get(name) for name in RELEASED} == RELEASED
-
-
 def test_an_operations_id_is_its_functions_name(app: FastAPI) -> None:
     described = [route for route in list_endpoints(app) if route.include_in_schema]
-    assert len(described) >= len(RELEASED)
+    assert len(described) > 60
     for route in described:
         assert isinstance(route, APIRoute)
         assert route.operation_id == route.endpoint.__name__
@@ -145,6 +104,14 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:
 def test_every_status_of_any_request_is_described_everywhere(document: dict[str, Any]) -> None:
     for name, operation in operations(document):
         assert {str(status) for status in ANYWHERE} <= set(operation["responses"]), name
+
+
+def test_secured_operations_and_those_with_a_body_name_their_refusals(document: dict[str, Any]) -> None:
+    for name, operation in operations(document):
+        secured = name not in OPEN
+        assert ({"401", "403", "503"} <= set(operation["responses"])) is secured, name
+        assert bool(operation.get("security")) is secured, name
+        assert "requestBody" not in operation or {"413", "415", "422"} <= set(operation["responses"]), name
 
 
 def test_every_status_of_an_error_is_described_somewhere(document: dict[str, Any]) -> None:
@@ -192,14 +159,6 @@ def test_every_value_that_a_request_needs_has_an_example(document: dict[str, Any
                 assert re.fullmatch(r"[0-9a-f-]{36}|handbook|jane", parameter["example"]), name
 
 
-def test_the_paths_of_a_tenants_admin_describe_the_header_to_see_all(document: dict[str, Any]) -> None:
-    platform = ("/admin/tenants", "/admin/platform")
-    for path, methods in document["paths"].items():
-        for operation in methods.values():
-            described = "X-KB-Access" in [each["name"] for each in operation.get("parameters", ())]
-            assert described == (path.startswith("/admin/") and not path.startswith(platform)), path
-
-
 def bodies(document: dict[str, Any]) -> Iterator[str]:
     """The components of the bodies of requests, with those that they refer to."""
     waiting = [
@@ -228,48 +187,6 @@ def test_no_field_of_a_request_has_a_default_for_clients_to_send(document: dict[
     for name in names:
         for field, schema in document["components"]["schemas"][name]["properties"].items():
             assert "default" not in schema, (name, field)
-
-
-def test_an_unset_field_of_a_new_entry_has_its_default_in_words(document: dict[str, Any]) -> None:
-    fields = document["components"]["schemas"]["NewEntry"]["properties"]
-    for name, default in {
-        "entry_type": "fact",
-        "roles": "all",
-        "scope": "global",
-        "is_verified": "false",
-    }.items():
-        assert f"New entries: {default}." in fields[name]["description"]
-    for name, field in fields.items():
-        accepts_null = {"type": "null"} in field.get("anyOf", [])
-        assert accepts_null is ("Null" in field["description"]), name
-
-
-def test_components_have_the_names_of_their_subjects(document: dict[str, Any]) -> None:
-    schemas = document["components"]["schemas"]
-    assert {"Entry", "Hit", "Asset", "NewAsset", "Settings", "SubscriptionWithSecret"} <= set(schemas)
-    for name, schema in schemas.items():
-        assert not name.startswith("Body_"), name
-        assert not name.endswith("Model"), name
-        assert schema["title"] == name
-
-
-def test_the_document_names_a_server(document: dict[str, Any]) -> None:
-    assert [server["url"] for server in document["servers"]] == ["/"]
-
-
-def test_an_upload_is_binary_and_its_optional_fields_are_empty_by_example(document: dict[str, Any]) -> None:
-    fields = document["components"]["schemas"]["NewAsset"]["properties"]
-    assert (fields["file"]["type"], fields["file"]["format"]) == ("string", "binary")
-    assert {name: fields[name]["example"] for name in fields if name != "file"} == {
-        "external_id": "",
-        "source": "",
-        "run": "",
-        "tags": [],
-        "roles": [],
-        "metadata": "",
-        "readers": [],
-        "writers": [],
-    }
 
 
 @pytest.mark.parametrize("empty", [[], [""]], ids=["without items", "with an empty item"])
