@@ -24,13 +24,13 @@ HEADING = re.compile(r"^#{1,6} +(.+?)(?: +\{#([\w-]+)\})?$", re.MULTILINE)
 def find_anchors(text: str) -> set[str]:
     """The anchors of a page's headings."""
     found = set()
-    for heading, own in HEADING.findall(FENCED.sub("", INCLUDED.sub(_include, text))):
+    for heading, own in HEADING.findall(FENCED.sub("", INCLUDED.sub(include, text))):
         slug = re.sub(r"[^\w\s-]", "", heading).strip().lower()
         found.add(own or re.sub(r"[-\s]+", "-", slug))
     return found
 
 
-def _include(found: re.Match[str]) -> str:
+def include(found: re.Match[str]) -> str:
     """The text of an inclusion: a whole file, or the part between two marks."""
     path = next(folder / found[1] for folder in (ROOT / "docs", ROOT) if (folder / found[1]).is_file())
     text = path.read_text("utf-8")

@@ -24,6 +24,13 @@ async def find_barriers(visit: Visit) -> list[str]:
     ]
 
 
+async def find_faults(visit: Visit, name: str) -> list[str]:
+    """Barriers on the page, and content that is wider than the screen."""
+    found = [f"{name}: {barrier}" for barrier in await find_barriers(visit)]
+    content, screen = await visit.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    return [*found, f"{name}: {content} px wide on a screen of {screen} px"] if content > screen else found
+
+
 @cache
 def _read_axe() -> str:
     return files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from app.auth.principal import Role
-from tests.browser.accessibility import find_barriers
+from tests.browser.accessibility import find_barriers, find_faults
 from tests.browser.conftest import PHONE, WIDE, Visits
 from tests.browser.site import Site
 
@@ -45,9 +45,7 @@ async def test_a_preview_is_accessible_and_saves_nothing(
     # Without a minimum similarity, the semantic leg adds results.
     assert await page.locator(".preview details[open] tbody .badge", has_text="new").count() > 0
     await visit.take_picture(f"settings-preview-{width}-{scheme}")
-    assert await find_barriers(visit) == []
-    content, screen = await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-    assert content <= screen
+    assert await find_faults(visit, "preview") == []
     assert visits.site.call("GET", "/admin/settings", token) == before
 
 

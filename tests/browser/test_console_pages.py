@@ -7,15 +7,13 @@ from typing import Literal
 import pytest
 
 from app.auth.principal import Role
-from tests.browser.accessibility import find_barriers
+from tests.browser.accessibility import find_faults
 from tests.browser.conftest import PHONE, WIDE, Visits
 from tests.browser.pages import Stock, all_pages, stock_tenant
 from tests.browser.site import Site
 from tests.browser.visit import Visit
 
 pytestmark = pytest.mark.slow
-
-MEASURE_WIDTH = "[document.documentElement.scrollWidth, innerWidth]"
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +33,7 @@ async def test_pages_are_accessible_and_fit_the_screen(
         tabs[token] = visit
         await visit.open(path)
         await visit.take_picture(f"{name}-{width}-{scheme}")
-        found += [f"{name}: {barrier}" for barrier in await find_barriers(visit)]
-        content, screen = await visit.page.evaluate(MEASURE_WIDTH)
-        if content > screen:
-            found.append(f"{name}: {content} px wide on a screen of {screen} px")
+        found += await find_faults(visit, name)
         found += [f"{name}: {fault}" for fault in visit.faults]
         visit.faults.clear()
     assert found == []

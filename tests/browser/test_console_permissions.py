@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from app.auth.principal import Role
-from tests.browser.accessibility import find_barriers
+from tests.browser.accessibility import find_faults
 from tests.browser.conftest import PHONE, WIDE, Visits
 from tests.browser.site import Site
 from tests.browser.visit import Visit
@@ -42,9 +42,7 @@ def secret_of(site: Site, tenant_id: UUID) -> dict[str, Any]:
 async def check_page(visit: Visit, name: str) -> list[str]:
     """A picture of the page, and what is wrong with it."""
     await visit.take_picture(name)
-    found = [f"{name}: {barrier}" for barrier in await find_barriers(visit)]
-    content, screen = await visit.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-    return found + ([f"{name}: {content} px wide on a screen of {screen} px"] if content > screen else [])
+    return await find_faults(visit, name)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

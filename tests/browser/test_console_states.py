@@ -8,10 +8,9 @@ from uuid import UUID
 import pytest
 
 from app.auth.principal import Role
-from tests.browser.accessibility import find_barriers
+from tests.browser.accessibility import find_faults
 from tests.browser.conftest import PHONE, WIDE, Visits
 from tests.browser.site import Site
-from tests.browser.visit import Visit
 
 pytestmark = pytest.mark.slow
 
@@ -34,13 +33,6 @@ def pier(site: Site) -> UUID:
     for part in (entries[:500], entries[500:]):
         site.call("POST", "/knowledge/entries/bulk", token, json={"entries": part})
     return tenant_id
-
-
-async def find_faults(visit: Visit, name: str) -> list[str]:
-    """Barriers on the page, and content that is wider than the screen."""
-    found = [f"{name}: {barrier}" for barrier in await find_barriers(visit)]
-    content, screen = await visit.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-    return [*found, f"{name}: {content} px wide on a screen of {screen} px"] if content > screen else found
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -10,19 +10,16 @@ from urllib.parse import unquote
 import pytest
 import yaml
 
+from docs.links import FENCED, INCLUDED, find_anchors, include
 from tests.docs.pages import DOCS, OPERATIONS, PAGES, ROOT, find_blocks
 
 RUN = {"sh", "python", "json", "yaml", "text"}
 LANGUAGES = RUN | {"sql", "ts", "ini"}
 MOST_NOT_RUN = 17
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-HEADING = re.compile(r"^#{1,6} +(.+?)(?: +\{#([\w-]+)\})?$", re.MULTILINE)
-FENCED = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
 REQUEST = re.compile(r"`(GET|POST|PUT|PATCH|DELETE) ([^`\s?]+)[^`]*`")
 UNDESCRIBED = {"GET /metrics"}
 """Requests that the OpenAPI document omits."""
-
-INCLUDED = re.compile(r'^--8<-- "([^":]+)(?::(\w+))?"$', re.MULTILINE)
 
 
 class Loader(yaml.SafeLoader):
@@ -39,23 +36,8 @@ def texts(generated_pages: Mapping[str, str]) -> dict[str, str]:
     return {path: INCLUDED.sub(include, text) for path, text in {**written, **generated_pages}.items()}
 
 
-def include(found: re.Match[str]) -> str:
-    """The text of an inclusion: a whole file, or the part between two marks."""
-    source = next(folder / found[1] for folder in (DOCS, ROOT) if (folder / found[1]).is_file()).read_text("utf-8")
-    return source if found[2] is None else source.split(f"[start:{found[2]}]")[1].split(f"[end:{found[2]}]")[0]
-
-
 def without_code(text: str) -> str:
     return FENCED.sub("", text)
-
-
-def anchors(text: str) -> set[str]:
-    """The anchors of a page's headings, as Markdown's toc extension generates them."""
-    found = set()
-    for heading, own in HEADING.findall(without_code(text)):
-        slug = re.sub(r"[^\w\s-]", "", heading).strip().lower()
-        found.add(own or re.sub(r"[-\s]+", "-", slug))
-    return found
 
 
 def test_every_block_names_its_language_and_every_reason_is_given() -> None:
@@ -79,16 +61,9 @@ def test_links_lead_to_existing_pages_and_headings(texts: dict[str, str]) -> Non
             path, _, anchor = unquote(target).partition("#")
             place = (DOCS / page).parent.joinpath(path).resolve() if path else (DOCS / page).resolve()
             name = place.relative_to(DOCS).as_posix() if place.is_relative_to(DOCS) else ""
-            if name not in texts or (anchor and anchor not in anchors(texts[name])):
+            if name not in texts or (anchor and anchor not in find_anchors(texts[name])):
                 broken.append(f"{page}: {target}")
     assert broken == []
-
-
-def test_readme_links_lead_to_existing_files() -> None:
-    for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
-        for target in LINK.findall(without_code((ROOT / page).read_text("utf-8"))):
-            if not re.match(r"[a-z]+:|#", target):
-                assert (ROOT / target.partition("#")[0]).exists(), f"{page}: {target}"
 
 
 def test_requests_named_in_the_text_exist(texts: dict[str, str], document: dict[str, Any]) -> None:

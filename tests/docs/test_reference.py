@@ -12,7 +12,6 @@ from app.mcp.tools import TOOLS
 from app.settings import variable_names
 from docs.generation import settings as settings_page
 from docs.generation.commands import command_names
-from docs.generation.schemas import describe_default, describe_type
 from docs.generation.tables import render_table
 from tests.docs.pages import read_blocks
 from tests.docs.reader import check_json
@@ -67,28 +66,6 @@ def test_examples_of_generated_pages_are_valid_for_their_schemas(
     assert [block.remark for block in examples if block.marker] == ["Problem"]
     for block in examples:
         check_json(block, document["components"])
-
-
-@pytest.mark.parametrize(
-    ("schema", "words"),
-    [
-        ({"type": "integer", "minimum": 1, "maximum": 50.0}, "integer, 1 to 50"),
-        ({"type": "string", "minLength": 1, "maxLength": 10_000}, "string, 1 to 10,000 characters"),
-        ({"type": "string", "format": "uuid"}, "uuid"),
-        ({"anyOf": [{"$ref": "#/components/schemas/WeightsModel"}, {"type": "null"}]},
-         "[WeightsModel](#weightsmodel) or null"),
-        ({"enum": ["a", True]}, "`a`, `true`"),
-        ({"type": "array", "items": {"type": "number"}, "maxItems": 3}, "array of number, at most 3"),
-        ({"type": "object", "additionalProperties": {"type": "integer"}}, "object of integer"),
-    ],
-)  # fmt: skip
-def test_a_schema_is_described_in_words(schema: dict[str, object], words: str) -> None:
-    assert describe_type(schema) == words
-
-
-def test_a_default_is_shown_as_json() -> None:
-    assert describe_default({"default": False}) == "`false`"
-    assert describe_default({"default": None}) == ""
 
 
 def test_a_cell_cannot_end_its_table() -> None:

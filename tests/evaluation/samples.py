@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
+
 from app.evaluation.collection import Collection, Document, Query
+from benchmarks.corpus.stock import Stock
+from benchmarks.texts import Library
+from tests.fixtures.database.cluster import MODEL
 
 TEXTS = [
     "Engineers measure how pressure waves travel through long pipes made of steel.",
@@ -30,6 +35,19 @@ def make_tiny_collection() -> Collection:
     ]
     documents = [Document(f"d{n}", None, text) for n, text in enumerate(TEXTS)]
     return Collection("tiny", "qrels.tsv", documents, queries, skipped=0, judged=3)
+
+
+ORIGINALS = [
+    Document("a", "First", "One sentence here. Another sentence there. And a third one at last."),
+    Document("b", None, "Water boils at a hundred degrees. Ice melts at none. Steam rises."),
+]
+
+
+def make_stock(texts: Sequence[str] = TEXTS) -> Stock:
+    """The benchmark's texts, with vectors by chance."""
+    vectors = np.random.default_rng(1).standard_normal((len(texts), MODEL.dimensions)).astype(np.float32)
+    documents = [Document(str(number), None, text) for number, text in enumerate(texts)]
+    return Stock(Library(documents), vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
 @contextmanager

@@ -15,8 +15,7 @@ from app.evaluation.evaluation import evaluate
 from app.evaluation.metrics import Variant, compare_paired
 from benchmarks.collections.mixed import mix_languages
 from benchmarks.collections.named import HELP_DESK, JUDGEMENTS, MULTILINGUAL, NAMES
-from benchmarks.report.quality import LANGUAGE_NAMES, TITLES, make_language_table, make_quality_table
-from tests.evaluation.reports import make_evaluation, make_report
+from benchmarks.report.quality import LANGUAGE_NAMES, TITLES
 from tests.evaluation.samples import hide_progress
 
 
@@ -99,25 +98,4 @@ def test_both_translations_of_a_paragraph_are_relevant() -> None:
     assert mixed.queries == [
         Query("7/de", "Wer schläft?", {"x1": 1, "p1": 1}, group="German question"),
         Query("7/en", "Who sleeps?", {"x1": 1, "p1": 1}, group="English question"),
-    ]
-
-
-def test_the_table_of_collections_has_each_search_and_the_interval_of_each_fusion() -> None:
-    table = make_quality_table(make_report(make_evaluation("scifact"), make_evaluation("squad-dev", 0.35)))
-    assert table.splitlines() == [
-        "| collection | bm25s | keyword | semantic | hybrid `rrf` |",
-        "|---|---|---|---|---|",
-        "| SciFact, 3 claims | 0.400 | 0.400 | 0.300 | 0.900 [+0.200, +0.900] |",
-        "| SQuAD dev, 3 questions | 0.400 | 0.400 | 0.300 | 0.350 [−0.350, +0.350] |",
-    ]
-
-
-def test_the_table_of_languages_has_a_row_for_each() -> None:
-    evaluation = make_evaluation("multilingual")
-    groups = [replace(evaluation.groups[0], name=name) for name in ("zh", "de")]
-    assert make_language_table(replace(evaluation, groups=groups)).splitlines() == [
-        "| language | questions | with a keyword hit | bm25s | keyword | semantic | hybrid `rrf` |",
-        "|---|---|---|---|---|---|---|",
-        "| Chinese | 1 | 100% | 0.600 | 0.500 | 0.200 | 0.900 |",
-        "| German | 1 | 100% | 0.600 | 0.500 | 0.200 | 0.900 |",
     ]

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from app.composition.services import Services
 from app.contract.search import SearchQuery
 from app.db.database import Database
-from app.evaluation.collection import Document
 from benchmarks.corpus.construction import analyze, build_tenants
 from benchmarks.corpus.population import MEASURED, Population, entry_number, find_tenant, plan_tenants
 from benchmarks.corpus.stock import BATCH, RARE, Stock, is_rare
-from benchmarks.texts import Library
-from tests.evaluation.samples import hide_progress
-from tests.fixtures.database.cluster import MODEL, connected
-
-ORIGINALS = [
-    Document("a", "First", "One sentence here. Another sentence there. And a third one at last."),
-    Document("b", None, "Water boils at a hundred degrees. Ice melts at none. Steam rises."),
-]
+from tests.evaluation.samples import ORIGINALS, hide_progress, make_stock
+from tests.fixtures.database.cluster import connected
 
 
-def make_stock(dimensions: int = 8) -> Stock:
-    vectors = np.random.default_rng(1).standard_normal((30, dimensions)).astype(np.float32)
-    documents = [replace(ORIGINALS[n % 2], id=str(n)) for n in range(30)]
-    return Stock(Library(documents), vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+def make_many() -> Stock:
+    """Thirty texts with vectors of their own."""
+    return make_stock([ORIGINALS[n % 2].text for n in range(30)])
 
 
 def test_the_population_is_skewed_and_has_the_measured_tenants() -> None:
@@ -57,7 +47,7 @@ def test_identifiers_match_the_service_and_encode_the_entry() -> None:
 
 
 def test_a_batch_of_entries_is_the_same_in_every_build() -> None:
-    stock, tenant = make_stock(), find_tenant(10_000)
+    stock, tenant = make_many(), find_tenant(10_000)
     again, other = stock.make_batch(tenant, BATCH), stock.make_batch(tenant, 2 * BATCH)
     for one, two in zip(stock.make_batch(tenant, BATCH), again, strict=True):
         assert (one.id, one.content, one.tags) == (two.id, two.content, two.tags)
@@ -68,7 +58,7 @@ def test_a_batch_of_entries_is_the_same_in_every_build() -> None:
 
 
 def test_entries_are_real_texts_first_and_then_variations() -> None:
-    stock, tenant = make_stock(), find_tenant(100)
+    stock, tenant = make_many(), find_tenant(100)
     entries = list(stock.make_entries(tenant))
     originals = stock.originals_of(tenant)
     assert [entry.content for entry in entries[:30]] == [original.text for original in originals]
@@ -89,7 +79,7 @@ SMALL, LARGE = Population(1, 40), Population(2, BATCH + 200)
 
 
 async def build(services: Services, admin_dsn: str, *tenants: Population) -> None:
-    await build_tenants(services, admin_dsn, make_stock(MODEL.dimensions), tenants, hide_progress, exact_limit=100)
+    await build_tenants(services, admin_dsn, make_many(), tenants, hide_progress, exact_limit=100)
     await analyze(admin_dsn)
 
 
@@ -104,7 +94,7 @@ async def test_a_built_tenant_equals_one_that_the_service_filled(services: Servi
     assert (stats.entries, stats.pending_embeddings) == (LARGE.size, 0)
     query = SearchQuery(query="boils", mode="keyword", tags=(RARE,), limit=50)
     found = await services.search.search(LARGE.tenant_id, query)
-    entries = make_stock(MODEL.dimensions).make_entries(LARGE)
+    entries = make_many().make_entries(LARGE)
     expected = {entry.number for entry in entries if entry.tags and "boils" in entry.content}
     assert {entry_number(hit.id) for hit in found} == expected != set()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import re
 import zipfile
 from dataclasses import replace
@@ -27,7 +26,7 @@ from benchmarks.ingestion.ceilings import embed_alone, insert_alone, prepare_fil
 from benchmarks.ingestion.files import MARKDOWN_SHARE, FileMaker
 from benchmarks.ingestion.growth import Growth
 from benchmarks.ingestion.line import IngestionFailed, Line, name_files
-from benchmarks.ingestion.results import IngestionReport, Passage, Throughput, write_ingestion
+from benchmarks.ingestion.results import Throughput
 from tests.evaluation.samples import hide_progress
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -201,18 +200,7 @@ async def test_stream_ingests_every_file(line: Line) -> None:
     assert [asset.status for asset in page.items] == ["indexed"] * 6
 
 
-def test_report_shows_the_share_of_the_ceiling(tmp_path: Path) -> None:
+def test_memory_and_rate_are_shares_of_the_whole() -> None:
     growth = Growth([(0.0, 0, 100 << 20), (1.0, 49, 150 << 20), (2.0, 100, 120 << 20)], 30 << 20)
     assert [held >> 20 for held in growth.by_tenth()] == [100, 150, 150, 150, 150] + [120] * 5
-    report = IngestionReport(
-        [Throughput("mock/x", 2, 1_000, 700, 2, 900.0, "SQL alone", (900.0, 1_100.0), 1_200.0, 90.0)],
-        [Passage(1_000_000, 3, 2.0, 40, growth)],
-        "not installed",
-    )
-    assert report.throughputs[0].share == 0.9
-    markdown, data = write_ingestion(report, tmp_path)
-    text = markdown.read_text()
-    assert "| mock/x | 2 | 1,000 | 700 | 2 | 900 | SQL alone 900 and 1,100 | 0.90 | 1,200 | 90 | 10.0 |" in text
-    assert "| 1 | 3 | 2 | 40 | 100 150 150 150 150 120 120 120 120 120 | 30 |" in text
-    assert "LangChain did not take part: not installed" in text
-    assert json.loads(data.read_text())["passages"][0]["growth"]["parsers"] == 30 << 20
+    assert Throughput("mock/x", 2, 1_000, 700, 2, 900.0, "SQL alone", (900.0, 1_100.0), 1_200.0, 90.0).share == 0.9

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from app.composition.services import Services
-from app.evaluation.collection import Document
 from benchmarks.contender import FLOOR, SERVICE, Question
 from benchmarks.corpus.construction import build_tenants
 from benchmarks.corpus.population import Population
-from benchmarks.corpus.stock import Stock
 from benchmarks.load import Timings
-from benchmarks.measures.indexes import IndexFigures, make_rows, measure_index
+from benchmarks.measures.indexes import measure_index
 from benchmarks.measures.recall import Recall
 from benchmarks.measures.words import WordsResult
 from benchmarks.place import ROOT
-from benchmarks.report.comparison import list_tables, list_targets, make_comparison, make_target_rows
+from benchmarks.report.comparison import list_targets
 from benchmarks.report.readme import TABLES, insert_table, make_marks
 from benchmarks.report.results import Measurement, Report
-from benchmarks.texts import Library
-from tests.evaluation.samples import TEXTS, hide_progress
-from tests.fixtures.database.cluster import MODEL, connected
+from tests.evaluation.samples import hide_progress, make_stock
+from tests.fixtures.database.cluster import connected
 
 
 def measurement(name: str, size: int, callers: int, p50: float, rate: float) -> Measurement:
@@ -47,16 +43,6 @@ def make_report() -> Report:
     )
 
 
-def test_the_comparison_has_the_floor_the_service_and_the_peers() -> None:
-    headings, rows = make_comparison(make_report())
-    assert headings == ("contender", "1,000 entries", "100,000 entries")
-    assert rows == [
-        (FLOOR, "–; –", "12.0; –"),
-        (SERVICE, "6.0; –", "18.0; 140 (0.991)"),
-        ("LanceDB hybrid", "–; –", "20.0; 100 (0.858)"),
-    ]
-
-
 def test_targets_are_ratios_with_their_bounds() -> None:
     targets = {t.name: (t.measured, t.met) for t in list_targets(make_report())}
     assert targets == {
@@ -68,17 +54,6 @@ def test_targets_are_ratios_with_their_bounds() -> None:
         "recall@10, 100,000 entries": (0.991, True),
         "exact BM25's ten best, 100,000 entries": (0.94, False),
     }
-    assert make_target_rows(make_report())[3] == (
-        "p50 over HTTP, 100,000 / 1,000 entries",
-        "≤ 2.5",
-        "3",
-        "no",
-    )
-
-
-def test_a_table_without_rows_is_omitted() -> None:
-    assert [title for title, _, _ in list_tables(make_report())] == ["Side by side", "Targets", "Keyword leg"]
-    assert list_tables(Report()) == []
 
 
 def test_the_table_replaces_the_one_in_the_document() -> None:
@@ -107,9 +82,7 @@ EXACT_LIMIT = 20
 async def test_a_tenant_with_an_index_and_one_without_are_measured_and_keep_their_entries(
     services: Services, admin_dsn: str, superuser_dsn: str
 ) -> None:
-    vectors = np.random.default_rng(1).standard_normal((len(TEXTS), MODEL.dimensions)).astype(np.float32)
-    documents = [Document(str(number), None, text) for number, text in enumerate(TEXTS)]
-    stock = Stock(Library(documents), vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    stock = make_stock()
     await build_tenants(services, admin_dsn, stock, [SMALL, LARGE], hide_progress, exact_limit=EXACT_LIMIT)
     questions = [Question("pipes", await services.provider.embed_query("pipes"))]
     small, large = [
@@ -124,14 +97,3 @@ async def test_a_tenant_with_an_index_and_one_without_are_measured_and_keep_thei
     async with connected(superuser_dsn) as superuser:
         assert await superuser.fetchval("select count(*) from entries") == SMALL.size + LARGE.size
         assert await superuser.fetchval("select count(*) from embeddings where in_index") == LARGE.size
-
-
-def test_the_table_of_indexes_has_a_row_for_each_tenant() -> None:
-    figures = [
-        IndexFigures(1_000, False, 1.25, 2, 0, 0.5, 0.25, None),
-        IndexFigures(100_000, True, 3, 4, 112 * 2**20, 0.5, 6, 900),
-    ]
-    assert make_rows(figures) == [
-        ("1,000", "exactly", "1.2", "2.0", "", "0.50", "0.25", ""),
-        ("100,000", "by its index", "3.0", "4.0", "112", "0.50", "6.00", "900"),
-    ]

@@ -13,15 +13,12 @@ import orjson
 import pytest
 
 from app.composition.services import Services
-from app.evaluation.collection import Document
 from benchmarks.corpus.construction import build_tenants
 from benchmarks.corpus.made_up import make_texts
 from benchmarks.corpus.population import Population
-from benchmarks.corpus.stock import Stock
 from benchmarks.measures.words import ExactWords, measure_words, read_words
-from benchmarks.texts import Library, find_kind, make_queries, read_library
-from tests.evaluation.samples import TEXTS, hide_progress
-from tests.fixtures.database.cluster import MODEL
+from benchmarks.texts import find_kind, make_queries, read_library
+from tests.evaluation.samples import TEXTS, hide_progress, make_stock
 
 
 def write_collection(folder: Path) -> None:
@@ -99,9 +96,7 @@ def test_an_entry_with_the_score_of_the_tenth_counts_as_found() -> None:
 
 async def test_the_keyword_leg_finds_the_best_of_a_small_tenant(services: Services, admin_dsn: str) -> None:
     tenant = Population(1, len(TEXTS))
-    vectors = np.eye(len(TEXTS), MODEL.dimensions, dtype=np.float32)
-    documents = [Document(str(number), None, text) for number, text in enumerate(TEXTS)]
-    await build_tenants(services, admin_dsn, Stock(Library(documents), vectors), [tenant], hide_progress)
+    await build_tenants(services, admin_dsn, make_stock(), [tenant], hide_progress)
     queries = ["pipes of steel", "night desert", '"quoted phrase"']
     exact = await read_words(services, tenant.tenant_id, queries)
     starts = tenant.number % len(TEXTS)

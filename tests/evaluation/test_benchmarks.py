@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import os
 import random
 from collections.abc import AsyncIterator, Sequence
@@ -16,7 +15,6 @@ from pydantic import SecretStr
 
 from app.composition.database import DatabaseAddresses
 from app.composition.services import Services
-from app.evaluation.collection import Document
 from app.settings import Settings
 from app.settings.groups import DatabaseSettings, EmbeddingSettings
 from benchmarks.contender import Absent, Contender, Question, Race
@@ -25,20 +23,14 @@ from benchmarks.corpus.construction import build_tenants
 from benchmarks.corpus.copies import Copy
 from benchmarks.corpus.dataset import MeasuredTenant
 from benchmarks.corpus.population import Population
-from benchmarks.corpus.stock import Stock, is_rare
+from benchmarks.corpus.stock import is_rare
 from benchmarks.load import Timings, apply_load
 from benchmarks.measures.recall import Recall, Truth, measure_recall
-from benchmarks.report.plots import draw_plots
 from benchmarks.report.results import Measurement, Report
-from benchmarks.report.tables import make_recall_rows, make_rows, write_report
-from benchmarks.texts import Library, make_queries, vary_text
-from tests.evaluation.samples import TEXTS, hide_progress
+from benchmarks.report.tables import make_rows
+from benchmarks.texts import make_queries, vary_text
+from tests.evaluation.samples import ORIGINALS, hide_progress, make_stock
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
-
-ORIGINALS = [
-    Document("a", "First", "One sentence here. Another sentence there. And a third one at last."),
-    Document("b", None, "Water boils at a hundred degrees. Ice melts at none. Steam rises."),
-]
 
 
 def test_a_variation_has_sentences_of_both_texts() -> None:
@@ -100,14 +92,6 @@ async def test_a_failing_question_ends_the_measurement() -> None:
         await apply_load(ask, callers=2, seconds=0.1)
 
 
-def test_every_contender_is_found_by_its_file() -> None:
-    names = [
-        "bare_sql", "bm25s", "chroma", "in_process", "lancedb", "langchain", "over_http", "pgvector", "qdrant",
-        "tantivy",
-    ]  # fmt: skip
-    assert [name for name, _ in find_contenders()] == names
-
-
 def make_report() -> Report:
     return Report(
         measurements=[
@@ -121,7 +105,6 @@ def make_report() -> Report:
             Recall("service", 1_000, True, 1.0, 2, 100),
             Recall("Peer hybrid", 1_000, False, 0.5, 7, 100),
         ],
-        absent={"other": "it is not installed"},
     )
 
 
@@ -134,23 +117,8 @@ def test_results_are_compared_with_the_floor_under_the_same_load() -> None:
     assert alone[-2:] == ("", "")
 
 
-def test_recall_has_its_own_table_and_only_the_service_must_be_complete() -> None:
-    report = make_report()
-    assert make_recall_rows(report) == [
-        ("1,000", "service", "0.9950", "1.0000", "2"),
-        ("1,000", "Peer hybrid", "0.5000", "", "7"),
-    ]
-    assert report.service_missed() == 2
-
-
-def test_results_are_written_as_markdown_and_json(tmp_path: Path) -> None:
-    markdown, data, comparison = write_report(make_report(), tmp_path)
-    assert "| Peer hybrid | –; 250 (0.500) |" in comparison.read_text()
-    row = "| 1,000 | 8 | service | cached | 6.0 | 9.0 | 12.0 | 500 | 0.995 | 300 MB | 1.50 | 0.62 |"
-    assert row in markdown.read_text()
-    assert "other did not take part: it is not installed" in markdown.read_text()
-    assert json.loads(data.read_text())["measurements"][0]["timings"]["p95"] == 9
-    assert json.loads(data.read_text())["recall"][1]["missing"] == 2
+def test_only_the_service_must_be_complete() -> None:
+    assert make_report().service_missed() == 2
 
 
 def test_the_truth_is_the_largest_cosines_above_zero() -> None:
@@ -206,19 +174,6 @@ async def test_a_copy_is_complete_when_it_ended_successfully(tmp_path: Path) -> 
     assert not Copy("peer", 2, tmp_path).complete
 
 
-def test_plots_are_drawn_where_there_is_something_to_compare(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    sizes, callers = (10, 100), (1, 8)
-    found = [
-        Measurement(name, False, "cached", size, count, Timings(size, size, size, 100 / size, 9), None)
-        for name, size, count in itertools.product(("service", "peer"), sizes, callers)
-    ]
-    made = draw_plots(Report(measurements=found), tmp_path, print)
-    assert [path.name for path in made] == ["speed-latency.png", "speed-throughput.png"]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in made)
-    assert draw_plots(Report(measurements=found[:1]), tmp_path, print) == []
-
-
 TENANT, OTHER = Population(1, 25), Population(2, 15)
 OWN = ("bare_sql", "in_process", "over_http", "pgvector")
 """Contenders without other packages; a changed statement or interface of the service must not break them unnoticed."""
@@ -227,12 +182,6 @@ PEERS = {"bm25s", "chroma", "lancedb", "langchain", "qdrant", "tantivy"}
 """Contenders from the extra `bench`."""
 
 QUERY = "pipes of steel"
-
-
-def make_stock() -> Stock:
-    vectors = np.random.default_rng(1).standard_normal((len(TEXTS), MODEL.dimensions)).astype(np.float32)
-    documents = [Document(str(number), None, text) for number, text in enumerate(TEXTS)]
-    return Stock(Library(documents), vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
 @pytest.fixture

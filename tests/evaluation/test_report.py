@@ -10,8 +10,8 @@ import pytest
 
 from app.cli.eval import print_report
 from app.evaluation.collection import join_collections
-from app.evaluation.metrics import Interval, Variant
-from app.evaluation.report import Report, describe, make_group_rows, make_rows, make_summary_rows, write_runs
+from app.evaluation.metrics import Variant
+from app.evaluation.report import Report, make_rows, write_runs
 from tests.evaluation.reports import make_evaluation, make_report
 from tests.evaluation.samples import make_tiny_collection
 
@@ -19,11 +19,6 @@ from tests.evaluation.samples import make_tiny_collection
 @pytest.fixture
 def report() -> Report:
     return make_report(make_evaluation())
-
-
-def test_interval_is_written_with_plus_and_minus() -> None:
-    assert describe(Interval(-0.0125, -0.03, 0.01)) == "−0.013 [−0.030, +0.010]"
-    assert describe(None) == ""
 
 
 def test_table_has_a_row_for_each_variant_and_the_baseline(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,30 +37,6 @@ def test_table_has_a_row_for_each_variant_and_the_baseline(report: Report, capsy
     assert lines[0].startswith("COLLECTION  SEARCH")
     assert lines[4].endswith("+0.500 [+0.200, +0.900]")
     assert "tiny: 2 questions are not measured: adversarial" in output.err
-
-
-def test_groups_have_a_row_for_each_metric() -> None:
-    headings, rows = make_group_rows(make_evaluation())
-    assert headings == (
-        "tiny", "queries", "metric", "bm25s", "keyword", "semantic", "hybrid rrf", "rrf − better leg",
-    )  # fmt: skip
-    assert [row[:3] for row in rows[:3]] == [
-        ("first", "1", "nDCG@10"),
-        ("all", "3", "nDCG@10"),
-        ("first", "1", "recall@5"),
-    ]
-    assert rows[0][3:] == ("0.600", "0.500", "0.200", "0.900", "+0.400 [+0.400, +0.400]")
-
-
-def test_several_collections_are_summarized_by_their_worst_difference() -> None:
-    rows = make_summary_rows(make_report(make_evaluation(), make_evaluation("hard", 0.35)).summary)
-    assert [(row[0], row[1]) for row in rows] == [
-        ("bm25s", "0.4000"), ("keyword", "0.4000"), ("semantic", "0.3000"), ("hybrid rrf", "0.6250"),
-    ]  # fmt: skip
-    assert [row[2] for row in rows] == ["", "+0.000", "−0.100", "+0.225"]
-    assert rows[3][3].startswith("−0.050 [")
-    assert rows[3][4] == "hard"
-    assert make_report(make_evaluation()).summary == []
 
 
 def test_report_is_written_as_markdown_and_json(report: Report, tmp_path: Path) -> None:

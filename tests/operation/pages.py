@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 import shutil
 import socket
@@ -16,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.embedded.processes import find_binaries
+from tests.docs.pages import OPERATIONS, Block, find_blocks
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "operations"
-FENCE = re.compile(r"(<!-- not run: [^>]+ -->\n)?^```(sh|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 UNPRIVILEGED = 65534
 """The id of the user without rights that Debian and most other systems have."""
 
@@ -31,31 +30,18 @@ exec "$@"
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One block of a page: its language, its text, and whether it is only shown."""
-
-    language: str
-    text: str
-    skipped: bool
-
-
 def read_blocks(page: str) -> list[Block]:
-    """The blocks of `sh` and `sql` of a page, in order."""
-    text = (FOLDER / page).read_text("utf-8")
-    return [Block(language, body, bool(skip)) for skip, language, body in FENCE.findall(text)]
+    """The blocks of a page that are run, in order."""
+    blocks = find_blocks(f"{OPERATIONS}{page}")
+    return [block for block in blocks if block.language in ("sh", "sql") and block.marker != "not run"]
 
 
 def make_script(blocks: Sequence[Block]) -> str:
     """The blocks as one script for bash that stops at the first failure; SQL goes to psql."""
     parts = ["set -euo pipefail"]
-    for number, block in enumerate(blocks):
-        if block.skipped:
-            continue
-        parts.append(f"echo '--- block {number}' >&2")
-        parts.append(
-            block.text if block.language == "sh" else f"psql --no-psqlrc -q -v ON_ERROR_STOP=1 <<'SQL'\n{block.text}SQL"
-        )
+    for block in blocks:
+        psql = f"psql --no-psqlrc -q -v ON_ERROR_STOP=1 <<'SQL'\n{block.source}SQL"
+        parts += (f"echo '--- {block.place}' >&2", block.source if block.language == "sh" else psql)
     return "\n".join(parts)
 
 

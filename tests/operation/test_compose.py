@@ -372,11 +372,3 @@ def test_roles_wrapper_passes_exactly_the_variables_of_the_script() -> None:
     assert {name for name, _ in given} == set(re.findall(r":'(\w+)';", script))
     for _, variable in given:
         assert f'"${{{variable}:?' in wrapper
-
-
-def test_license_is_the_one_that_the_project_declares() -> None:
-    text = (ROOT / "LICENSE").read_text("utf-8")
-    assert "Apache License" in text
-    assert "Version 2.0, January 2004" in text
-    assert "END OF TERMS AND CONDITIONS" in text
-    assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text("utf-8")

@@ -55,19 +55,6 @@ def test_entries_refer_only_to_entries_before_them(entries: list[SampleEntry]) -
         seen.add(entry.external_id)
 
 
-def test_entries_stay_within_the_limits_of_the_contract(entries: list[SampleEntry]) -> None:
-    for entry in entries:
-        assert 1 <= len(entry.content.strip()) <= 100_000
-        assert entry.content == entry.content.strip()
-        assert 2 <= len(entry.tags) == len(set(entry.tags)) <= 4
-        assert entry.roles
-        assert set(entry.roles) <= {"pm", "dev", "qa", "all"}
-        assert 0 <= entry.confidence <= 1
-        assert entry.scope in {"global", "project"}
-        assert entry.title is None or entry.title.strip()
-        assert all(isinstance(value, str) for value in entry.metadata.values())
-
-
 def test_entries_show_hierarchy_sources_supersession_and_verification(entries: list[SampleEntry]) -> None:
     parents = Counter(entry.parent for entry in entries if entry.parent)
     assert max(parents.values()) >= 4
