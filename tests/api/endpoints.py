@@ -16,11 +16,7 @@ UNKNOWN = str(uuid4())
 # Each endpoint: who may call it, a request, and the status for permitted callers.
 TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "POST /knowledge/search": (READ, {"json": {"query": "word"}}, 200),
-    "POST /knowledge/search/why-not": (
-        READ,
-        {"json": {"entry_id": UNKNOWN, "request": {"query": "word"}}},
-        200,
-    ),
+    "POST /knowledge/search/why-not": (READ, {"json": {"entry_id": UNKNOWN, "request": {"query": "word"}}}, 200),
     "POST /knowledge/search/batch": (READ, {"json": {"searches": [{"query": "word"}]}}, 200),
     "POST /knowledge/entries": (WRITE, {"json": {"content": "the entry"}}, 200),
     "POST /knowledge/entries/bulk": (WRITE, {"json": {"entries": [{"content": "the entry"}]}}, 200),
@@ -58,16 +54,8 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "POST /knowledge/saved-searches/{saved_search_id}/subscription/confirmation": (READ, {}, 202),
     "DELETE /knowledge/saved-searches/{saved_search_id}/subscription": (READ, {}, 204),
     "DELETE /knowledge/saved-searches/{saved_search_id}": (READ, {}, 204),
-    "POST /knowledge/feedback": (
-        READ,
-        {"json": {"search_id": UNKNOWN, "entry_id": UNKNOWN, "relevant": True}},
-        404,
-    ),
-    "PATCH /knowledge/access": (
-        WRITE,
-        {"json": {"where": {"tags": ["x"]}, "readers": {"set": None}}},
-        200,
-    ),
+    "POST /knowledge/feedback": (READ, {"json": {"search_id": UNKNOWN, "entry_id": UNKNOWN, "relevant": True}}, 404),
+    "PATCH /knowledge/access": (WRITE, {"json": {"where": {"tags": ["x"]}, "readers": {"set": None}}}, 200),
     "GET /admin/access/entries/{entry_id}": (ADMINISTER, {}, 200),
     "GET /admin/access/assets/{asset_id}": (ADMINISTER, {}, 200),
     "GET /admin/access/sources/{name}": (ADMINISTER, {}, 200),

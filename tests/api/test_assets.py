@@ -12,13 +12,10 @@ import pytest
 
 from app.samples import load_documents
 from tests.fixtures.database.cluster import TestDatabase, connected
-from tests.fixtures.documents import write_docx, write_pdf, write_pdf_with
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields, expect_problem, is_id, is_time
-from tests.fixtures.providers.failing import FailingProvider
 
 PATH = "/knowledge/assets"
-PDF = write_pdf([["The lighthouse keeper sleeps."], ["The harbour pilot is called Ostrich."], ["End."]])
 Work = Callable[[], Awaitable[None]]
 
 
@@ -82,69 +79,6 @@ async def test_a_sample_document_becomes_searchable(document: Any, admin: Caller
             assert 1 <= place["page"] <= place["total_pages"] == asset["total_pages"]
 
 
-async def test_a_hit_in_a_pdf_names_its_page(admin: Caller, work: Work) -> None:
-    asset = (await admin.upload("pilots.pdf", PDF, "application/pdf")).json()
-    await work()
-    (hit,) = (await admin.search("ostrich", mode="keyword"))["results"]
-    text = (await admin.get(f"{PATH}/{asset['id']}/text")).text
-    assert "Ostrich" in text[hit["metadata"]["char_start"] : hit["metadata"]["char_end"]]
-    assert hit["metadata"]["total_pages"] == 3
-    assert hit["metadata"]["page"] <= 2
-    chunks = (await admin.get("/knowledge/entries", params={"asset_id": asset["id"]})).json()["items"]
-    if hit["chunk_index"] > 0:
-        assert hit["metadata"]["page"] == 2
-    assert all(chunk["embedding_status"] == "ready" for chunk in chunks)
-
-
-async def test_a_word_file_is_read(admin: Caller, work: Work) -> None:
-    await admin.upload("handbook.docx", write_docx(), "application/octet-stream")
-    await work()
-    assert (await admin.search("shell", mode="keyword"))["results"]
-
-
-async def test_the_same_bytes_again_are_the_same_asset(admin: Caller, work: Work, provider: FailingProvider) -> None:
-    first = await admin.upload("a.txt", b"The harbour opens at six", "text/plain")
-    await work()
-    embedded = list(provider.documents)
-    again = await admin.upload("b.txt", b"The harbour opens at six", "text/plain")
-    assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
-    await work()
-    assert provider.documents == embedded
-    assert len((await admin.get(PATH)).json()["items"]) == 1
-
-
-async def test_other_bytes_under_the_same_external_id_are_a_new_version(admin: Caller, work: Work) -> None:
-    first = await admin.upload("a.txt", b"The harbour opens at six", "text/plain", external_id="A")
-    await work()
-    second = await admin.upload("a.txt", b"The quay opens at seven", "text/plain", external_id="A")
-    assert (second.status_code, second.json()["id"]) == (202, first.json()["id"])
-    assert await admin.find("harbour") == ["The harbour opens at six"]
-    await work()
-    assert (await admin.find("harbour"), await admin.find("quay")) == ([], ["The quay opens at seven"])
-    asset = await get(admin, first.json()["id"])
-    assert (asset["generation"], asset["chunks"], asset["status"]) == (2, 1, "indexed")
-
-
-async def test_a_deleted_asset_takes_its_chunks_with_it(admin: Caller, work: Work) -> None:
-    asset = (await admin.upload("a.txt", b"The harbour opens at six", "text/plain")).json()
-    await work()
-    assert await admin.find("harbour")
-    answer = await admin.delete(f"{PATH}/{asset['id']}")
-    assert (answer.status_code, answer.content) == (204, b"")
-    assert await admin.find("harbour") == []
-    assert (await admin.get("/knowledge/entries")).json()["items"] == []
-    for path in (f"{PATH}/{asset['id']}", f"{PATH}/{asset['id']}/text"):
-        expect_problem(await admin.get(path), 404)
-    assert (await admin.get("/admin/stats")).json()["passages"] == 0
-
-
-async def test_an_asset_deleted_before_it_is_read_stays_deleted(admin: Caller, work: Work) -> None:
-    asset = (await admin.upload("a.txt", b"The harbour opens at six", "text/plain")).json()
-    assert (await admin.delete(f"{PATH}/{asset['id']}")).status_code == 204
-    await work()
-    assert (await admin.get("/knowledge/entries")).json()["items"] == []
-
-
 async def test_a_chunk_cannot_be_changed_or_deleted_by_itself(admin: Caller, work: Work) -> None:
     await admin.upload("a.txt", b"The harbour opens at six", "text/plain")
     await work()
@@ -155,19 +89,6 @@ async def test_a_chunk_cannot_be_changed_or_deleted_by_itself(admin: Caller, wor
         assert "change the asset's title, or upload a new version" in body["detail"]
     changed = await admin.patch(f"/knowledge/entries/{chunk['id']}", {"is_verified": True})
     assert (changed.status_code, changed.json()["is_verified"]) == (200, True)
-
-
-async def test_only_a_failed_asset_can_be_retried(admin: Caller, work: Work) -> None:
-    failed = (await admin.upload("broken.pdf", b"%PDF-1.4 garbage", "application/pdf")).json()
-    expect_problem(await admin.post(f"{PATH}/{failed['id']}/retry"), 409)
-    await work()
-    asset = await get(admin, failed["id"])
-    assert asset["status"] == "failed"
-    assert asset["error"]
-    again = await admin.post(f"{PATH}/{failed['id']}/retry")
-    assert (again.status_code, again.json()["status"], again.json()["error"]) == (202, "pending", None)
-    await work()
-    assert (await get(admin, failed["id"]))["status"] == "failed"
 
 
 async def test_assets_are_listed_in_pages_and_by_status(admin: Caller, work: Work) -> None:
@@ -182,37 +103,6 @@ async def test_assets_are_listed_in_pages_and_by_status(admin: Caller, work: Wor
         items = (await admin.get(PATH, params={"status": status})).json()["items"]
         assert [item["status"] for item in items] == [status] * count
     assert (await admin.get("/admin/stats")).json()["assets_by_status"] == {"pending": 3, "failed": 1}
-
-
-async def test_the_neighbours_of_a_chunk_are_its_siblings(admin: Caller, work: Work) -> None:
-    text = "\n\n".join(f"Section {n}. " + f"Word{n} " * 200 for n in range(6))
-    await admin.upload("long.txt", text.encode(), "text/plain")
-    await work()
-    chunks = (await admin.get("/knowledge/entries", params={"limit": 200})).json()["items"]
-    by_index = {chunk["chunk_index"]: chunk["id"] for chunk in chunks}
-    assert len(by_index) >= 4
-    related = (await admin.get(f"/knowledge/entries/{by_index[1]}/related", params={"limit": 2})).json()
-    assert {result["id"] for result in related["results"]} == {by_index[0], by_index[2]}
-    assert related["metadata"]["relationship_types"] == ["sibling"]
-
-
-async def test_a_provider_that_is_down_delays_only_vectors(
-    admin: Caller, work: Work, provider: FailingProvider
-) -> None:
-    provider.down = True
-    asset = (await admin.upload("a.txt", b"The harbour opens at six", "text/plain")).json()
-    await work()
-    now = await get(admin, asset["id"])
-    assert (now["status"], now["error"], now["chunks"]) == ("indexed", None, 1)
-    assert (await admin.get(f"/knowledge/assets/{asset['id']}/text")).status_code == 200
-    found = (await admin.post("/knowledge/search", json={"query": "harbour"})).json()
-    assert [hit["asset_id"] for hit in found["results"]] == [asset["id"]]
-    assert found["metadata"]["degraded"] == ["embedding_unavailable"]
-    assert found["metadata"]["pending"] == 1
-    assert (await admin.get(f"/knowledge/entries/{found['results'][0]['id']}")).json()["embedding_status"] == (
-        "pending"
-    )
-    assert (await admin.get("/admin/stats")).json()["pending_embeddings"] == 1
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
@@ -269,18 +159,6 @@ async def test_the_original_bytes_are_an_attachment(admin: Caller) -> None:
         assert headers["etag"] == f'"{hashlib.sha256(content).hexdigest()}"'
         head = await admin.request("HEAD", f"{PATH}/{asset['id']}/content")
         assert (head.content, head.headers["content-length"]) == (b"", str(len(content)))
-
-
-async def test_the_same_bytes_under_another_name_are_reported(admin: Caller, work: Work) -> None:
-    first = (await admin.upload("a.txt", b"Boats lie here.", "text/plain", external_id="a")).json()
-    second = await admin.upload("b.txt", b"Boats lie here.", "text/plain", external_id="b", tags="b")
-    assert (second.status_code, second.json()["duplicate_of"]) == (202, first["id"])
-    again = await admin.upload("a.txt", b"Boats lie here.", "text/plain", external_id="a", tags="x")
-    assert (again.status_code, again.json()["tags"]) == (200, ["x"])
-    await work()
-    assert len((await admin.search("boats"))["results"]) == 1
-    found = await admin.search("boats", tags=["b"])
-    assert [hit["asset_id"] for hit in found["results"]] == [second.json()["id"]]
 
 
 TABLES = ("assets", "entries", "embeddings", "pending_embeddings", "jobs")
@@ -388,28 +266,3 @@ async def test_a_multipart_body_that_ends_early_is_refused(admin: Caller) -> Non
     headers = {"Content-Type": "multipart/form-data; boundary=x"}
     answer = await admin.post(PATH, content=body, headers=headers)
     assert answer.status_code in (400, 422), answer.text
-
-
-FAILING: list[Any] = [
-    pytest.param("garbage.pdf", b"%PDF-1.4\nThe harbour, but no PDF at all", "damaged", id="garbage"),
-    pytest.param("cut.pdf", write_pdf([["The harbour"]])[:200], "damaged", id="cut"),
-    pytest.param("locked.pdf", write_pdf_with([["The harbour"]], user_password="x"), "encrypted", id="encrypted"),
-    pytest.param("blank.pdf", write_pdf([[""]]), "no text", id="without text"),
-    pytest.param("cut.docx", b"PK\x03\x04word/document.xml and then nothing", "damaged", id="cut DOCX"),
-    pytest.param("blank.txt", b" \n\t\n", "no text", id="blank"),
-]
-
-
-@pytest.mark.parametrize(("name", "data", "reason"), FAILING)
-async def test_a_file_that_cannot_be_read_fails_with_a_reason(
-    admin: Caller, work: Callable[[], Awaitable[None]], name: str, data: bytes, reason: str
-) -> None:
-    answer = await admin.upload(name, data, "application/octet-stream")
-    assert answer.status_code == 202, answer.text
-    await work()
-    asset = (await admin.get(f"{PATH}/{answer.json()['id']}")).json()
-    assert (asset["status"], asset["chunks"]) == ("failed", 0)
-    assert reason in asset["error"]
-    assert "Traceback" not in asset["error"]
-    assert (await admin.get("/knowledge/entries")).json()["items"] == []
-    expect_problem(await admin.get(f"{PATH}/{asset['id']}/text"), 409)

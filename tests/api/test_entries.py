@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
-from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -14,85 +12,11 @@ from sqlalchemy import event
 from app.composition.services import Services
 from app.db.queries.entries import SQL
 from tests.fixtures.http.callers import Caller
-from tests.fixtures.http.expectations import expect_fields, expect_problem, is_id, is_time
+from tests.fixtures.http.expectations import expect_fields, expect_problem, is_id
 from tests.fixtures.http.limits import allow
-from tests.fixtures.providers.failing import FailingProvider
 
 PATH = "/knowledge/entries"
 UNKNOWN_ID = "0b6f0a5e-5b0c-4d0a-9f0e-3a1d2c4b5e6f"
-
-
-async def test_a_new_entry_has_its_defaults(admin: Caller) -> None:
-    answer = await admin.post(PATH, {"content": "The harbour opens at six in the morning"})
-    assert answer.status_code == 201
-    entry = answer.json()
-    assert answer.headers["location"] == f"{PATH}/{entry['id']}"
-    assert answer.headers["etag"] == '"1"'
-    assert is_id(entry["id"])
-    assert is_time(entry["created_at"])
-    assert is_time(entry["updated_at"])
-    assert (entry["entry_type"], entry["roles"], entry["scope"]) == ("fact", ["all"], "global")
-    assert (entry["confidence"], entry["is_verified"], entry["language"]) == (1.0, False, "english")
-    assert (entry["tags"], entry["source_ids"], entry["metadata"]) == ([], [], {})
-    for name in ("title", "parent_id", "superseded_by_id", "asset_id", "expires_at", "external_id"):
-        assert entry[name] is None
-    assert entry["embedding_status"] == "ready"
-    read = await admin.get(answer.headers["location"])
-    assert (read.status_code, read.json(), read.headers["etag"]) == (200, entry, '"1"')
-
-
-async def test_every_given_field_is_kept(admin: Caller) -> None:
-    other = (await admin.add("Another"))["id"]
-    given: dict[str, Any] = {
-        "content": "  Der Hafen öffnet um sechs 🚢\n",
-        "entry_type": "lesson",
-        "title": "Öffnungszeit",
-        "tags": ["hafen", "zeit"],
-        "roles": ["pm", "qa"],
-        "confidence": 0.5,
-        "scope": "project",
-        "parent_id": other,
-        "source_ids": [other],
-        "metadata": {"a": {"b": [1, 2.5, None, "ü"]}},
-        "language": "german",
-        "superseded_by_id": other,
-        "is_verified": True,
-        "external_id": "KB-1",
-    }
-    entry = await admin.add(**given, expires_at="2040-01-02T03:04:05+02:00")
-    assert {name: entry[name] for name in given} == given
-    assert entry["expires_at"] == "2040-01-02T01:04:05+00:00"
-
-
-async def test_the_same_content_again_is_the_same_entry(admin: Caller, provider: FailingProvider) -> None:
-    first = await admin.add("The harbour opens at six")
-    again = await admin.post(PATH, {"content": "The harbour opens at six"})
-    assert (again.status_code, again.json()) == (200, first)
-    changed = await admin.post(PATH, {"content": "The harbour opens at six", "tags": ["time"]})
-    assert (changed.status_code, changed.json()["id"]) == (200, first["id"])
-    assert (changed.json()["tags"], changed.json()["version"]) == (["time"], 2)
-    assert len(provider.documents) == 1
-
-
-async def test_the_same_external_id_again_changes_the_entry(admin: Caller) -> None:
-    first = await admin.add("The harbour opens at six", external_id="H1")
-    again = await admin.post(PATH, {"content": "The harbour opens at seven", "external_id": "H1"})
-    assert (again.status_code, again.json()["id"]) == (200, first["id"])
-    assert await admin.find("harbour") == ["The harbour opens at seven"]
-    other = await admin.post(PATH, {"content": "The harbour opens at seven", "external_id": "H2"})
-    assert (other.status_code, other.json()["id"] != first["id"]) == (201, True)
-
-
-async def test_an_entry_is_stored_and_found_by_words_while_the_provider_is_down(
-    admin: Caller, provider: FailingProvider
-) -> None:
-    provider.down = True
-    entry = await admin.add("The harbour opens at six")
-    assert entry["embedding_status"] == "pending"
-    assert await admin.find("harbour") == ["The harbour opens at six"]
-    provider.down = False
-    again = await admin.patch(f"{PATH}/{entry['id']}", {"title": "Opening"})
-    assert again.json()["embedding_status"] == "ready"
 
 
 @pytest.mark.parametrize(("field", "value"), [("content", ""), ("parent_id", UNKNOWN_ID), ("id", "x")])
@@ -100,31 +24,6 @@ async def test_a_field_outside_its_range_is_named_and_nothing_is_stored(admin: C
     expect_fields(await admin.post(PATH, {"content": "word", field: value}), field)
     assert (await admin.get(PATH)).json()["items"] == []
     assert (await admin.get("/admin/audit")).json()["items"] == []
-
-
-async def test_a_change_keeps_what_it_does_not_name(admin: Caller, provider: FailingProvider) -> None:
-    entry = await admin.add("The harbour opens at six", title="Opening", tags=["time"])
-    provider.documents.clear()
-    answer = await admin.patch(f"{PATH}/{entry['id']}", {"tags": ["clock"], "title": None})
-    assert answer.status_code == 200
-    changed = answer.json()
-    different = {name for name in entry if changed[name] != entry[name]}
-    assert different == {"tags", "title", "version", "updated_at"}
-    assert answer.headers["etag"] == '"2"'
-    assert provider.documents == ["The harbour opens at six"]  # the title is part of what is embedded
-
-
-async def test_a_changed_text_is_found_by_its_new_words_only(admin: Caller, provider: FailingProvider) -> None:
-    provider.vectors["Old words"] = provider.vectors["old"] = provider.direction(1.0)
-    provider.vectors["New text"] = provider.direction(0.0, 1.0)
-    entry = await admin.add("Old words")
-    assert (await admin.search("old", mode="semantic"))["results"]
-    provider.down = True
-    answer = await admin.patch(f"{PATH}/{entry['id']}", {"content": "New text"})
-    assert answer.json()["embedding_status"] == "pending"
-    provider.down = False
-    assert (await admin.search("old", mode="semantic"))["results"] == []
-    assert (await admin.find("words"), await admin.find("text")) == ([], ["New text"])
 
 
 async def test_a_change_of_nothing_changes_nothing(admin: Caller) -> None:
@@ -162,49 +61,10 @@ async def test_one_of_several_etags_suffices(admin: Caller) -> None:
     assert (await admin.delete(path, headers={"If-Match": '"5", "6"'})).status_code == 204
 
 
-async def test_of_two_changes_at_once_with_one_etag_one_succeeds(admin: Caller) -> None:
-    entry = await admin.add("The harbour")
-    path, match = f"{PATH}/{entry['id']}", {"If-Match": '"1"'}
-    answers = await asyncio.gather(*(admin.patch(path, {"title": f"T{n}"}, headers=match) for n in range(5)))
-    assert sorted(answer.status_code for answer in answers) == [200, 412, 412, 412, 412]
-
-
-async def test_a_change_that_makes_two_entries_the_same_is_a_conflict(admin: Caller) -> None:
-    first, second = await admin.add("One"), await admin.add("Two", external_id="T")
-    other = await admin.add("Three", external_id="X")
-    expect_problem(await admin.patch(f"{PATH}/{second['id']}", {"external_id": "X"}), 409)
-    expect_problem(await admin.patch(f"{PATH}/{first['id']}", {"external_id": "X"}), 409)
-    assert (await admin.get(f"{PATH}/{other['id']}")).json() == other
-
-
 async def test_an_entry_cannot_be_its_own_relative(admin: Caller) -> None:
     entry = await admin.add("One")
     for field in ("parent_id", "superseded_by_id"):
         expect_fields(await admin.patch(f"{PATH}/{entry['id']}", {field: entry["id"]}), field)
-
-
-async def test_a_deleted_entry_is_not_found(admin: Caller) -> None:
-    entry = await admin.add("The harbour opens at six")
-    answer = await admin.delete(f"{PATH}/{entry['id']}")
-    assert (answer.status_code, answer.content) == (204, b"")
-    for method in ("GET", "DELETE"):
-        expect_problem(await admin.request(method, f"{PATH}/{entry['id']}"), 404)
-    expect_problem(await admin.patch(f"{PATH}/{entry['id']}", {"title": "x"}), 404)
-    assert (await admin.search("The harbour opens at six"))["results"] == []
-
-
-async def test_a_list_comes_in_pages_newest_first(admin: Caller) -> None:
-    ids = [(await admin.add(f"Entry {n}", tags=["even"] if n % 2 == 0 else []))["id"] for n in range(5)]
-    seen, cursor, sizes = [], None, []
-    while True:
-        page = (await admin.get(PATH, params={"limit": 2} | ({"cursor": cursor} if cursor else {}))).json()
-        seen += [item["id"] for item in page["items"]]
-        sizes.append(len(page["items"]))
-        if (cursor := page["next_cursor"]) is None:
-            break
-    assert (seen, sizes) == (ids[::-1], [2, 2, 1])
-    even = (await admin.get(PATH, params={"tag": "even"})).json()["items"]
-    assert [item["id"] for item in even] == [ids[4], ids[2], ids[0]]
 
 
 BULK_PATH = "/knowledge/entries/bulk"
@@ -341,36 +201,3 @@ async def test_the_vectors_of_a_bulk_are_embedded_in_the_background(admin: Calle
     assert (await admin.get("/admin/stats")).json()["pending_embeddings"] == 0
     entry = (await admin.get(f"/knowledge/entries/{results[0]['id']}")).json()
     assert entry["embedding_status"] == "ready"
-
-
-async def test_related_entries_come_in_the_order_of_the_contract(admin: Caller) -> None:
-    parent = await admin.add("The parent", tags=["a", "b", "c"])
-    entry = await admin.add("The entry", parent_id=parent["id"], tags=["a", "b", "c"])
-    sibling = await admin.add("The sibling", parent_id=parent["id"], tags=["a", "b"])
-    two = await admin.add("Shares two", tags=["a", "b", "x"])
-    three = await admin.add("Shares three", tags=["c", "b", "a"])
-    await admin.add("Shares one", tags=["a"])
-    await admin.add("Superseded", tags=["a", "b"], superseded_by_id=two["id"])
-    await admin.add("Expired", tags=["a", "b"], expires_at="2020-01-01T00:00:00Z")
-    answer = await admin.get(f"/knowledge/entries/{entry['id']}/related")
-    assert answer.status_code == 200
-    body = answer.json()
-    assert [(r["id"], r["relationship"], r["overlap_count"]) for r in body["results"]] == [
-        (parent["id"], "parent", None),
-        (sibling["id"], "sibling", None),
-        (three["id"], "tag_overlap", 3),
-        (two["id"], "tag_overlap", 2),
-    ]
-    assert body["metadata"] == {
-        "total": 4,
-        "relationship_types": ["parent", "sibling", "tag_overlap"],
-    }
-    short = await admin.get(f"/knowledge/entries/{entry['id']}/related", params={"limit": 2})
-    assert [r["id"] for r in short.json()["results"]] == [parent["id"], sibling["id"]]
-    assert short.json()["metadata"]["relationship_types"] == ["parent", "sibling"]
-
-
-async def test_an_unknown_id_has_no_relations(reader: Caller) -> None:
-    answer = await reader.get(f"/knowledge/entries/{uuid4()}/related")
-    assert answer.status_code == 200
-    assert answer.json() == {"results": [], "metadata": {"total": 0, "relationship_types": []}}

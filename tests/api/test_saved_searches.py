@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from importlib.metadata import version
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -15,7 +14,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.knowledge.paging import PAGE_BYTES
 from tests.fixtures.http.callers import SECRET, Caller, make_token
-from tests.fixtures.http.expectations import expect_fields, expect_problem, is_id, is_time
+from tests.fixtures.http.expectations import expect_fields, expect_problem
 from tests.fixtures.identity.forgery import forge
 
 PATH = "/knowledge/saved-searches"
@@ -59,30 +58,6 @@ async def test_a_page_of_large_saved_searches_ends_early(reader: Caller) -> None
     assert (seen, pages) == (names[::-1], 2)
 
 
-async def test_a_saved_search_is_listed_read_run_and_deleted(admin: Caller, reader: Caller) -> None:
-    await admin.add("The harbour opens at six")
-    answer = await reader.post(
-        PATH, {"name": " Harbours ", "request": {"query": "harbour", "mode": "keyword", "limit": 2}}
-    )
-    assert answer.status_code == 201
-    saved = answer.json()
-    assert is_id(saved["id"])
-    assert is_time(saved["created_at"])
-    assert (saved["name"], saved["subscribed"]) == ("Harbours", False)
-    assert saved["request"] == {"query": "harbour", "mode": "keyword", "limit": 2}
-    assert answer.headers["location"] == f"{PATH}/{saved['id']}"
-    assert (await reader.get(f"{PATH}/{saved['id']}")).json() == saved
-    assert (await reader.get(PATH)).json() == {"items": [saved], "next_cursor": None}
-    run = await reader.post(f"{PATH}/{saved['id']}/run")
-    assert run.status_code == 200
-    assert (await reader.post(f"{PATH}/{saved['id']}/run", {})).status_code == 200
-    direct = await reader.search("harbour", mode="keyword", limit=2)
-    assert run.json()["results"] == direct["results"]
-    assert run.json()["metadata"]["search_modes_used"] == ["keyword"]
-    assert (await reader.delete(f"{PATH}/{saved['id']}")).status_code == 204
-    expect_problem(await reader.delete(f"{PATH}/{saved['id']}"), 404)
-
-
 async def test_a_run_continues_with_the_cursor_of_a_search(admin: Caller, reader: Caller) -> None:
     for n in range(3):
         await admin.add(f"The harbour {n}")
@@ -90,14 +65,6 @@ async def test_a_run_continues_with_the_cursor_of_a_search(admin: Caller, reader
     first = (await reader.post(f"{PATH}/{saved['id']}/run")).json()
     second = await reader.search("harbour", limit=1, cursor=first["metadata"]["next_cursor"])
     assert second["results"][0]["id"] != first["results"][0]["id"]
-
-
-async def test_the_same_name_again_replaces_the_request(reader: Caller) -> None:
-    first = await save(reader)
-    answer = await reader.post(PATH, {"name": "Harbours", "request": {"query": "lamp"}})
-    assert answer.status_code == 200
-    assert answer.json()["id"] == first["id"]
-    assert answer.json()["request"] == {"query": "lamp"}
 
 
 async def test_other_principals_of_the_tenant_do_not_see_it(reader: Caller, berta: Caller, admin: Caller) -> None:
@@ -138,44 +105,6 @@ async def test_a_request_over_the_tenants_lowered_limits_is_refused_when_run(adm
     assert (await reader.post(f"{PATH}/{open_limit['id']}/run")).status_code == 200
 
 
-async def test_a_subscription_shows_its_secret_once(reader: Caller) -> None:
-    saved = await save(reader)
-    path = f"{PATH}/{saved['id']}/subscription"
-    expect_problem(await reader.get(path), 404)
-    answer = await reader.post(path, {"url": HOOK})
-    assert answer.status_code == 201
-    made = answer.json()
-    assert made.pop("secret").startswith("whsec_")
-    shown = (await reader.get(path)).json()
-    assert "secret" not in shown
-    assert (shown["url"], shown["state"], shown["saved_search_id"]) == (HOOK, "active", saved["id"])
-    assert (await reader.get(f"{PATH}/{saved['id']}")).json()["subscribed"] is True
-    again = await reader.post(path, {"url": "https://example.com/2"})
-    assert (again.status_code, again.json()["url"]) == (200, "https://example.com/2")
-    assert (await reader.delete(path)).status_code == 204
-    expect_problem(await reader.delete(path), 404)
-
-
-async def test_admins_list_and_end_all_subscriptions(
-    admin: Caller, reader: Caller, berta: Caller, stranger: Caller
-) -> None:
-    for caller, name in ((reader, "of rita"), (berta, "of berta")):
-        saved = await save(caller, name=name)
-        await caller.post(f"{PATH}/{saved['id']}/subscription", {"url": HOOK})
-    listed = (await admin.get("/admin/subscriptions")).json()
-    assert [(i["owner"], i["name"], i["url"]) for i in listed["items"]] == [
-        ("berta", "of berta", "example.com"),
-        ("rita", "of rita", "example.com"),
-    ]
-    assert not any("secret" in item for item in listed["items"])
-    path = f"/admin/subscriptions/{listed['items'][0]['saved_search_id']}"
-    assert (await stranger.get("/admin/subscriptions")).json()["items"] == []
-    expect_problem(await stranger.delete(path), 404)
-    assert (await admin.delete(path)).status_code == 204
-    expect_problem(await admin.delete(f"/admin/subscriptions/{uuid4()}"), 404)
-    assert len((await admin.get("/admin/subscriptions")).json()["items"]) == 1
-
-
 async def test_a_call_without_the_right_to_read_pauses_the_callers_subscription(
     reader: Caller, http: httpx.AsyncClient, api_tenant: Tenant, api_services: Services
 ) -> None:
@@ -210,30 +139,6 @@ async def give(caller: Caller, search: str, entry: str, relevant: Any = True) ->
     return await caller.post("/knowledge/feedback", body)
 
 
-async def test_feedback_can_be_given_changed_and_reported(admin: Caller, reader: Caller) -> None:
-    await admin.patch("/admin/settings", {"keep_query_text": True})
-    entry = await admin.add("The harbour opens at six", title="Harbour")
-    found = await reader.search("harbour", mode="keyword")
-    search = found["metadata"]["search_id"]
-    for relevant in (True, False):
-        answer = await give(reader, search, entry["id"], relevant)
-        assert answer.status_code == 200, answer.text
-        assert answer.json() == {
-            "search_id": search, "entry_id": entry["id"], "relevant": relevant, "at": answer.json()["at"],
-        }  # fmt: skip
-        assert is_time(answer.json()["at"])
-    await reader.search("zeppelin", mode="keyword")
-    report = (await admin.get("/admin/feedback")).json()
-    assert (report["days"], report["queries_kept"]) == (30, True)
-    assert (report["relevant"], report["not_relevant"]) == (0, 1)
-    (disliked,) = report["disliked"]
-    assert (disliked["entry_id"], disliked["title"], disliked["queries"]) == (
-        entry["id"],
-        "Harbour",
-        ["harbour"],
-    )
-
-
 async def test_feedback_on_an_entry_the_caller_did_not_find_is_refused(
     admin: Caller, reader: Caller, stranger: Caller
 ) -> None:
@@ -247,21 +152,3 @@ async def test_feedback_on_an_entry_the_caller_did_not_find_is_refused(
     expect_fields(await give(reader, search, other["id"]), "entry_id")
     expect_fields(await give(reader, search, str(uuid4())), "entry_id")
     assert (await admin.get("/admin/feedback")).json()["disliked"] == []
-
-
-async def test_a_receipt_explains_the_results(admin: Caller, reader: Caller, api_services: Services) -> None:
-    entry = await admin.add("The harbour opens at six", tags=["sea"])
-    found = await reader.search("harbour", tags=["sea"], boost=["verified"], limit=7, fusion="score")
-    await api_services.journal.flush()
-    receipt = (await admin.get(f"/admin/searches/{found['metadata']['search_id']}")).json()
-    assert receipt["version"] == version("knowledge-search")
-    assert receipt["options"] == {"limit": 7, "tags": ["sea"], "boost": ["verified"]}
-    assert (receipt["fusion"], receipt["weights"]) == ("score", {"semantic": 0.5, "keyword": 0.5})
-    assert receipt["model"] == {"provider": "mock", "name": "text-hash", "dimensions": 16}
-    assert (receipt["result_count"], receipt["fallback"]) == (1, False)
-    assert receipt["query_time_ms"] >= 0
-    (ranked,) = receipt["ranking"]
-    assert (ranked["id"], ranked["keyword_rank"]) == (entry["id"], 1)
-    assert ranked["updated_at"][:19] == entry["updated_at"][:19]
-    assert "query" not in receipt
-    assert "harbour" not in str(receipt)

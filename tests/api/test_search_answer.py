@@ -10,67 +10,10 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
-from app.knowledge.search.answer.facets import SUGGESTIONS
 from tests.api.notes import add_notes
 from tests.fixtures.http.callers import Caller
-from tests.fixtures.http.expectations import expect_fields, expect_problem, is_id, is_time
+from tests.fixtures.http.expectations import expect_fields, expect_problem
 from tests.fixtures.providers.failing import FailingProvider
-from tests.fixtures.searching import TIMES
-
-
-async def test_a_hit_has_every_field_of_the_contract(admin: Caller) -> None:
-    parent = await admin.add("Handbook of the harbour office")
-    source = await admin.add("Minutes of the meeting in May")
-    stored = await admin.add(
-        "The crane of the harbour is serviced in March",
-        title="Crane service",
-        entry_type="decision",
-        tags=["crane", "service"],
-        roles=["dev", "qa"],
-        confidence=0.75,
-        scope="project",
-        parent_id=parent["id"],
-        source_ids=[source["id"]],
-        metadata={"ticket": 7, "nested": {"deep": [1, "two", None]}},
-        is_verified=True,
-    )
-    found = await admin.search("The crane of the harbour is serviced in March")
-    (hit,) = [h for h in found["results"] if h["id"] == stored["id"]]
-    for field in set(hit) & set(stored):
-        assert hit[field] == stored[field], field
-    assert (hit["parent_id"], hit["source_ids"]) == (parent["id"], [source["id"]])
-    assert (hit["asset_id"], hit["asset_name"], hit["chunk_index"]) == (None, None, None)
-    assert is_id(hit["id"])
-    assert is_time(hit["created_at"])
-    assert is_time(hit["updated_at"])
-    assert hit["score"] > 0
-    assert hit["keyword_score"] > 0
-    assert "keyword" in hit["sources"]
-    assert hit["matched_terms"]
-    assert len(hit["snippet"]) <= 240
-    assert "crane" in hit["snippet"]
-
-
-async def test_the_metadata_have_every_field_of_the_contract(admin: Caller) -> None:
-    await admin.add("The harbour opens at six", tags=["harbour"])
-    found = await admin.search("harbour")
-    assert found["debug_info"] is None
-    assert found["facets"] is None
-    metadata = found["metadata"]
-    assert is_id(metadata["search_id"])
-    assert (metadata["total"], metadata["estimated_matches"]) == (1, 1)
-    assert metadata["search_modes_used"] == ["semantic", "keyword"]
-    assert (metadata["fallback_mode"], metadata["degraded"], metadata["exact"]) == (False, [], True)
-    assert (metadata["suggestions"], metadata["next_cursor"]) == ([], None)
-    assert all(type(metadata[name]) is int and metadata[name] >= 0 for name in TIMES)
-
-
-async def test_the_same_text_has_a_similarity_of_one(admin: Caller) -> None:
-    await admin.add("The harbour opens at six")
-    (hit,) = (await admin.search("The harbour opens at six", fusion="rrf"))["results"]
-    assert hit["similarity"] == pytest.approx(1, abs=2e-3)
-    assert hit["sources"] == ["semantic", "keyword"]
-    assert hit["score"] == pytest.approx(0.7 / 61 + 0.3 / 61)
 
 
 async def test_a_search_of_an_empty_tenant_finds_nothing(reader: Caller) -> None:
@@ -78,77 +21,6 @@ async def test_a_search_of_an_empty_tenant_finds_nothing(reader: Caller) -> None
     assert found["results"] == []
     assert found["metadata"]["total"] == 0
     assert found["metadata"]["suggestions"] == []
-
-
-async def test_a_search_that_finds_nothing_suggests_tags(admin: Caller) -> None:
-    for n in range(SUGGESTIONS + 2):
-        await admin.add(f"Entry number {n}", tags=["common", f"harbour-{n}"])
-    found = await admin.search("harbours", mode="keyword")
-    assert found["results"] == []
-    suggestions = found["metadata"]["suggestions"]
-    assert 1 <= len(suggestions) <= SUGGESTIONS
-    assert suggestions[0].startswith("harbour-")
-
-
-async def test_the_keyword_mode_uses_the_keyword_leg_only(admin: Caller, provider: FailingProvider) -> None:
-    await add_notes(admin)
-    provider.down = True
-    provider.queries.clear()
-    found = await admin.search("harbour", mode="keyword", limit=5, fusion="rrf")
-    metadata = found["metadata"]
-    assert metadata["search_modes_used"] == ["keyword"]
-    assert (metadata["fallback_mode"], metadata["degraded"]) == (False, [])
-    assert (metadata["embedding_ms"], metadata["semantic_ms"]) == (0, 0)
-    assert provider.queries == []
-    for rank, hit in enumerate(found["results"], 1):
-        assert (hit["sources"], hit["similarity"]) == (["keyword"], None)
-        assert hit["score"] == pytest.approx(0.3 / (60 + rank))
-
-
-async def test_the_semantic_mode_uses_the_semantic_leg_only(admin: Caller, provider: FailingProvider) -> None:
-    provider.vectors["quay"] = provider.direction(1.0)
-    provider.vectors["The pier"] = provider.direction(0.9, 0.4)
-    provider.vectors["A quay"] = provider.direction(0.0, 1.0)
-    await admin.add("The pier")
-    await admin.add("A quay")
-    found = await admin.search("quay", mode="semantic", fusion="rrf")
-    assert [hit["content"] for hit in found["results"]] == ["The pier"]
-    (hit,) = found["results"]
-    assert hit["sources"] == ["semantic"]
-    assert hit["keyword_score"] is None
-    assert hit["similarity"] == pytest.approx(0.9 / (0.81 + 0.16) ** 0.5, abs=2e-3)
-    assert hit["score"] == pytest.approx(0.7 / 61)
-    assert found["metadata"]["search_modes_used"] == ["semantic"]
-
-
-@pytest.mark.parametrize("mode", ["hybrid", "semantic"])
-async def test_a_failing_provider_leaves_the_keyword_order(mode: str, admin: Caller, provider: FailingProvider) -> None:
-    await add_notes(admin)
-    by_words = await admin.search("harbour", mode="keyword", limit=20)
-    provider.down = True
-    found = await admin.search("harbour", mode=mode, limit=20, fusion="rrf", rrf_k=7)
-    metadata = found["metadata"]
-    assert metadata["fallback_mode"] is True
-    assert metadata["degraded"] == ["embedding_unavailable"]
-    assert metadata["search_modes_used"] == ["keyword"]
-    assert [h["id"] for h in found["results"]] == [h["id"] for h in by_words["results"]]
-    for rank, hit in enumerate(found["results"], 1):
-        assert (hit["sources"], hit["similarity"]) == (["keyword"], None)
-        assert hit["score"] == pytest.approx(0.3 / (7 + rank))
-
-
-async def test_a_given_embedding_needs_no_provider(admin: Caller, provider: FailingProvider) -> None:
-    provider.vectors["The pier"] = provider.direction(1.0)
-    await admin.add("The pier")
-    provider.down = True
-    vector = [3.0] + [0.0] * 15
-    found = await admin.search("something else", query_embedding=vector)
-    assert [hit["content"] for hit in found["results"]] == ["The pier"]
-    assert found["results"][0]["similarity"] == pytest.approx(1, abs=2e-3)
-    metadata = found["metadata"]
-    assert (metadata["fallback_mode"], metadata["degraded"]) == (False, [])
-    assert metadata["search_modes_used"] == ["semantic", "keyword"]
-    assert provider.queries == []
 
 
 def recompute(debug: dict[str, Any], hit: dict[str, Any]) -> float:

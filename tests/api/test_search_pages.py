@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from base64 import urlsafe_b64encode
 from dataclasses import astuple
 from typing import Any
 from uuid import uuid4
@@ -38,27 +37,6 @@ async def test_all_pages_together_equal_one_large_page(admin: Caller, request_fi
     assert len(hits) == first["metadata"]["total"]
     large = (await admin.search("harbour", limit=50, **request_fields))["results"][: len(hits)]
     assert [(h["id"], h["score"], h["sources"]) for h in hits] == [(h["id"], h["score"], h["sources"]) for h in large]
-
-
-async def test_later_pages_continue_the_first_search(admin: Caller, provider: FailingProvider) -> None:
-    await add_notes(admin, 12)
-    first = await admin.search("harbour", limit=4, mode="keyword")
-    await admin.add("harbour " * 40)
-    provider.down = True
-    second = await admin.search("harbour", limit=4, mode="keyword", cursor=first["metadata"]["next_cursor"])
-    assert not {h["id"] for h in first["results"]} & {h["id"] for h in second["results"]}
-    assert all(hit["content"].startswith("Note") for hit in second["results"])
-
-
-async def test_the_page_of_a_fallback_is_marked_as_one(admin: Caller, provider: FailingProvider) -> None:
-    await add_notes(admin, 6)
-    provider.down = True
-    first = await admin.search("harbour", limit=4)
-    provider.down = False
-    second = await admin.search("harbour", limit=4, cursor=first["metadata"]["next_cursor"])
-    assert second["metadata"]["fallback_mode"] is True
-    assert second["metadata"]["degraded"] == ["embedding_unavailable"]
-    assert len(second["results"]) == 2
 
 
 async def test_the_page_of_a_search_over_its_quota_gives_the_same_reason(admin: Caller, platform: Caller) -> None:
@@ -158,16 +136,6 @@ async def test_later_pages_are_explained_with_what_is_known(admin: Caller, field
         assert {n: v for n, v in kept.items() if n not in unknown} == {
             n: v for n, v in full.items() if n not in unknown
         }
-
-
-def write_cursor(offset: int = 5) -> str:
-    """The cursor of a search that never existed."""
-    return urlsafe_b64encode(uuid4().bytes + offset.to_bytes(4)).decode().rstrip("=")
-
-
-async def test_the_cursor_of_an_unknown_search_is_answered_410(admin: Caller) -> None:
-    answer = await admin.post("/knowledge/search", {"query": "harbour", "cursor": write_cursor()})
-    expect_problem(answer, 410)
 
 
 async def test_the_cursor_of_another_tenant_is_answered_410(admin: Caller, stranger: Caller) -> None:

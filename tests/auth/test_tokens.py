@@ -54,10 +54,6 @@ async def test_every_other_algorithm_is_refused(algorithm: object) -> None:
     assert "algorithm" in await refuse(forge(make_claims(), header, digest=digest))
 
 
-async def test_a_missing_algorithm_is_refused() -> None:
-    assert "algorithm" in await refuse(forge(make_claims(), {"typ": "JWT"}))
-
-
 async def test_an_unsigned_token_is_refused() -> None:
     unsigned = f"{encode({'alg': 'none'})}.{encode(make_claims())}."
     assert await refuse(unsigned) == "the token is malformed"
@@ -73,26 +69,19 @@ async def test_a_wrong_signature_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "extra",
+    ("header", "told"),
     [
-        {"crit": ["exp"]},
-        {"crit": ["b64"], "b64": False},
-        {"crit": []},
-        {"crit": None},
-        {"b64": False},
-        {"b64": True},
-        {"zip": "DEF"},
-        {"zip": None},
-        {"crit": ["http://example.com/x"], "http://example.com/x": 1},
+        ({"typ": "JWT"}, "algorithm"),
+        *(({**HS256, "crit": names}, "extension") for names in (["exp"], [], None)),
+        *(({**HS256, "b64": value}, "extension") for value in (False, True)),
+        *(({**HS256, "zip": value}, "extension") for value in ("DEF", None)),
+        ({**HS256, "crit": ["b64"], "b64": False}, "extension"),
+        ({**HS256, "crit": ["http://example.com/x"], "http://example.com/x": 1}, "extension"),
+        *(({**HS256, "typ": kind}, "type") for kind in ("logout+jwt", "JWE", "", 1, None, ["JWT"])),
     ],
 )
-async def test_a_critical_extension_is_refused(extra: dict[str, Any]) -> None:
-    assert "extension" in await refuse(forge(make_claims(), {**HS256, **extra}))
-
-
-@pytest.mark.parametrize("kind", ["logout+jwt", "JWE", "", 1, None, ["JWT"]])
-async def test_a_token_of_another_type_is_refused(kind: object) -> None:
-    assert "type" in await refuse(forge(make_claims(), {"alg": "HS256", "typ": kind}))
+async def test_a_header_that_is_not_understood_is_refused(header: dict[str, Any], told: str) -> None:
+    assert told in await refuse(forge(make_claims(), header))
 
 
 @pytest.mark.parametrize("size", [16_385, 5 * 1024 * 1024])
@@ -209,11 +198,6 @@ async def test_an_unnamed_secret_remains_valid_with_named_ones() -> None:
         assert (await verifier.verify(token)).subject == "ada"
     for token in (sign(OLD, kid="new"), sign(NEW, kid="any"), sign(FOREIGN)):
         assert await refuse(token, verifier) == "the token's signature is not valid"
-
-
-@pytest.mark.parametrize("jti", ["", "x" * 256, 1, ["a"], {"a": 1}, True])
-async def test_a_token_whose_id_cannot_be_revoked_is_refused(jti: object) -> None:
-    assert "jti" in await refuse(forge(make_claims(jti=jti)))
 
 
 def test_a_verifier_needs_exactly_one_source_of_keys() -> None:

@@ -262,18 +262,6 @@ def test_alerts_link_to_a_section_that_exists() -> None:
         assert f"`{rule['alert']}`" in (PAGES / "incidents.md").read_text("utf-8"), rule["alert"]
 
 
-def test_dashboard_panels_do_not_overlap() -> None:
-    taken: set[tuple[int, int]] = set()
-    panels = json.loads(DASHBOARD.read_text("utf-8"))["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    for panel in panels:
-        at = panel["gridPos"]
-        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
-        assert not cells & taken, panel["title"]
-        assert at["x"] + at["w"] <= 24
-        taken |= cells
-
-
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 @pytest.mark.parametrize("arguments", [("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")])
 def test_prometheus_accepts_the_files(arguments: tuple[str, ...]) -> None:

@@ -58,36 +58,6 @@ def test_every_refusal_of_every_field_is_in_plain_words() -> None:
     assert {"must be at most 1", "must have at least 1 character", "must be an integer"} <= said
 
 
-async def test_a_bulk_result_has_the_same_error_as_other_endpoints(admin: Caller) -> None:
-    wrong = [{}, "x", {"content": "a", "tag": "b"}, {"content": ""}, {"content": "a", "tags": ["a", 1]}]
-    answer = await admin.post("/knowledge/entries/bulk", {"entries": wrong})
-    assert [result["error"] for result in answer.json()["results"]] == [
-        "content: is required",
-        "entry: must be a JSON object",
-        "tag: unknown field",
-        "content: must have at least 1 character",
-        "tags.1: must be text",
-    ]
-
-
-async def test_a_malformed_search_of_a_batch_is_refused_in_plain_words(admin: Caller) -> None:
-    answer = await admin.post("/knowledge/search/batch", {"searches": ["x"]})
-    assert answer.json()["results"][0]["error"]["detail"] == "body: must be a JSON object"
-
-
-async def test_many_wrong_items_of_a_list_are_one_error(admin: Caller) -> None:
-    body = b'{"query": "x", "query_embedding": [' + b",".join([b"NaN"] * 384) + b"]}"
-    headers = {"Content-Type": "application/json"}
-    answer = await admin.post("/knowledge/search", content=body, headers=headers)
-    (error,) = expect_fields(answer, "query_embedding.0")["errors"]
-    assert error["message"] == "must be a finite number; the same holds for 383 more items"
-    few = expect_fields(
-        await admin.post("/knowledge/search", {"query": "x", "query_embedding": [1, "a", 2, "b"]}),
-        *("query_embedding.1", "query_embedding.3"),
-    )
-    assert len(few["errors"]) == 2
-
-
 async def test_an_answer_names_only_so_many_fields(reader: Caller) -> None:
     body = {"query": "harbour"} | {f"x{number}": 1 for number in range(2_000)}
     answer = await reader.post("/knowledge/search", body)
