@@ -277,8 +277,7 @@ PLATFORM_CHANGES = _by_name(
     _over_http("POST /admin/platform/revoked-tokens", "token.revoke", json={"token_id": "unheard-of"}),
 )
 PLATFORM_READS = _by_name(
-    _over_http("GET /admin/tenants", "tenant.list"),
-    _over_http("GET /admin/platform/revoked-tokens", "token.list"),
+    _over_http("GET /admin/tenants", "tenant.list"), _over_http("GET /admin/platform/revoked-tokens", "token.list")
 )
 OTHER_CHANGES = _by_name(
     _over_http("POST /admin/reembed again", "model.pace", prepare=_move, json={**MOVE, "rate": 60}),

@@ -83,10 +83,7 @@ async def open_stage(
     cluster: EmbeddedAddress, template: str, settings: Settings, verifier: TokenVerifier
 ) -> AsyncIterator[Stage]:
     """Start the service; no worker runs on its own."""
-    async with (
-        new_database(cluster, template=template) as made,
-        connected(made.superuser_dsn) as superuser,
-    ):
+    async with new_database(cluster, template=template) as made, connected(made.superuser_dsn) as superuser:
         await register_model(made.admin_dsn, WIDER)
         tables = await _list_tables(superuser)
         # The check of the database, which refuses foreign functions, comes first.

@@ -49,12 +49,7 @@ async def test_the_stats_count_what_is_stored(
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("weights", {"semantic": 0.5, "keyword": 0.6}),
-        ("default_limit", 0),
-        ("tenant_id", "x"),
-    ],
+    ("field", "value"), [("weights", {"semantic": 0.5, "keyword": 0.6}), ("default_limit", 0), ("tenant_id", "x")]
 )
 async def test_a_setting_outside_its_range_is_refused(admin: Caller, field: str, value: Any) -> None:
     before = (await admin.get("/admin/settings")).json()

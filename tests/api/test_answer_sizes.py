@@ -11,16 +11,7 @@ import pytest
 
 from app.composition.services import Services
 from app.concurrency.background import MemoryRelease
-from app.concurrency.share import (
-    DEEPEST,
-    FREE,
-    LARGE,
-    MIB,
-    MIB_SECONDS,
-    REFUSED_SECONDS,
-    SHARE,
-    Work,
-)
+from app.concurrency.share import DEEPEST, FREE, LARGE, MIB, MIB_SECONDS, REFUSED_SECONDS, SHARE, Work
 from app.concurrency.turns import LATELY
 from app.db.queries.audit import write_audit
 from app.knowledge.paging import PAGE_BYTES, count_within
@@ -169,8 +160,7 @@ async def test_large_answers_of_a_tenant_wait_for_each_other(
 
 
 @pytest.mark.parametrize(
-    ("sizes", "count"),
-    [([], 0), ([1, 1], 2), ([PAGE_BYTES, 1], 1), ([PAGE_BYTES - 1, 1, 1], 2), ([PAGE_BYTES * 9], 1)],
+    ("sizes", "count"), [([], 0), ([1, 1], 2), ([PAGE_BYTES, 1], 1), ([PAGE_BYTES - 1, 1, 1], 2), ([PAGE_BYTES * 9], 1)]
 )
 def test_a_page_ends_after_the_item_with_which_it_is_full(sizes: list[int], count: int) -> None:
     assert count_within(sizes) == count
@@ -241,11 +231,7 @@ async def test_a_large_body_is_charged_when_it_is_announced_and_only_once(
 
 
 async def test_a_tenant_in_debt_waits_and_others_do_not(
-    api_services: Services,
-    admin: Caller,
-    stranger: Caller,
-    still: list[float],
-    monkeypatch: pytest.MonkeyPatch,
+    api_services: Services, admin: Caller, stranger: Caller, still: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admission = api_services.admission
     monkeypatch.setattr(admission, "_patience", 0.05)

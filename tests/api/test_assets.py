@@ -66,11 +66,7 @@ async def test_a_sample_document_becomes_searchable(document: Any, admin: Caller
     found = await admin.search(query, asset_id=[asset["id"]], source="asset", limit=50, mode="keyword")
     assert found["results"]
     for hit in found["results"]:
-        assert (hit["entry_type"], hit["asset_id"], hit["asset_name"]) == (
-            "chunk",
-            asset["id"],
-            document.name,
-        )
+        assert (hit["entry_type"], hit["asset_id"], hit["asset_name"]) == ("chunk", asset["id"], document.name)
         assert isinstance(hit["chunk_index"], int)
         assert hit["tags"] == list(document.tags)
         place = hit["metadata"]
@@ -136,12 +132,7 @@ async def test_the_original_bytes_are_an_attachment(admin: Caller) -> None:
     data = bytes(range(256)) * 9_000
     for name, content, declared, shown in (
         ('a "b"\r\n;é.md', b"# Pier\n\nBoats.", "text/markdown", "text/markdown"),
-        (
-            "a.html",
-            b"<html><script>alert(1)</script><p>Boats.</p></html>",
-            "text/html",
-            "application/octet-stream",
-        ),
+        ("a.html", b"<html><script>alert(1)</script><p>Boats.</p></html>", "text/html", "application/octet-stream"),
         ("a.txt", b"Boats. " * 400_000, "text/plain", "text/plain"),
         ("a.zip", zipped({"a.bin": data, "a.txt": b"Boats."}), "application/zip", "application/zip"),
     ):

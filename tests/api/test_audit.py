@@ -16,16 +16,7 @@ from app.contract.settings import TunedWeights
 from app.embedded import EmbeddedAddress
 from app.knowledge.tenants.directory import TUNER, store_tuned
 from app.settings import Settings
-from tests.api.acts import (
-    CHANGES,
-    OTHER_CHANGES,
-    OTHER_READS,
-    PLATFORM_CHANGES,
-    PLATFORM_READS,
-    READS,
-    Act,
-    Failed,
-)
+from tests.api.acts import CHANGES, OTHER_CHANGES, OTHER_READS, PLATFORM_CHANGES, PLATFORM_READS, READS, Act, Failed
 from tests.api.endpoints import TABLE as ENDPOINTS
 from tests.api.scene import Scene, open_scene
 from tests.api.stage import Stage, open_stage

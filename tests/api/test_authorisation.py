@@ -167,8 +167,7 @@ async def test_no_tenant_can_be_named_in_a_request(admin: Caller, stranger: Call
 
 
 @pytest.mark.parametrize(
-    "authorization",
-    ["", "Bearer", "Bearer ", "Bearer x", "Basic YTpi", "Bearer a.b.c", "Bearer " + "a" * 100_000],
+    "authorization", ["", "Bearer", "Bearer ", "Bearer x", "Basic YTpi", "Bearer a.b.c", "Bearer " + "a" * 100_000]
 )
 async def test_a_malformed_authorization_is_refused(http: httpx.AsyncClient, authorization: str) -> None:
     answer = await http.get("/knowledge/entries", headers={"Authorization": authorization})
@@ -272,9 +271,7 @@ async def test_a_revocation_while_the_list_is_read_counts_at_once(admin: Caller,
     assert (await tenants.context(tenant_id)).revoked_tokens == {"leaked"}
 
 
-async def test_a_platform_admins_revocation_while_the_list_is_read_counts_at_once(
-    api_services: Services,
-) -> None:
+async def test_a_platform_admins_revocation_while_the_list_is_read_counts_at_once(api_services: Services) -> None:
     async def revoke() -> None:
         if not happened:
             happened.append(True)

@@ -54,11 +54,7 @@ class Deleted:
 
 
 @pytest.fixture
-async def deleted(
-    admin: Caller,
-    api_services: Services,
-    api_database: TestDatabase,
-) -> AsyncIterator[Deleted]:
+async def deleted(admin: Caller, api_services: Services, api_database: TestDatabase) -> AsyncIterator[Deleted]:
     """The test's tenant, with an entry that was searched for, deleted through a connection of another
     process.
     """

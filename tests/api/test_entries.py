@@ -149,10 +149,7 @@ async def test_repeats_within_one_request_are_written_in_order(admin: Caller) ->
         *("created", "unchanged", "updated"),
     ]
     assert len({r["id"] for r in results}) == 2
-    assert {(await admin.get(f"/knowledge/entries/{r['id']}")).json()["content"] for r in results} == {
-        "two",
-        "three",
-    }
+    assert {(await admin.get(f"/knowledge/entries/{r['id']}")).json()["content"] for r in results} == {"two", "three"}
 
 
 @pytest.mark.parametrize("repeats", [2, 300])

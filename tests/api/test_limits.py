@@ -130,12 +130,7 @@ async def test_each_search_of_a_batch_is_counted(admin: Caller, platform: Caller
 
 @pytest.mark.parametrize("path", ["/knowledge/entries", "/admin/stats", "/console/entries"])
 async def test_reading_waits_for_the_tenants_turn(
-    settings: Settings,
-    api_services: Services,
-    verifier: TokenVerifier,
-    admin: Caller,
-    stranger: Caller,
-    path: str,
+    settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller, stranger: Caller, path: str
 ) -> None:
     admission = Admission(crowd=2, patience=0.05)
     app = create_app(settings, replace(api_services, admission=admission), verifier)

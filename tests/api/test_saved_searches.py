@@ -121,12 +121,7 @@ async def test_a_call_without_the_right_to_read_pauses_the_callers_subscription(
     platform = Caller(http, api_tenant.id, make_token(api_tenant.id, Role.PLATFORM_ADMIN, subject="rita"))
     expect_problem(await platform.get(PATH), 403)
     assert await state() == "active", "another token of the same person's says nothing of this one"
-    claims = {
-        "sub": "rita",
-        "tenant_id": str(api_tenant.id),
-        "roles": ["auditor"],
-        "exp": int(time.time()) + 60,
-    }
+    claims = {"sub": "rita", "tenant_id": str(api_tenant.id), "roles": ["auditor"], "exp": int(time.time()) + 60}
     lowered = Caller(http, api_tenant.id, forge(claims, key=SECRET.encode()))
     expect_problem(await lowered.get(PATH), 403)
     assert await state() == "paused"

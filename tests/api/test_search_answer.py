@@ -44,11 +44,7 @@ def recompute(debug: dict[str, Any], hit: dict[str, Any]) -> float:
 @pytest.mark.parametrize("down", [False, True], ids=["both legs", "provider down"])
 @pytest.mark.parametrize("fusion", ["rrf", "score"])
 async def test_explain_makes_every_score_recomputable(
-    admin: Caller,
-    provider: FailingProvider,
-    work: Callable[[], Awaitable[None]],
-    fusion: str,
-    down: bool,
+    admin: Caller, provider: FailingProvider, work: Callable[[], Awaitable[None]], fusion: str, down: bool
 ) -> None:
     provider.vectors["harbour"] = provider.direction(1.0, 0.2)
     provider.vectors["A pier, found by its vector"] = provider.direction(1.0)

@@ -52,10 +52,7 @@ class CountedSearch:
 
 @pytest.fixture(scope="session")
 async def counted(
-    api_services: Services,
-    api_database: TestDatabase,
-    shared_provider: FailingProvider,
-    verifier: TokenVerifier,
+    api_services: Services, api_database: TestDatabase, shared_provider: FailingProvider, verifier: TokenVerifier
 ) -> AsyncIterator[CountedSearch]:
     """The app with changed limits of its searches: 3 hits by default, 20 at most."""
     database = CountingDatabase(api_database.service_dsn, pool_size=2)

@@ -65,11 +65,7 @@ async def test_each_way_in_finds_what_was_valid_then(app: FastAPI, admin: Caller
     (hit,) = (await reader.search(**SEARCH))["results"]
     assert (hit["content"], hit["validity"]) == ("the new harbour", None)
 
-    searches = [
-        {**SEARCH, "as_of": before},
-        {**SEARCH, "as_of": now()},
-        {**SEARCH, "as_of": "2001-01-01T00:00:00Z"},
-    ]
+    searches = [{**SEARCH, "as_of": before}, {**SEARCH, "as_of": now()}, {**SEARCH, "as_of": "2001-01-01T00:00:00Z"}]
     answer = await reader.post("/knowledge/search/batch", {"searches": searches})
     old, new, refused = answer.json()["results"]
     assert [hit["content"] for hit in old["result"]["results"]] == ["the old harbour"]

@@ -152,13 +152,7 @@ async def check(admin: Caller, texts: Sequence[str]) -> None:
     """Store each text as content, title and tag, and ask for it in each way."""
     texts = [text for text in texts if text.strip()]
     entries = [
-        {
-            "content": f"{n} {text}",
-            "title": text,
-            "tags": [text],
-            "metadata": {text: text},
-            "language": "simple",
-        }
+        {"content": f"{n} {text}", "title": text, "tags": [text], "metadata": {text: text}, "language": "simple"}
         for n, text in enumerate(texts)
     ]
     for start in range(0, len(entries), 500):

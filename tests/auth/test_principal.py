@@ -56,13 +56,13 @@ def test_require_tenant_gives_the_tenant_only_with_the_role() -> None:
         Principal("root", None, frozenset({Role.PLATFORM_ADMIN})).require_tenant(Role.PLATFORM_ADMIN)
 
 
-MOMENTS = (str(NOW + 600), True, [NOW + 600], {}, -1, 10**12, 10**400, 1e300)
+MOMENTS: tuple[object, ...] = (str(NOW + 600), True, [NOW + 600], {}, -1, 10**12, 10**400, 1e300)
 TENANTS = (
     "", "demo", TENANT[:-1], f"{{{TENANT}}}", f"urn:uuid:{TENANT}", TENANT.replace("-", ""), f"{TENANT}\n",
     f" {TENANT}", [TENANT], {"id": TENANT}, 7, True, "٠" * 8 + TENANT[8:], f"{TENANT}\x00",
 )  # fmt: skip
 ROLES = ("reader", {"reader": 1}, 1, True, [["reader"]], ["reader", 1], [None])
-SUBJECTS = (
+SUBJECTS: tuple[object, ...] = (
     "", " ", " ada", "ada ", "a\tb", "a\nb", "a\x00b", "\ud800", "a\u2028b", "a\x7f", "x" * 256, 1, ["ada"], {}, True,
 )  # fmt: skip
 

@@ -33,11 +33,7 @@ def stock_tenant(site: Site, token: str) -> Stock:
         "POST",
         "/knowledge/feedback",
         token,
-        json={
-            "search_id": found["metadata"]["search_id"],
-            "entry_id": entry["id"],
-            "relevant": False,
-        },
+        json={"search_id": found["metadata"]["search_id"], "entry_id": entry["id"], "relevant": False},
     )
     # Finds nothing, which the health page counts.
     site.call("POST", "/knowledge/search", token, json={"query": "zyzzyva", "mode": "keyword"})
@@ -66,10 +62,7 @@ def _stock_source(site: Site, token: str) -> None:
         file = (name, f"# {name}\n\nWhat the handbook says about {name}.".encode(), "text/markdown")
         site.call("POST", "/knowledge/assets", token, data=fields, files={"file": file})
     answer = httpx.put(
-        site.address + path,
-        headers={"Authorization": f"Bearer {token}"},
-        json={"items": items[:1]},
-        trust_env=False,
+        site.address + path, headers={"Authorization": f"Bearer {token}"}, json={"items": items[:1]}, trust_env=False
     )
     assert answer.status_code == 409, answer.text
 

@@ -115,11 +115,7 @@ async def test_readers_are_chosen_in_the_forms(
     await page.get_by_text("Tags, audience, readers and more").click()
     await page.get_by_label("Who may read", exact=True).fill("user:ben")
     await page.get_by_label("Choose files").set_input_files(
-        {
-            "name": f"{width}-{scheme}.md",
-            "mimeType": "text/markdown",
-            "buffer": f"# {width} {scheme}".encode(),
-        }
+        {"name": f"{width}-{scheme}.md", "mimeType": "text/markdown", "buffer": f"# {width} {scheme}".encode()}
     )
     found += await check_page(visit, f"readers-upload-{width}-{scheme}")
     await page.get_by_role("button", name="Upload").click()

@@ -50,12 +50,7 @@ async def test_pages_after_an_action_are_accessible_and_fit_the_screen(
 
     await visit.open("/console?query=lamp&limit=50")
     await visit.expect(page.locator(".hit")).to_have_count(50)
-    for summary in (
-        "Why this result?",
-        "Related",
-        "How were these results ranked?",
-        "More filters and settings",
-    ):
+    for summary in ("Why this result?", "Related", "How were these results ranked?", "More filters and settings"):
         await page.get_by_text(summary).first.click()
     await page.locator("#hit-2").get_by_role("button", name="Not useful").click()
     await visit.expect(page.locator("#hit-2")).to_contain_text("Thank you")

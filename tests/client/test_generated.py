@@ -91,14 +91,7 @@ def test_the_typescript_client_works_and_is_packed(tmp_path: Path, service: Runn
     expect_success((*NPM, "pack"), tmp_path)
     with tarfile.open(next(tmp_path.glob("*.tgz"))) as packed:
         names = {Path(name).relative_to("package").as_posix() for name in packed.getnames()}
-    assert names >= {
-        "package.json",
-        "README.md",
-        "LICENSE",
-        "dist/index.js",
-        "dist/index.d.ts",
-        "dist/schema.d.ts",
-    }
+    assert names >= {"package.json", "README.md", "LICENSE", "dist/index.js", "dist/index.d.ts", "dist/schema.d.ts"}
     assert not [name for name in names if name.startswith(("src/", "test/", "node_modules/", "openapi"))]
 
 

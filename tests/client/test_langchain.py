@@ -12,12 +12,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests, Vector
 
 from knowledge_client import AsyncKnowledgeClient, InvalidInput, KnowledgeClient
 from knowledge_client.conditions import holds
-from knowledge_client.langchain import (
-    DocumentsRefused,
-    FilterUnsupported,
-    KnowledgeRetriever,
-    KnowledgeVectorStore,
-)
+from knowledge_client.langchain import DocumentsRefused, FilterUnsupported, KnowledgeRetriever, KnowledgeVectorStore
 from knowledge_client.langchain.filters import OPERATORS, read_filter
 
 pytest.importorskip("langchain_core", reason="langchain-core is not installed")

@@ -82,8 +82,7 @@ def test_a_call_that_is_safe_to_repeat_is_repeated(outcome: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "kind"),
-    [(refusal(500), ProblemError), (refusal(404), NotFound), (refusal(401), Unauthenticated)],
+    ("outcome", "kind"), [(refusal(500), ProblemError), (refusal(404), NotFound), (refusal(401), Unauthenticated)]
 )
 def test_other_refusals_are_final(outcome: httpx.Response, kind: type[Exception]) -> None:
     result, pauses = walk(give_feedback(), Retries(), outcome)

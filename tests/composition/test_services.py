@@ -78,10 +78,7 @@ def access(**env: str) -> list[Access]:
             },
             [("openai", "k", None), ("openai", None, "http://new.example")],
         ),
-        (
-            {"GEMINI_API_KEY": "g", "EMBEDDING_NEXT_PROVIDER": "gemini"},
-            [("local", None, None), ("gemini", "g", None)],
-        ),
+        ({"GEMINI_API_KEY": "g", "EMBEDDING_NEXT_PROVIDER": "gemini"}, [("local", None, None), ("gemini", "g", None)]),
     ],
 )
 def test_key_is_sent_only_to_its_own_address(env: dict[str, str], expected: list[Access]) -> None:
@@ -130,14 +127,8 @@ def test_there_is_no_reranker_by_default() -> None:
     [
         ({"KB_RERANKER_URL": "hidden"}, "KB_RERANKER_URL: must be"),
         ({"KB_RERANKER_URL": "http://user:hidden@127.0.0.1/rerank"}, "KB_RERANKER_URL: must be"),
-        (
-            {"KB_RERANKER_URL": URL, "KB_RERANKER_API": "hidden"},
-            "KB_RERANKER_API: must be cohere, jina, vllm or tei",
-        ),
-        (
-            {"KB_RERANKER_URL": URL, "KB_RERANKER_CANDIDATES": "1"},
-            "KB_RERANKER_CANDIDATES: must be an integer",
-        ),
+        ({"KB_RERANKER_URL": URL, "KB_RERANKER_API": "hidden"}, "KB_RERANKER_API: must be cohere, jina, vllm or tei"),
+        ({"KB_RERANKER_URL": URL, "KB_RERANKER_CANDIDATES": "1"}, "KB_RERANKER_CANDIDATES: must be an integer"),
         ({"KB_RERANKER_URL": URL, "KB_RERANKER_TIMEOUT": "0"}, "KB_RERANKER_TIMEOUT: must be a number"),
         ({"KB_RERANKER_MODEL": "hidden"}, "KB_RERANKER_MODEL: has no effect without KB_RERANKER_URL"),
         ({"KB_RERANKER_API_KEY": "hidden"}, "KB_RERANKER_API_KEY: has no effect without KB_RERANKER_URL"),

@@ -50,14 +50,7 @@ def test_page_can_be_followed_from_top_to_bottom(page: str, reader: Reader) -> N
         '<!-- schema: SearchRequest -->\n```json\n{"query": ""}\n```',
         "```python\nprint(1)\n```\n\n<!-- output: of the block above -->\n```text\n2\n```",
     ],
-    ids=[
-        "a failing command",
-        "a refused request",
-        "an assertion",
-        "broken json",
-        "wrong json",
-        "other output",
-    ],
+    ids=["a failing command", "a refused request", "an assertion", "broken json", "wrong json", "other output"],
 )
 def test_a_wrong_block_is_noticed(text: str, reader: Reader) -> None:
     with pytest.raises(AssertionError, match=r"page\.md:\d"):

@@ -33,24 +33,14 @@ def make_conversations() -> list[dict[str, Any]]:
             "session_3_date_time": "4:00 pm on 9 June, 2023",
         },
         "qa": [
-            {
-                "question": "Where does Ines work?",
-                "answer": "observatory",
-                "evidence": ["D1:1"],
-                "category": 4,
-            },
+            {"question": "Where does Ines work?", "answer": "observatory", "evidence": ["D1:1"], "category": 4},
             {
                 "question": "What did Tomas build and grow?",
                 "answer": "canoe, tomatoes",
                 "evidence": ["D1:2; D2:1"],
                 "category": 1,
             },
-            {
-                "question": "When was the greyhound adopted?",
-                "answer": 2023,
-                "evidence": ["D:2:2"],
-                "category": 2,
-            },
+            {"question": "When was the greyhound adopted?", "answer": 2023, "evidence": ["D:2:2"], "category": 2},
             {"question": "Would Ines like comets?", "answer": "yes", "evidence": [], "category": 3},
             {"question": "What is far away?", "answer": "x", "evidence": ["D9:1"], "category": 4},
             {"question": "Why?", "answer": "x", "evidence": ["D"], "category": 4},

@@ -89,10 +89,7 @@ def test_each_department_has_one_entry_of_a_hundred() -> None:
     assert all(sorted(found[n : n + DEPARTMENTS]) == list(range(DEPARTMENTS)) for n in (0, 100, 200))
     assert found[:DEPARTMENTS] != found[DEPARTMENTS : 2 * DEPARTMENTS]
     first, last = found.index(3), found.index(99)
-    assert (readers_of(first), readers_of(last)) == (
-        ["group:3", "group:half", "group:tenth"],
-        ["group:99"],
-    )
+    assert (readers_of(first), readers_of(last)) == (["group:3", "group:half", "group:tenth"], ["group:99"])
     assert numbers_of(10, 200).tolist() == [n for n in range(200) if found[n] < 10]
 
 

@@ -54,10 +54,7 @@ def test_a_query_counts_only_with_a_positive_judgement(tmp_path: Path) -> None:
 
 def test_empty_texts_are_skipped_and_counted(tmp_path: Path) -> None:
     collection = read_collection(write_collection(tmp_path, DOCUMENTS, QUERIES, HEADER + "q1\td1\t1\n"))
-    assert [(d.id, d.title, d.text) for d in collection.documents] == [
-        ("d1", "One", "first"),
-        ("d2", None, "second"),
-    ]
+    assert [(d.id, d.title, d.text) for d in collection.documents] == [("d1", "One", "first"), ("d2", None, "second")]
     assert collection.skipped == 1
     assert [d.whole for d in collection.documents] == ["One\nfirst", "second"]
 
@@ -76,10 +73,7 @@ def test_judgements_are_found_in_the_folder_that_beir_uses(tmp_path: Path) -> No
 
 
 def test_missing_fields_and_numeric_ids_are_read(tmp_path: Path) -> None:
-    documents: list[dict[str, object]] = [
-        {"_id": 7, "text": "seven"},
-        {"_id": "8", "title": None, "text": "eight"},
-    ]
+    documents: list[dict[str, object]] = [{"_id": 7, "text": "seven"}, {"_id": "8", "title": None, "text": "eight"}]
     collection = read_collection(write_collection(tmp_path, documents, [{"_id": 1, "text": "?"}], HEADER + "1\t7\t1\n"))
     assert [d.id for d in collection.documents] == ["7", "8"]
 

@@ -68,10 +68,7 @@ async def test_parts_are_searched_apart_and_reported_together(services: Services
     assert evaluation.baseline is not None
     assert evaluation.baseline.scores.ndcg == pytest.approx([0.6309, 1.0], abs=1e-4)
     assert [(group.name, group.queries) for group in evaluation.groups] == [("oven", 1), ("pipes", 1)]
-    assert [group.runs[0].scores.ndcg for group in evaluation.groups] == [
-        [1.0],
-        pytest.approx([0.6309], abs=1e-4),
-    ]
+    assert [group.runs[0].scores.ndcg for group in evaluation.groups] == [[1.0], pytest.approx([0.6309], abs=1e-4)]
     assert await services.tenants.list_tenants() == []
 
 

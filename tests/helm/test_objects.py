@@ -74,11 +74,7 @@ def test_ports_are_named_alike_everywhere() -> None:
         name: {port["name"]: port["containerPort"] for port in container.get("ports", ())}
         for name, _, container in pods(objects)
     }
-    assert ports == {
-        "api": {"http": 8000, "metrics": 9100},
-        "worker": {"metrics": 9100},
-        "migrate": {},
-    }
+    assert ports == {"api": {"http": 8000, "metrics": 9100}, "worker": {"metrics": 9100}, "migrate": {}}
     assert find(objects, "Service", "api")["spec"]["ports"][0]["targetPort"] == "http"
     assert find(objects, "Service", "metrics")["spec"]["ports"][0]["targetPort"] == "metrics"
     backend = find(objects, "Ingress")["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]

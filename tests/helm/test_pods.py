@@ -114,11 +114,7 @@ def test_probes_ask_what_they_are_for(objects: list[dict[str, Any]]) -> None:
     asked = {}
     for name, _, container in pods(objects):
         asked[name] = {probe: container[probe]["httpGet"]["path"] for probe in container if probe.endswith("Probe")}
-    assert asked["api"] == {
-        "startupProbe": "/healthz",
-        "livenessProbe": "/healthz",
-        "readinessProbe": "/readyz",
-    }
+    assert asked["api"] == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
     assert asked["worker"] == asked["migrate"] == {}
 
 

@@ -304,10 +304,7 @@ async def serve_with(
 async def test_a_body_that_stalls_is_refused(
     settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
 ) -> None:
-    async with (
-        serve_with(Patience(stall=0.2), settings, api_services, verifier) as url,
-        connect(url) as line,
-    ):
+    async with serve_with(Patience(stall=0.2), settings, api_services, verifier) as url, connect(url) as line:
         await line.send(make_search_head(admin, 1_000) + b'{"query": ')
         expect_closing_problem(await line.read(), 408)
 
@@ -322,10 +319,7 @@ async def test_a_body_that_is_too_long_is_refused_before_it_comes(address: str, 
 async def test_a_body_that_drips_is_refused(
     settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
 ) -> None:
-    async with (
-        serve_with(Patience(grace=0.5), settings, api_services, verifier) as url,
-        connect(url) as line,
-    ):
+    async with serve_with(Patience(grace=0.5), settings, api_services, verifier) as url, connect(url) as line:
         await line.send(make_search_head(admin, 200_000) + b'{"query": "')
         reading = asyncio.create_task(line.read())
         for _ in range(200):

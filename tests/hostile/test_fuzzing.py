@@ -20,10 +20,7 @@ async def tokens(admin: Caller, stranger: Caller) -> Mapping[str, str]:
     for caller, word in ((admin, CANARIES["first"]), (stranger, CANARIES["second"])):
         for number in range(3):
             await caller.add(
-                f"{word} number {number}",
-                title=word,
-                tags=[word, "shared"],
-                external_id=f"{word[:3]}-{number}",
+                f"{word} number {number}", title=word, tags=[word, "shared"], external_id=f"{word[:3]}-{number}"
             )
     platform = make_token(None, Role.PLATFORM_ADMIN, subject="paula")
     return {"first": admin.token, "second": stranger.token, "platform": platform}

@@ -33,15 +33,7 @@ from tests.fixtures.http.expectations import expect_problem
 from tests.fixtures.http.serving import serve
 from tests.fixtures.identity.forgery import NOW, TENANT, forge, forge_asymmetric
 from tests.fixtures.identity.issuer import Issuer
-from tests.hostile.tokens import (
-    AUDIENCE,
-    ISSUER,
-    PUBLISHED,
-    RSA,
-    forge_issued,
-    forge_shared,
-    make_good_claims,
-)
+from tests.hostile.tokens import AUDIENCE, ISSUER, PUBLISHED, RSA, forge_issued, forge_shared, make_good_claims
 
 KEY = SECRET.encode()
 PATHS = ("/knowledge/entries", "/admin/tenants", "/admin/stats")
@@ -239,10 +231,7 @@ async def test_callers_without_a_token_wait_for_turns_and_those_with_one_do_not(
     occupancy = Occupancy()
     occupancy.strangers = Pace(1, 2, clock=lambda: now[0])
     app = create_app(settings, api_services, verifier)
-    async with (
-        serve(app, occupancy) as address,
-        httpx.AsyncClient(base_url=address, trust_env=False) as client,
-    ):
+    async with serve(app, occupancy) as address, httpx.AsyncClient(base_url=address, trust_env=False) as client:
 
         async def read(token: str | None) -> int:
             headers = {} if token is None else {"Authorization": f"Bearer {token}"}

@@ -81,10 +81,7 @@ async def test_over_the_limit_of_the_process_held_connections_leave_descriptors_
 
 async def test_a_refused_connection_is_held_and_further_ones_are_closed_without_an_answer() -> None:
     occupancy = Occupancy(per_address=1, hold_seconds=3_600, most_held=1)
-    async with (
-        serve(answer_with_mebibytes, occupancy) as address,
-        connect(address) as accepted,
-    ):
+    async with serve(answer_with_mebibytes, occupancy) as address, connect(address) as accepted:
         await accepted.send(REQUEST % b"")
         assert (await accepted.reader.readline()).startswith(b"HTTP/1.1 200 ")
         async with connect(address) as held:

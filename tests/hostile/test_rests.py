@@ -122,11 +122,7 @@ def test_a_rest_of_which_too_little_comes_is_too_slow() -> None:
     now = [0.0]
     coming = connection.Rest(lambda: now[0])
     coming.look()
-    for rate, enough in (
-        (connection.REST_RATE, True),
-        (connection.REST_RATE - 1, False),
-        (connection.REST_RATE, True),
-    ):
+    for rate, enough in ((connection.REST_RATE, True), (connection.REST_RATE - 1, False), (connection.REST_RATE, True)):
         now[0] += 20.0
         coming.drop(rate * 20)
         assert coming.has_come() is enough

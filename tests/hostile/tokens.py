@@ -50,10 +50,7 @@ def forge_claims(now: float, tenant: str) -> Mapping[str, dict[str, Any]]:
         "tenant that is not a UUID": {"tenant_id": "' or 1=1 --"},
         "tenant in braces": {"tenant_id": f"{{{tenant}}}"},
         "tenants in a list": {"tenant_id": [tenant]},
-        "tenant of a platform administrator that is not a UUID": {
-            "tenant_id": "*",
-            "roles": ["platform_admin"],
-        },
+        "tenant of a platform administrator that is not a UUID": {"tenant_id": "*", "roles": ["platform_admin"]},
     }
     return {name: make_good_claims(now, tenant, **change) for name, change in changes.items()}
 

@@ -184,10 +184,7 @@ async def test_a_separate_port_shows_the_same_and_must_be_free(operated: Operate
 
 
 async def test_a_separate_port_is_only_open_at_its_own_address(operated: Operated) -> None:
-    with (
-        bind_metrics("127.0.0.1", 0) as listener,
-        serve_metrics(Observation(operated.services), listener),
-    ):
+    with bind_metrics("127.0.0.1", 0) as listener, serve_metrics(Observation(operated.services), listener):
         port = listener.getsockname()[1]
         async with httpx.AsyncClient(trust_env=False) as client:
             with pytest.raises(httpx.ConnectError):

@@ -129,9 +129,7 @@ async def test_logs_of_a_request_name_its_trace(operated: Operated, recorded: In
     configure_logging("info", json=True, stream=stream)
     try:
         answer = await caller.post(
-            "/knowledge/search",
-            {"query": "harbour"},
-            headers={"traceparent": PARENT, "X-Request-ID": "request-1"},
+            "/knowledge/search", {"query": "harbour"}, headers={"traceparent": PARENT, "X-Request-ID": "request-1"}
         )
     finally:
         root.handlers[:] = before

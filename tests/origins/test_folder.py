@@ -177,18 +177,12 @@ def test_web_server_is_listed_with_its_folders(site: str, end: str) -> None:
 @pytest.mark.parametrize("path", ["/site/", "/site/deep/", "/site/tides.md"])
 def test_folder_or_file_that_cannot_be_read_fails_the_listing(site: str, broken: set[str], path: str) -> None:
     broken.add(path)
-    with (
-        RemoteStore(site, Exclusions()).open() as opened,
-        pytest.raises(OriginUnavailable, match="cannot be read"),
-    ):
+    with RemoteStore(site, Exclusions()).open() as opened, pytest.raises(OriginUnavailable, match="cannot be read"):
         opened.list_files()
 
 
 def test_server_that_does_not_answer_fails_the_listing() -> None:
-    with (
-        RemoteStore("http://127.0.0.1:9/site/", Exclusions()).open() as opened,
-        pytest.raises(OriginUnavailable),
-    ):
+    with RemoteStore("http://127.0.0.1:9/site/", Exclusions()).open() as opened, pytest.raises(OriginUnavailable):
         opened.list_files()
 
 
@@ -197,10 +191,7 @@ def test_store_in_memory_is_listed() -> None:
     store.pipe({"/shelf/a.md": b"A", "/shelf/b/c.md": b"C", "/elsewhere/d.md": b"D"})
     try:
         with RemoteStore("memory://shelf", Exclusions()).open() as opened:
-            assert {f.path: opened.read(f, 10) for f in opened.list_files().files} == {
-                "a.md": b"A",
-                "b/c.md": b"C",
-            }
+            assert {f.path: opened.read(f, 10) for f in opened.list_files().files} == {"a.md": b"A", "b/c.md": b"C"}
         with RemoteStore("memory://none", Exclusions()).open() as opened, pytest.raises(OriginUnavailable):
             opened.list_files()
     finally:

@@ -125,11 +125,7 @@ BARE = {"DATABASE_URL": "postgresql://kb@elsewhere/kb", "JWT_SECRET": "s" * 32}
         ({**NEXT, **ADDRESS}, NEXT_KEY, "EMBEDDING_NEXT_API_KEY and OPENAI_BASE_URL"),
         ({**NEXT, **NEXT_ADDRESS}, NEXT_KEY, "EMBEDDING_NEXT_API_KEY and EMBEDDING_NEXT_BASE_URL"),
         (BARE, {"PGPASSWORD": "p"}, "PGPASSWORD and DATABASE_URL"),
-        (
-            {"DATABASE_ADMIN_URL": BARE["DATABASE_URL"]},
-            {"PGPASSFILE": "p"},
-            "PGPASSFILE and DATABASE_ADMIN_URL",
-        ),
+        ({"DATABASE_ADMIN_URL": BARE["DATABASE_URL"]}, {"PGPASSFILE": "p"}, "PGPASSFILE and DATABASE_ADMIN_URL"),
     ],
 )
 def test_a_key_and_its_address_from_two_sources_are_refused(

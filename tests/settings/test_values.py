@@ -123,10 +123,7 @@ def test_a_data_folder_in_a_home_is_expanded(monkeypatch: pytest.MonkeyPatch) ->
         {"JWT_JWKS_URL": "https://issuer.example/keys"},
         {"DATABASE_URL": "postgresql:///kb?host=/run/postgresql", "JWT_SECRET": SECRET},
         {"DATABASE_URL": "postgresql://u:p@[::1]:5432/kb", "JWT_SECRET": "x" * 32},
-        {
-            "DATABASE_URL": "postgresql://u:p@a,[::1]:5432,b:1/kb?target_session_attrs=read-write",
-            "JWT_SECRET": SECRET,
-        },
+        {"DATABASE_URL": "postgresql://u:p@a,[::1]:5432,b:1/kb?target_session_attrs=read-write", "JWT_SECRET": SECRET},
     ],
 )
 def test_settings_at_their_bounds_are_accepted(env: dict[str, str]) -> None:
@@ -191,10 +188,7 @@ def test_secrets_do_not_show_in_any_text_of_the_settings() -> None:
 REFUSED = read_values(Path(__file__).with_name("values.yaml"))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [(name, value) for name, values in REFUSED.items() for value in values],
-)
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values])
 def test_a_wrong_setting_is_named_in_one_line_without_its_value(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load(**{name: value})
@@ -214,20 +208,14 @@ def test_all_wrong_settings_are_named_together() -> None:
     ("env", "start"),
     [
         ({"KB_RRF_SEMANTIC_WEIGHT": "0.6"}, "KB_RRF_SEMANTIC_WEIGHT and KB_RRF_KEYWORD_WEIGHT: "),
-        (
-            {"KB_RRF_SEMANTIC_WEIGHT": "0.700000002"},
-            "KB_RRF_SEMANTIC_WEIGHT and KB_RRF_KEYWORD_WEIGHT: ",
-        ),
+        ({"KB_RRF_SEMANTIC_WEIGHT": "0.700000002"}, "KB_RRF_SEMANTIC_WEIGHT and KB_RRF_KEYWORD_WEIGHT: "),
         ({"KB_SEARCH_MAX_LIMIT": "9"}, "KB_SEARCH_DEFAULT_LIMIT: "),
         ({"KB_METRICS_PORT": "8000"}, "KB_METRICS_PORT: "),
         ({"EMBEDDING_DIMENSIONS": "768"}, "EMBEDDING_DIMENSIONS: "),
         ({"EMBEDDING_PROVIDER": "openai"}, "OPENAI_API_KEY: "),
         ({"EMBEDDING_PROVIDER": "gemini"}, "GEMINI_API_KEY: "),
         ({"JWT_SECRET": SECRET, "JWT_JWKS_URL": "https://i.example/k"}, "JWT_SECRET and JWT_JWKS_URL: "),
-        (
-            {"JWT_SECRETS": f"a:{SECRET}", "JWT_JWKS_URL": "https://i.example/k"},
-            "JWT_SECRETS and JWT_JWKS_URL: ",
-        ),
+        ({"JWT_SECRETS": f"a:{SECRET}", "JWT_JWKS_URL": "https://i.example/k"}, "JWT_SECRETS and JWT_JWKS_URL: "),
         ({"DATABASE_URL": SERVER["DATABASE_URL"]}, "JWT_SECRET or JWT_JWKS_URL: "),
     ],
 )
@@ -271,10 +259,7 @@ def test_a_sign_in_that_cannot_work_is_refused(env: dict[str, str], reason: str)
 @pytest.mark.parametrize(
     ("env", "reason"),
     [
-        (
-            {"EMBEDDING_NEXT_MODEL": "x"},
-            "EMBEDDING_NEXT_MODEL: has no effect without EMBEDDING_NEXT_PROVIDER",
-        ),
+        ({"EMBEDDING_NEXT_MODEL": "x"}, "EMBEDDING_NEXT_MODEL: has no effect without EMBEDDING_NEXT_PROVIDER"),
         ({"EMBEDDING_NEXT_DIMENSIONS": "8"}, "EMBEDDING_NEXT_DIMENSIONS: has no effect"),
         ({"EMBEDDING_NEXT_API_KEY": "hidden"}, "EMBEDDING_NEXT_API_KEY: has no effect"),
         ({"EMBEDDING_NEXT_PROVIDER": "openai"}, "EMBEDDING_NEXT_API_KEY: must be set"),

@@ -10,16 +10,7 @@ from starlette.types import Message
 
 from app.errors import InvalidInput
 from app.web import bodies
-from app.web.bodies import (
-    LARGE,
-    LONGEST_TEXT,
-    STEP,
-    BodyBounds,
-    JsonRequest,
-    parse_json,
-    parse_large_json,
-    read_body,
-)
+from app.web.bodies import LARGE, LONGEST_TEXT, STEP, BodyBounds, JsonRequest, parse_json, parse_large_json, read_body
 
 BOUNDS = BodyBounds(1_000_000, 100, 100)
 

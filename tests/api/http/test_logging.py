@@ -49,15 +49,7 @@ async def test_a_search_logs_one_line_with_exactly_its_fields(admin: Caller, lin
     assert set(line) == STANDARD | FIELDS
     assert (line["level"], line["logger"]) == ("info", "app.knowledge.search")
     metadata = found["metadata"]
-    for name in (
-        "search_id",
-        "embedding_ms",
-        "semantic_ms",
-        "keyword_ms",
-        "fusion_ms",
-        "query_time_ms",
-        "waiting_ms",
-    ):
+    for name in ("search_id", "embedding_ms", "semantic_ms", "keyword_ms", "fusion_ms", "query_time_ms", "waiting_ms"):
         assert line[name] == metadata[name]
     assert (line["tenant_id"], line["query_length"], line["result_count"]) == (str(admin.tenant_id), 24, 1)
     assert line["top_similarity"] == pytest.approx(found["results"][0]["similarity"], abs=1e-4)
@@ -109,10 +101,7 @@ async def test_background_log_lines_carry_no_request_id(
                 "alter table lost rename to searches; alter table lost_too rename to saved_searches"
             )
     written = [line for line in lines() if line["level"] == "warning"]
-    assert {line["logger"] for line in written} == {
-        "app.knowledge.search.journal",
-        "app.knowledge.subscriptions",
-    }
+    assert {line["logger"] for line in written} == {"app.knowledge.search.journal", "app.knowledge.subscriptions"}
     assert [line for line in written if "request_id" in line] == []
 
 

@@ -191,10 +191,7 @@ async def send(caller: Caller, method: str, path: str, headers: dict[str, str]) 
     return sent, dict(answer.headers)
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [("POST", "/knowledge/search"), ("GET", "/knowledge/entries")],
-)
+@pytest.mark.parametrize(("method", "path"), [("POST", "/knowledge/search"), ("GET", "/knowledge/entries")])
 async def test_long_answers_are_compressed_on_request(filled: Caller, method: str, path: str) -> None:
     sent, headers = await send(filled, method, path, GZIP)
     assert (headers["content-encoding"], headers["vary"]) == ("gzip", "Accept-Encoding")

@@ -10,13 +10,7 @@ import pytest
 
 pytest.importorskip("llama_index.core", reason="`make test-llamaindex` installs LlamaIndex")
 
-from llama_index.core import (
-    Document,
-    MockEmbedding,
-    StorageContext,
-    VectorStoreIndex,
-    load_index_from_storage,
-)
+from llama_index.core import Document, MockEmbedding, StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
@@ -43,10 +37,7 @@ def index(store: KnowledgeVectorStore) -> VectorStoreIndex:
     """An index of two documents; the service embeds them."""
     storage = StorageContext.from_defaults(vector_store=store)
     return VectorStoreIndex.from_documents(
-        DOCUMENTS,
-        storage_context=storage,
-        embed_model=MockEmbedding(1),
-        transformations=[SentenceSplitter()],
+        DOCUMENTS, storage_context=storage, embed_model=MockEmbedding(1), transformations=[SentenceSplitter()]
     )
 
 
@@ -103,8 +94,7 @@ def test_an_index_is_opened_again_from_its_store(
 def test_a_pipeline_writes_to_the_store(store: KnowledgeVectorStore) -> None:
     text = " ".join(f"Berth {n} of the harbour is reserved for ship {n}." for n in range(60))
     pipeline = IngestionPipeline(
-        transformations=[SentenceSplitter(chunk_size=128, chunk_overlap=0), MockEmbedding(1)],
-        vector_store=store,
+        transformations=[SentenceSplitter(chunk_size=128, chunk_overlap=0), MockEmbedding(1)], vector_store=store
     )
     made = pipeline.run(documents=[Document(id_="list", text=text)])
     stored = {node.node_id: node for node in store.get_nodes()}

@@ -8,13 +8,7 @@ from io import BytesIO
 
 from knowledge_generated import AuthenticatedClient
 from knowledge_generated.api.assets import upload_asset
-from knowledge_generated.api.entries import (
-    change_entry,
-    create_entries,
-    create_entry,
-    get_entry,
-    list_entries,
-)
+from knowledge_generated.api.entries import change_entry, create_entries, create_entry, get_entry, list_entries
 from knowledge_generated.api.search import search
 from knowledge_generated.models import (
     BulkRequest,
