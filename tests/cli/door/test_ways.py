@@ -141,7 +141,7 @@ TABLE: Mapping[str, Script] = {
     "erase": (
         (*CRANE, "--json"),
         ("erase", "--entry", "{id}", "--yes"),
-        ("erase", "--subject", "nobody", "--yes", "--json"),
+        ("erase", "--subject", "absent", "--yes", "--json"),
         ("erase", "--asset", UNKNOWN, "--yes"),
     ),
     "reembed": (
@@ -255,11 +255,11 @@ def test_a_token_is_for_the_tenant_that_the_service_finds(ways: Ways) -> None:
         with ways.over(way) as tenant:
             printed = ways.knowledge.succeed("token", "--role", "reader", "--json").json
             assert printed["tenant_id"] == str(tenant.id)
-            assert "there is no tenant 'nobody'" in ways.knowledge("token", "--role", "reader", "-t", "nobody").err
+            assert "there is no tenant 'absent'" in ways.knowledge("token", "--role", "reader", "-t", "absent").err
 
 
 @pytest.mark.parametrize("way", LOCAL)
 def test_an_unknown_tenant_is_named(ways: Ways, way: Way) -> None:
     with ways.over(way):
         for command in (("list",), ("search", "x"), ("settings", "show"), ("token", "revoked")):
-            assert ways.knowledge(*command, "-t", "nobody").err == "error: there is no tenant 'nobody'\n"
+            assert ways.knowledge(*command, "-t", "absent").err == "error: there is no tenant 'absent'\n"
