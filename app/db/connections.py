@@ -135,13 +135,7 @@ class Connections:
         for driver in list(self.in_use if self.lent else self._drivers):
             self.end(driver)
 
-    async def abandon(
-        self,
-        pooled: PoolProxiedConnection,
-        driver: Connection | None,
-        *,
-        reusable: bool,
-    ) -> None:
+    async def abandon(self, pooled: PoolProxiedConnection, driver: Connection | None, *, reusable: bool) -> None:
         """Roll back and give the connection back, or throw it away when its state is not certain."""
         if driver is not None and not reusable:
             self._drivers.discard(driver)

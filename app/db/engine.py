@@ -76,11 +76,7 @@ async def _set_codecs(driver: asyncpg.Connection[asyncpg.Record]) -> None:
     try:
         await register_vector(driver)
         await driver.set_type_codec(
-            "uuid",
-            schema="pg_catalog",
-            encoder=lambda value: value.bytes,
-            decoder=_read_uuid,
-            format="binary",
+            "uuid", schema="pg_catalog", encoder=lambda value: value.bytes, decoder=_read_uuid, format="binary"
         )
         await driver.set_type_codec(
             "jsonb",
@@ -120,11 +116,7 @@ def make_engine(dsn: str, *, connect_args: Mapping[str, Any] | None = None, **op
     """
     return create_async_engine(
         "postgresql+asyncpg://",
-        connect_args={
-            **(connect_args or {}),
-            "dsn": driver_address(dsn),
-            "connection_class": DriverConnection,
-        },
+        connect_args={**(connect_args or {}), "dsn": driver_address(dsn), "connection_class": DriverConnection},
         **options,
     )
 

@@ -76,10 +76,7 @@ class Outage:
     """
 
     def __init__(
-        self,
-        ask: Callable[[], Awaitable[object]],
-        cut: Callable[[], None],
-        clock: Callable[[], float] = time.monotonic,
+        self, ask: Callable[[], Awaitable[object]], cut: Callable[[], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`ask` queries the database and calls `record_answer`; raises DatabaseUnavailable.
 

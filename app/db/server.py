@@ -192,8 +192,7 @@ class Server:
         try:
             seconds = self._statement_timeout if time_limit is None else time_limit.total_seconds()
             pooled, driver = await self._connections.begin(
-                f"begin;set local statement_timeout='{int(seconds * 1000)}ms';set local jit=off;{begin}",
-                rights.value,
+                f"begin;set local statement_timeout='{int(seconds * 1000)}ms';set local jit=off;{begin}", rights.value
             )
             self._connections.in_use.add(driver)
             try:
@@ -223,12 +222,7 @@ class Server:
         finally:
             asking.cancel()
 
-    async def _abandon(
-        self,
-        pooled: PoolProxiedConnection,
-        driver: Connection,
-        error: BaseException,
-    ) -> None:
+    async def _abandon(self, pooled: PoolProxiedConnection, driver: Connection, error: BaseException) -> None:
         """End a transaction that failed. Raises DatabaseUnavailable if the database was the reason."""
         if isinstance(error, DatabaseUnavailable) and isinstance(error.__cause__, OSError):
             self._connections.end(driver)  # otherwise the rollback would wait for the silent server again

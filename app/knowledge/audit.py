@@ -129,12 +129,7 @@ class AuditTrail:
         """
         if reader is None:
             return
-        key = (
-            session.tenant_id,
-            reader,
-            action if found else f"{action} refused",
-            subject if found else None,
-        )
+        key = (session.tenant_id, reader, action if found else f"{action} refused", subject if found else None)
         now = self._clock()
         due, unrecorded = self._reads.get(key, (now, 0))
         if now < due:
@@ -163,12 +158,7 @@ class AuditTrail:
             await self.note_read(session, reader, "access.all")
 
     async def _write(
-        self,
-        tenant_id: UUID,
-        actor: str,
-        action: AuditAction,
-        subject_ids: Sequence[UUID],
-        noted: Mapping[str, Any],
+        self, tenant_id: UUID, actor: str, action: AuditAction, subject_ids: Sequence[UUID], noted: Mapping[str, Any]
     ) -> None:
         async with self._database.tenant_session(tenant_id) as session:
             await audit.write_audit(session, actor, action, subject_ids, noted, outcome="refused")

@@ -92,8 +92,7 @@ REMAINS: Sequence[Remainder] = (
     Remainder("replicas", "each replica removes the rows when it replays them; its files are those of the primary"),
     Remainder("backups", "backups and exports that were made before have everything; they expire by your own rules"),
     Remainder(
-        "origins",
-        "the file of an asset that belongs to a source: the next run brings it back if it is still there",
+        "origins", "the file of an asset that belongs to a source: the next run brings it back if it is still there"
     ),
     Remainder("memory", "each process may keep the last queries and their vectors, which no request can read"),
 )

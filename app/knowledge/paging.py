@@ -43,11 +43,7 @@ class PageRequest:
 
     @classmethod
     def read(
-        cls,
-        limit: int,
-        cursor: str | None,
-        sort: str = NEWEST_FIRST,
-        sorts: Collection[str] = (NEWEST_FIRST,),
+        cls, limit: int, cursor: str | None, sort: str = NEWEST_FIRST, sorts: Collection[str] = (NEWEST_FIRST,)
     ) -> PageRequest:
         """Parse a caller's limit, cursor and order, which must be one of `sorts`. Raises InvalidInput."""
         check_page(limit, sort, sorts)

@@ -66,11 +66,7 @@ def change_lists(patch: AccessPatch, item: Lists) -> dict[ListName, Principals]:
 def read_selection(where: AccessSelection) -> Selection:
     """The selection for the database."""
     query = SearchQuery(
-        query="*",
-        tags=where.tags,
-        tags_match=where.tags_match,
-        entry_type=where.entry_type,
-        filter=where.filter,
+        query="*", tags=where.tags, tags_match=where.tags_match, entry_type=where.entry_type, filter=where.filter
     )
     return Selection(where.ids, where.principal, filter_of(query))
 

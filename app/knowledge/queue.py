@@ -31,8 +31,7 @@ def choose_pause(error: EmbeddingUnavailable) -> float:
     pause = error.retry_after or (LONG_PAUSE_SECONDS if error.permanent else PAUSE_SECONDS)
     pause = min(pause, LONGEST_PAUSE_SECONDS)
     log.warning(
-        "the provider is unavailable; its jobs wait",
-        extra={"provider": error.provider, "seconds": round(pause, 1)},
+        "the provider is unavailable; its jobs wait", extra={"provider": error.provider, "seconds": round(pause, 1)}
     )
     return pause
 

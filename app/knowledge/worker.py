@@ -303,11 +303,7 @@ class Worker:
         with (
             acting_for_service(),
             span(
-                f"job {job.kind}",
-                "consumer",
-                job_id=str(job.id),
-                tenant_id=str(job.tenant_id),
-                attempt=job.attempts,
+                f"job {job.kind}", "consumer", job_id=str(job.id), tenant_id=str(job.tenant_id), attempt=job.attempts
             ) as seen,
         ):
             turn = await self.runner.run(job)

@@ -53,8 +53,7 @@ async def load_templates(connection: Any) -> None:
                 )
             await connection.execute("delete from shards.templates; delete from shards.adopted")
             await connection.executemany(
-                "insert into shards.templates (place, name, owner, definition) values ($1, $2, $3, $4)",
-                wanted,
+                "insert into shards.templates (place, name, owner, definition) values ($1, $2, $3, $4)", wanted
             )
         await connection.execute("select shards.adopt(g) from shards.local_groups() g")
 

@@ -168,9 +168,7 @@ async def check_cluster(connection: Connection, dsn: str, setting: str) -> None:
 async def _check_node(connection: Connection, node: Node, setting: str) -> None:
     if not await has_citus(connection):
         raise ConfigurationError(
-            setting,
-            f"{node}: the extension citus is missing",
-            "a superuser runs there: create extension citus",
+            setting, f"{node}: the extension citus is missing", "a superuser runs there: create extension citus"
         )
     try:
         await check_server(connection)

@@ -57,21 +57,7 @@ of `former_entries`."""
 _OF_NODES = {"queue.claim_job": "shards.claim_job", "queue.count_jobs": "shards.count_jobs"}
 
 _AFTER_TABLE = (
-    *(
-        "as",
-        "where",
-        "set",
-        "on",
-        "order",
-        "select",
-        "values",
-        "limit",
-        "group",
-        "using",
-        "left",
-        "join",
-        "cross",
-    ),
+    *("as", "where", "set", "on", "order", "select", "values", "limit", "group", "using", "left", "join", "cross"),
     *("inner", "right", "full", "union", "for", "returning", "default", "offset", "having", "except", "loop"),
 )
 """Words that can follow a table without being its alias."""

@@ -120,11 +120,7 @@ async def find_twin(session: TenantSession, asset_id: UUID, readers: Sequence[st
 async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:
     """Insert an asset; False when another writer has just inserted the same."""
     added = await session.execute(
-        SQL["insert"],
-        id=asset_id,
-        external_id=asset.external_id,
-        source=asset.source,
-        **asset.as_parameters(),
+        SQL["insert"], id=asset_id, external_id=asset.external_id, source=asset.source, **asset.as_parameters()
     )
     return added > 0
 
@@ -248,12 +244,7 @@ async def delete_chunks(session: TenantSession, asset_id: UUID) -> None:
 
 
 async def insert_chunks(
-    session: TenantSession,
-    asset_id: UUID,
-    chunks: Sequence[ChunkRow],
-    inherited: Inherited,
-    *,
-    language: str,
+    session: TenantSession, asset_id: UUID, chunks: Sequence[ChunkRow], inherited: Inherited, *, language: str
 ) -> None:
     """Add chunks to an asset."""
     await session.execute(
@@ -284,11 +275,7 @@ async def known_vectors(
 ) -> list[PassageVector]:
     """Existing vectors for these texts, by passage: of entries that all callers may read, or the asset's readers."""
     return await session.fetch_as(
-        PassageVector,
-        SQL["known_vectors"],
-        asset_id=asset_id,
-        model_id=model_id,
-        text_hashes=list(text_hashes),
+        PassageVector, SQL["known_vectors"], asset_id=asset_id, model_id=model_id, text_hashes=list(text_hashes)
     )
 
 

@@ -79,11 +79,7 @@ async def take_turns(
 ) -> list[GrantedTurns]:
     """Take up to `wanted` of each destination's `quota` turns; sort the destinations, to prevent deadlocks."""
     return await session.fetch_as(
-        GrantedTurns,
-        SQL["take_turns"],
-        destinations=list(destinations),
-        wanted=list(wanted),
-        quota=quota,
+        GrantedTurns, SQL["take_turns"], destinations=list(destinations), wanted=list(wanted), quota=quota
     )
 
 
@@ -189,12 +185,7 @@ async def note_failure(
     `patience`.
     """
     state: str | None = await session.fetch_value(
-        SQL["note_failure"],
-        saved_search_id=saved_search_id,
-        error=error,
-        hold=hold,
-        gone=gone,
-        patience=patience,
+        SQL["note_failure"], saved_search_id=saved_search_id, error=error, hold=hold, gone=gone, patience=patience
     )
     return state
 

@@ -58,12 +58,7 @@ async def copy_known(session: TenantSession, model_id: int, ids: Sequence[UUID])
 
 
 async def list_pending(
-    session: TenantSession,
-    model_id: int,
-    ids: Sequence[UUID] | None,
-    limit: int,
-    *,
-    without: Collection[UUID] = (),
+    session: TenantSession, model_id: int, ids: Sequence[UUID] | None, limit: int, *, without: Collection[UUID] = ()
 ) -> list[PendingText]:
     """Texts of waiting entries, longest wait first, except those in `without`."""
     return await session.fetch_as(

@@ -148,12 +148,7 @@ async def related_entries(session: TenantSession, entry_id: UUID, limit: int, mo
 
 
 async def list_tags(
-    session: TenantSession,
-    *,
-    prefix: str,
-    order: Order,
-    after: TagCount | None,
-    limit: int,
+    session: TenantSession, *, prefix: str, order: Order, after: TagCount | None, limit: int
 ) -> list[TagCount]:
     """Tags that start with the prefix; tags with equal counts are in the order of their characters."""
     return await session.fetch_as(

@@ -88,12 +88,7 @@ def read_dependent(row: Row) -> Dependent:
 
 
 async def create_erasure(
-    session: TenantSession,
-    erasure_id: UUID,
-    kind: ErasureKind,
-    target: UUID | None,
-    subject: str | None,
-    by: str,
+    session: TenantSession, erasure_id: UUID, kind: ErasureKind, target: UUID | None, subject: str | None, by: str
 ) -> None:
     """Store a new erasure."""
     await session.execute(SQL["create"], id=erasure_id, kind=kind, target=target, subject=subject, requested_by=by)
@@ -283,12 +278,7 @@ async def strip_receipts(
 ) -> VisitedReceipts:
     """Remove erased entries from the next receipts; the text and the `filters` of their searches are removed too."""
     return await session.fetch_only_as(
-        VisitedReceipts,
-        SQL["strip_receipts"],
-        id=erasure_id,
-        after=after,
-        limit=limit,
-        filters=list(filters),
+        VisitedReceipts, SQL["strip_receipts"], id=erasure_id, after=after, limit=limit, filters=list(filters)
     )
 
 

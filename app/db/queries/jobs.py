@@ -97,12 +97,7 @@ class QueueFigures:
 async def enqueue_job(session: TenantSession, kind: JobKind, subject: str, delay: timedelta) -> None:
     """Queue a job once; a job that is already queued runs at the earlier of the two times."""
     await session.execute(
-        SQL["enqueue"],
-        id=new_id(),
-        kind=kind,
-        subject=subject,
-        delay=delay,
-        needs_provider=kind in PROVIDER_KINDS,
+        SQL["enqueue"], id=new_id(), kind=kind, subject=subject, delay=delay, needs_provider=kind in PROVIDER_KINDS
     )
 
 

@@ -75,12 +75,7 @@ async def fetch_search(session: TenantSession, search_id: UUID, age: timedelta) 
 
 
 async def list_searches(
-    session: TenantSession,
-    age: timedelta,
-    subject: str | None,
-    only_empty: bool,
-    before: Position | None,
-    limit: int,
+    session: TenantSession, age: timedelta, subject: str | None, only_empty: bool, before: Position | None, limit: int
 ) -> list[SearchLine]:
     """Searches that are not older than `age`, newest first."""
     at, last_id = before or (None, None)
@@ -208,12 +203,7 @@ async def put_feedback(
 ) -> datetime:
     """Store a caller's feedback on a hit, replacing earlier feedback. Raises asyncpg.ForeignKeyViolationError."""
     at: datetime = await session.fetch_value(
-        SQL["put"],
-        search_id=search_id,
-        entry_id=entry_id,
-        subject=subject,
-        relevant=relevant,
-        query=query,
+        SQL["put"], search_id=search_id, entry_id=entry_id, subject=subject, relevant=relevant, query=query
     )
     return at
 

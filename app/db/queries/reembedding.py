@@ -109,20 +109,11 @@ def _read_comparison(stored: dict[str, Any]) -> Comparison:
 
 
 async def start_change(
-    session: TenantSession,
-    from_model: int,
-    to_model: int,
-    *,
-    rate: int | None,
-    switch_at_overlap: float | None,
+    session: TenantSession, from_model: int, to_model: int, *, rate: int | None, switch_at_overlap: float | None
 ) -> None:
     """Begin a change; the tenant must be locked and have no change."""
     await session.execute(
-        SQL["start"],
-        from_model=from_model,
-        to_model=to_model,
-        rate=rate,
-        switch_at_overlap=switch_at_overlap,
+        SQL["start"], from_model=from_model, to_model=to_model, rate=rate, switch_at_overlap=switch_at_overlap
     )
 
 

@@ -444,10 +444,5 @@ async def suggest_lexemes(
 ) -> Sequence[SimilarLexeme]:
     """Lexemes that resemble words of the query, the most alike first, each with an entry that passes the filter."""
     return await session.fetch_as(
-        SimilarLexeme,
-        SQL["suggest_lexemes"],
-        query=query,
-        filter=entry_filter.as_row(),
-        least=least,
-        limit=limit,
+        SimilarLexeme, SQL["suggest_lexemes"], query=query, filter=entry_filter.as_row(), least=least, limit=limit
     )

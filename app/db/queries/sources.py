@@ -59,11 +59,7 @@ async def count_sources(session: TenantSession) -> int:
 
 
 async def add_source(
-    session: TenantSession,
-    name: str,
-    listed_at: datetime,
-    readers: Sequence[str] | None,
-    writers: Sequence[str] | None,
+    session: TenantSession, name: str, listed_at: datetime, readers: Sequence[str] | None, writers: Sequence[str] | None
 ) -> bool:
     """Add a source without items; False if it exists."""
     added = await session.execute(SQL["add"], name=name, listed_at=listed_at, readers=readers, writers=writers)

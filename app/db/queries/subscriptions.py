@@ -43,12 +43,7 @@ async def count_all(session: TenantSession) -> int:
 async def put_saved_search(session: TenantSession, owner: str, name: str, request: Mapping[str, Any]) -> PutSearch:
     """Save a search; it replaces the owner's search of the same name. Call `count_others` before."""
     return await session.fetch_only_as(
-        PutSearch,
-        SQL["save"],
-        id=new_id(),
-        owner=owner,
-        name=name,
-        request=orjson.dumps(dict(request)).decode(),
+        PutSearch, SQL["save"], id=new_id(), owner=owner, name=name, request=orjson.dumps(dict(request)).decode()
     )
 
 
@@ -134,13 +129,7 @@ async def put_subscription(
     The same URL gets another challenge after `pause`.
     """
     await session.execute(
-        SQL["put"],
-        id=saved_search_id,
-        url=url,
-        secret=secret,
-        rights=rights,
-        pause=pause,
-        principals=list(principals),
+        SQL["put"], id=saved_search_id, url=url, secret=secret, rights=rights, pause=pause, principals=list(principals)
     )
 
 
@@ -247,7 +236,5 @@ async def forget_changes(session: TenantSession) -> None:
 async def _note(session: TenantSession, statement: str, changes: Sequence[Change]) -> None:
     if changes:
         await session.execute(
-            SQL[statement],
-            ids=[c.entry_id for c in changes],
-            changed_ats=[c.changed_at for c in changes],
+            SQL[statement], ids=[c.entry_id for c in changes], changed_ats=[c.changed_at for c in changes]
         )

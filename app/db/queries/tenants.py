@@ -267,10 +267,5 @@ async def put_platform_revocation(
 ) -> RevokedToken | None:
     """Revoke a token of a platform administrator, recorded in the platform's trail; None if there are `most` others."""
     return await session.fetch_one_as(
-        RevokedToken,
-        SQL["put_platform_revocation"],
-        token_id=token_id,
-        expires_at=expires_at,
-        most=most,
-        actor=actor,
+        RevokedToken, SQL["put_platform_revocation"], token_id=token_id, expires_at=expires_at, most=most, actor=actor
     )

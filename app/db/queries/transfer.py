@@ -96,11 +96,7 @@ async def link_entries(session: TenantSession, lines: str) -> tuple[Sequence[UUI
 
 async def set_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> Sequence[UUID]:
     """Set how often entries were shown; returns those whose count changed."""
-    rows = await session.fetch(
-        SQL["set_accesses"],
-        ids=list(accesses),
-        accesses=list(accesses.values()),
-    )
+    rows = await session.fetch(SQL["set_accesses"], ids=list(accesses), accesses=list(accesses.values()))
     return [row["entry_id"] for row in rows]
 
 

@@ -176,11 +176,7 @@ async def former_nearest(session: TenantSession, wanted: Nearest) -> VectorMatch
 
 
 async def cosines(
-    session: TenantSession,
-    space: VectorSpace,
-    vector: Any,
-    ids: Sequence[UUID],
-    as_of: datetime | None = None,
+    session: TenantSession, space: VectorSpace, vector: Any, ids: Sequence[UUID], as_of: datetime | None = None
 ) -> dict[UUID, float]:
     """The similarity of each of the given entries that has a vector."""
     statement, moment = at_time(SQL, "cosines", as_of)

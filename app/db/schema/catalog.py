@@ -64,9 +64,7 @@ async def connect(dsn: str, setting: str, *, host: str | None = None, port: int 
 
 
 @asynccontextmanager
-async def using(
-    connection: Connection,
-) -> AsyncIterator[Connection]:
+async def using(connection: Connection) -> AsyncIterator[Connection]:
     """Close the connection after the block. Raises DatabaseUnavailable if the connection is lost before."""
     try:
         yield connection
@@ -96,15 +94,11 @@ async def check_server(connection: Connection) -> None:
     vector = await connection.fetchval("select extversion from pg_extension where extname = 'vector'")
     if vector is None:
         raise ConfigurationError(
-            "DATABASE_URL",
-            "the extension pgvector is missing",
-            "an administrator runs: create extension vector",
+            "DATABASE_URL", "the extension pgvector is missing", "an administrator runs: create extension vector"
         )
     if tuple(int(part) for part in vector.split(".")[:2]) < OLDEST_VECTOR:
         raise ConfigurationError(
-            "DATABASE_URL",
-            f"pgvector {vector} is too old",
-            "0.8 or newer is required: alter extension vector update",
+            "DATABASE_URL", f"pgvector {vector} is too old", "0.8 or newer is required: alter extension vector update"
         )
 
 
@@ -117,9 +111,7 @@ async def check_service_role(connection: Connection) -> None:
     name = role["rolname"]
     if role["rolsuper"]:
         raise ConfigurationError(
-            "DATABASE_URL",
-            f"the role {name} is a superuser, to which row-level security does not apply",
-            "use another",
+            "DATABASE_URL", f"the role {name} is a superuser, to which row-level security does not apply", "use another"
         )
     if role["rolbypassrls"]:
         raise ConfigurationError(
@@ -132,9 +124,7 @@ async def check_service_role(connection: Connection) -> None:
          order by c.relname limit 1""")
     if owned is not None:
         raise ConfigurationError(
-            "DATABASE_URL",
-            f"the role {name} owns the table {owned}",
-            "the service needs a role that owns nothing",
+            "DATABASE_URL", f"the role {name} owns the table {owned}", "the service needs a role that owns nothing"
         )
     strong = await connection.fetchval("""
         select rolname from pg_roles
@@ -143,9 +133,7 @@ async def check_service_role(connection: Connection) -> None:
          order by rolname limit 1""")
     if strong is not None:
         raise ConfigurationError(
-            "DATABASE_URL",
-            f"the role {name} is a member of {strong}, which sees other tenants' rows",
-            "revoke that",
+            "DATABASE_URL", f"the role {name} is a member of {strong}, which sees other tenants' rows", "revoke that"
         )
 
 
@@ -167,9 +155,7 @@ async def check_schema(connection: Connection) -> None:
         )
     if not await connection.fetchval("select has_table_privilege('alembic_version', 'select')"):
         raise ConfigurationError(
-            "DATABASE_URL",
-            "the role may not read the revision",
-            "run: grant select on alembic_version to kb_reader",
+            "DATABASE_URL", "the role may not read the revision", "run: grant select on alembic_version to kb_reader"
         )
     revision = await connection.fetchval("select version_num from alembic_version")
     check_revision(revision, "DATABASE_URL")

@@ -60,10 +60,7 @@ def digest_sources() -> str:
 
 def render_record(found: dict[str, str]) -> str:
     """The text of the record, after the definitions of a new database."""
-    lines = [
-        f"{digest_sources()} alembic/sql",
-        *(f"{digest} {name}" for name, digest in sorted(found.items())),
-    ]
+    lines = [f"{digest_sources()} alembic/sql", *(f"{digest} {name}" for name, digest in sorted(found.items()))]
     return "\n".join(lines) + "\n"
 
 

@@ -66,7 +66,5 @@ async def check_isolation(connection: Connection) -> None:
     if faults:
         others = f" (and {len(faults) - 1} more: knowledge doctor)" if len(faults) > 1 else ""
         raise ConfigurationError(
-            "DATABASE_URL",
-            f"tenants are not isolated: {faults[0].text}{others}",
-            f"remedy: {faults[0].remedy}",
+            "DATABASE_URL", f"tenants are not isolated: {faults[0].text}{others}", f"remedy: {faults[0].remedy}"
         )

@@ -27,9 +27,7 @@ def function_script(file: str, function: str, *, distributed: bool = False) -> s
     triggers. A function below `set local role` in the file is created as that role; the caller opens the transaction.
     """
     before, found, after = re.split(
-        rf"^(create or replace function {re.escape(function)}\()",
-        read_file(file, distributed=distributed),
-        flags=re.M,
+        rf"^(create or replace function {re.escape(function)}\()", read_file(file, distributed=distributed), flags=re.M
     )
     script = found + after.partition("\n\n")[0]
     role = re.findall(r"^(?:set local role (\w+)|reset role);", before, re.M)[-1:]

@@ -200,12 +200,7 @@ class PreviewService:
     journal: SearchJournal
 
     async def preview(
-        self,
-        tenant_id: UUID,
-        patch: SettingsPatch,
-        *,
-        queries: Sequence[str] = (),
-        reader: str | None = None,
+        self, tenant_id: UUID, patch: SettingsPatch, *, queries: Sequence[str] = (), reader: str | None = None
     ) -> SettingsPreview:
         """Compare the hits before and after `patch`, as `change_settings` takes it; nothing is stored.
 

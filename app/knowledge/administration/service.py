@@ -6,15 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.contract.administration import (
-    MAX_CALLERS,
-    AuditFilter,
-    AuditRecord,
-    CallerUse,
-    LimitUse,
-    RecordUse,
-    Stats,
-)
+from app.contract.administration import MAX_CALLERS, AuditFilter, AuditRecord, CallerUse, LimitUse, RecordUse, Stats
 from app.contract.fields import Page
 from app.contract.receipts import SearchLine
 from app.contract.text import STORABLE, is_storable

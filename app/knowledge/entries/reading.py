@@ -372,13 +372,7 @@ class TagService:
         self._database = database
 
     async def list_tags(
-        self,
-        tenant_id: UUID,
-        *,
-        prefix: str = "",
-        limit: int = 50,
-        cursor: str | None = None,
-        sort: TagSort = "tag",
+        self, tenant_id: UUID, *, prefix: str = "", limit: int = 50, cursor: str | None = None, sort: TagSort = "tag"
     ) -> Page[TagCount]:
         """Tags that start with the prefix, each with the number of entries that a search with the tag finds.
 

@@ -19,14 +19,7 @@ from app.db.database import Database
 from app.db.queries import audit
 from app.db.queries import entries as db
 from app.db.session import TenantSession
-from app.errors import (
-    ConcurrentWrites,
-    EntryNotFound,
-    FieldError,
-    InvalidInput,
-    PartOfAsset,
-    Quarantined,
-)
+from app.errors import ConcurrentWrites, EntryNotFound, FieldError, InvalidInput, PartOfAsset, Quarantined
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.entries.entry import own_draft, own_new_draft
@@ -98,12 +91,7 @@ class EntryService:
             room = await find_room(session, tenant)
             await check_references(session, draft)
             (result,) = await self._writer.write(
-                session,
-                {0: draft},
-                room,
-                tenant.settings.suspicious_content,
-                delay=EMBEDDING_WAIT + 1,
-                strict=True,
+                session, {0: draft}, room, tenant.settings.suspicious_content, delay=EMBEDDING_WAIT + 1, strict=True
             )
             await note_writes(session, actor, [result])
         assert result.id is not None

@@ -28,15 +28,7 @@ from app.errors import (
     PreconditionFailed,
 )
 from app.knowledge.entries.entry import PLACE, content_hash
-from app.knowledge.quarantine import (
-    apply_policy,
-    content_of,
-    flag_changed,
-    flag_new,
-    flags_of,
-    judge,
-    with_flags,
-)
+from app.knowledge.quarantine import apply_policy, content_of, flag_changed, flag_new, flags_of, judge, with_flags
 from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.quotas import Room
 from app.knowledge.words import detect
@@ -128,9 +120,7 @@ def _covers(readers: Sequence[str] | None, draft: EntryDraft) -> bool:
 
 
 async def find_outside(
-    session: TenantSession,
-    wanted: Collection[WrittenEntry],
-    changing: Mapping[UUID, Sequence[str] | None],
+    session: TenantSession, wanted: Collection[WrittenEntry], changing: Mapping[UUID, Sequence[str] | None]
 ) -> dict[UUID, FieldError]:
     """Find entries that would link to one which not all of their readers may read, each with the first such field.
 

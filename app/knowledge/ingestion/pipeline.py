@@ -216,11 +216,7 @@ class Ingestion:
                 await delete_chunks(session, asset_id)
                 for start in range(0, len(rows), STORED_AT_ONCE):
                     await insert_chunks(
-                        session,
-                        asset_id,
-                        rows[start : start + STORED_AT_ONCE],
-                        inherited,
-                        language=language,
+                        session, asset_id, rows[start : start + STORED_AT_ONCE], inherited, language=language
                     )
                 await judge_chunks(session, asset_id, [row.id for row in rows if row.flags], policy)
                 for start in range(0, len(passages), STORED_AT_ONCE):
@@ -290,12 +286,7 @@ class Ingestion:
         return document
 
     async def _embed(
-        self,
-        tenant: TenantContext,
-        provider: EmbeddingProvider,
-        asset_id: UUID,
-        rows: Sequence[ChunkRow],
-        lease: Lease,
+        self, tenant: TenantContext, provider: EmbeddingProvider, asset_id: UUID, rows: Sequence[ChunkRow], lease: Lease
     ) -> tuple[list[PassageVector], int, list[UUID]]:
         """Embed chunks; return the vectors, the tokens used, and the chunks that have to wait for their vectors.
 

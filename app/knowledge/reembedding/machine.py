@@ -210,14 +210,7 @@ class ChangeMachine:
         async with self.database.tenant_session(tenant_id) as session:
             return await db.fetch_change(session)
 
-    async def begin(
-        self,
-        tenant_id: UUID,
-        wanted: NewModelChange,
-        *,
-        rebuild: bool = False,
-        actor: str,
-    ) -> ChangeRow:
+    async def begin(self, tenant_id: UUID, wanted: NewModelChange, *, rebuild: bool = False, actor: str) -> ChangeRow:
         """none → filling. If a change to the same model is in progress, apply the given terms and keep its state.
 
         `rebuild`: to the model in use, whatever model `wanted` names.

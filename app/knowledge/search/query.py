@@ -67,10 +67,7 @@ def compile_filter(term: Term) -> Condition:
     paths = _Paths()
     path = paths.write(term, negated=False)
     return Condition(
-        path=path,
-        values_json=_json(paths.values),
-        fields=paths.fields,
-        indexed=_write_indexed(term, negated=False),
+        path=path, values_json=_json(paths.values), fields=paths.fields, indexed=_write_indexed(term, negated=False)
     )
 
 

@@ -101,10 +101,7 @@ def reciprocal_rank_fusion(candidates: Sequence[Candidate], weights: Weights, k:
 
 
 def score_fusion(
-    candidates: Sequence[Candidate],
-    weights: Weights,
-    scale: float,
-    threshold: float = REFERENCE_THRESHOLD,
+    candidates: Sequence[Candidate], weights: Weights, scale: float, threshold: float = REFERENCE_THRESHOLD
 ) -> None:
     """Score each candidate by w_semantic * cosine + w_keyword * (BM25 / scale) ** COVERAGE_EXPONENT.
 

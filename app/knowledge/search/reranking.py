@@ -89,11 +89,7 @@ class RerankStage:
         except ProviderUnavailable as failure:
             log.warning(
                 "reranker unavailable, keeping the fused order",
-                extra={
-                    "attempts": failure.attempts,
-                    "reason": failure.reason,
-                    "tenant_id": str(plan.tenant.tenant_id),
-                },
+                extra={"attempts": failure.attempts, "reason": failure.reason, "tenant_id": str(plan.tenant.tenant_id)},
             )
             return candidates, Reranking(name, seconds=time.perf_counter() - started, failure=failure)
         self._meter.count(plan.tenant.tenant_id, count_tokens(query, sent))

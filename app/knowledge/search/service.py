@@ -25,14 +25,7 @@ from app.db.queries.search import EntryFilter, Sought, VectorSpace
 from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
-from app.errors import (
-    CursorExpired,
-    EmbeddingUnavailable,
-    EntryNotFound,
-    InvalidInput,
-    KnowledgeError,
-    RateLimited,
-)
+from app.errors import CursorExpired, EmbeddingUnavailable, EntryNotFound, InvalidInput, KnowledgeError, RateLimited
 from app.knowledge.search.answer.explanation import explain, explain_page, judge
 from app.knowledge.search.answer.facets import count_facets, relax, suggest
 from app.knowledge.search.answer.page import (
@@ -137,11 +130,7 @@ class KnowledgeSearchService:
         return await self._search_each(tenant_id, queries, subject, lambda _, written: written)
 
     async def _search_each(
-        self,
-        tenant_id: UUID,
-        queries: Sequence[SearchQuery],
-        subject: str,
-        keep: Callable[[SearchResult, bytes], Kept],
+        self, tenant_id: UUID, queries: Sequence[SearchQuery], subject: str, keep: Callable[[SearchResult, bytes], Kept]
     ) -> list[Kept | KnowledgeError]:
         """Run the searches, and `keep` one form of each result: the JSON has to be written to find its size."""
         tenant = await self._tenants.context(tenant_id)

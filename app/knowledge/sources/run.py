@@ -15,15 +15,7 @@ from uuid import UUID
 
 from app.contract.assets import Asset, Upload
 from app.contract.fields import Page
-from app.contract.sources import (
-    Accepted,
-    ItemState,
-    Manifest,
-    ManifestItem,
-    SourceItem,
-    SourceStatus,
-    name_of,
-)
+from app.contract.sources import Accepted, ItemState, Manifest, ManifestItem, SourceItem, SourceStatus, name_of
 from app.contract.validation import UNSET, Unset
 from app.contract.vocabulary import Audience
 from app.errors import (
@@ -99,13 +91,7 @@ class Sources(Protocol):
     async def get(self, tenant_id: UUID, name: str) -> SourceStatus: ...
 
     async def list_items(
-        self,
-        tenant_id: UUID,
-        name: str,
-        *,
-        state: ItemState | None = ...,
-        limit: int = ...,
-        cursor: str | None = ...,
+        self, tenant_id: UUID, name: str, *, state: ItemState | None = ..., limit: int = ..., cursor: str | None = ...
     ) -> Page[SourceItem]: ...
 
 

@@ -206,13 +206,7 @@ class SourceService:
             return {held.name: held for held in await db.list_held(session, HELD)}
 
     async def list_items(
-        self,
-        tenant_id: UUID,
-        name: str,
-        *,
-        state: ItemState | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
+        self, tenant_id: UUID, name: str, *, state: ItemState | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[SourceItem]:
         """Items of a source by external id. Raises SourceNotFound and InvalidInput."""
         if state is not None and state not in get_args(ItemState):

@@ -66,8 +66,7 @@ class Handshakes:
         except DatabaseUnavailable:
             # The challenge is claimed again after the lease.
             log.warning(
-                "the answer to a challenge was not recorded",
-                extra={"saved_search_id": str(handshake.saved_search_id)},
+                "the answer to a challenge was not recorded", extra={"saved_search_id": str(handshake.saved_search_id)}
             )
             return
         log.info(
@@ -103,10 +102,7 @@ def make_challenge(handshake: Handshake, challenge: str) -> bytes:
         {
             "type": "subscription.challenge",
             "timestamp": datetime.now(UTC).isoformat(),
-            "data": {
-                "saved_search": {"id": handshake.saved_search_id, "name": handshake.name},
-                "challenge": challenge,
-            },
+            "data": {"saved_search": {"id": handshake.saved_search_id, "name": handshake.name}, "challenge": challenge},
         }
     )
 
@@ -279,12 +275,7 @@ class DeliveryService:
             if answer.own_fault:
                 hold = timedelta(seconds=min(LONGEST_HOLD, find_pause(delivery.failures + 1, answer.retry_after)))
             return await db.note_failure(
-                session,
-                delivery.saved_search_id,
-                answer.error,
-                hold=hold,
-                gone=answer.gone,
-                patience=PATIENCE,
+                session, delivery.saved_search_id, answer.error, hold=hold, gone=answer.gone, patience=PATIENCE
             )
 
 

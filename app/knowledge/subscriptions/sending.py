@@ -144,10 +144,5 @@ class MessageSender:
             return EndpointAnswer(str(error))
         sending_tenant.set(tenant_id)
         return await self._sender.send(
-            endpoint.url,
-            secret,
-            f"msg_{message_id.hex}",
-            body,
-            echo=echo,
-            admit=partial(admit, tenant_id),
+            endpoint.url, secret, f"msg_{message_id.hex}", body, echo=echo, admit=partial(admit, tenant_id)
         )

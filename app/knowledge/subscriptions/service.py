@@ -272,13 +272,7 @@ class SubscriptionService:
             await audit.write_audit(session, actor, "subscription.delete", [saved_search_id], {})
 
     def note_caller(
-        self,
-        tenant_id: UUID,
-        subject: str,
-        groups: Collection[str] = (),
-        roles: Collection[str] = (),
-        *,
-        reads: bool,
+        self, tenant_id: UUID, subject: str, groups: Collection[str] = (), roles: Collection[str] = (), *, reads: bool
     ) -> None:
         """Record that a caller has used a valid token.
 
@@ -306,12 +300,7 @@ class SubscriptionService:
         await asyncio.gather(*self._notes)
 
     async def _write_rights(
-        self,
-        tenant_id: UUID,
-        subject: str,
-        reads: bool,
-        principals: tuple[str, ...],
-        roles: tuple[str, ...],
+        self, tenant_id: UUID, subject: str, reads: bool, principals: tuple[str, ...], roles: tuple[str, ...]
     ) -> None:
         act_as(SERVICE)
         try:
@@ -326,9 +315,7 @@ class SubscriptionService:
         except Exception as error:  # the next call records it again; no call may fail because of it
             self._noted.pop((tenant_id, subject, reads), None)
             log.warning(
-                "a caller's rights were not recorded: %s",
-                type(error).__name__,
-                extra={"tenant_id": str(tenant_id)},
+                "a caller's rights were not recorded: %s", type(error).__name__, extra={"tenant_id": str(tenant_id)}
             )
 
 

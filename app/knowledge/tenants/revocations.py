@@ -71,11 +71,7 @@ class PlatformRevocations:
     """
 
     def __init__(
-        self,
-        database: Database,
-        *,
-        part: Part | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, database: Database, *, part: Part | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._database = database
         self._clock = clock

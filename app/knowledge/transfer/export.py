@@ -225,11 +225,7 @@ class TenantExport:
                 "slug": tenant.slug,
                 "name": tenant.name,
                 "settings": tenant.settings,
-                "model": {
-                    "provider": tenant.provider,
-                    "name": tenant.model,
-                    "dimensions": tenant.dimensions,
-                },
+                "model": {"provider": tenant.provider, "name": tenant.model, "dimensions": tenant.dimensions},
                 "vectors": with_vectors,
             }
             yield "tenant", orjson.dumps(header) + b"\n"

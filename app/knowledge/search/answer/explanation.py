@@ -31,11 +31,7 @@ from app.knowledge.search.reranking import Reranking
 
 
 def explain(
-    plan: Plan,
-    legs: Legs,
-    page: Sequence[Candidate],
-    shown: Collection[UUID],
-    reranking: Reranking | None = None,
+    plan: Plan, legs: Legs, page: Sequence[Candidate], shown: Collection[UUID], reranking: Reranking | None = None
 ) -> Explanation:
     """Explain the first page of a search, on which the entries `shown` are hits."""
     query, model, failure = plan.query, plan.tenant.model, legs.failure
@@ -101,12 +97,7 @@ def _explain_reranker(reranking: Reranking) -> RerankerExplanation:
 def _explain_hit(candidate: Candidate, rank: int, *, is_pinned: bool = False) -> HitExplanation:
     c = candidate
     copied: dict[str, Any] = {n: None if is_pinned and n in FUSED else getattr(c, n) for n in COPIED}
-    return HitExplanation(
-        id=c.entry_id,
-        rank=rank,
-        cosine=c.cosine if c.similarity is None else c.similarity,
-        **copied,
-    )
+    return HitExplanation(id=c.entry_id, rank=rank, cosine=c.cosine if c.similarity is None else c.similarity, **copied)
 
 
 FUSED = ("semantic_term", "keyword_term", "boosts")
@@ -115,12 +106,7 @@ COPIED = tuple(f.name for f in fields(HitExplanation) if f.name not in ("id", "r
 
 
 def judge(
-    entry_id: UUID,
-    plan: Plan,
-    legs: Legs,
-    ranking: Sequence[Candidate],
-    verdict: Verdict | None,
-    stopwatch: Stopwatch,
+    entry_id: UUID, plan: Plan, legs: Legs, ranking: Sequence[Candidate], verdict: Verdict | None, stopwatch: Stopwatch
 ) -> WhyNot:
     """Derive the reasons from the legs, the ranking and the facts about the entry."""
     rank = next((p for p, c in enumerate(ranking, 1) if entry_id in (m.entry_id for m in (c, *c.further))), None)

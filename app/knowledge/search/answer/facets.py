@@ -93,10 +93,7 @@ def _make_facet(rows: Sequence[CountedValue], exact: bool) -> Facet:
     values = [FacetValue(row.value, row.count) for row in rows if row.kind == "value" and row.value is not None]
     counts = {row.kind: row.count for row in rows}
     return Facet(
-        sorted(values, key=lambda v: (-v.count, str(v.value))),
-        counts.get("other", 0),
-        counts.get("missing", 0),
-        exact,
+        sorted(values, key=lambda v: (-v.count, str(v.value))), counts.get("other", 0), counts.get("missing", 0), exact
     )
 
 

@@ -34,10 +34,7 @@ class QueryEmbedding:
 
 
 def recall_query(
-    plan: Plan,
-    providers: Mapping[int, EmbeddingProvider],
-    meter: TokenMeter,
-    embed: EmbedQuery | None = None,
+    plan: Plan, providers: Mapping[int, EmbeddingProvider], meter: TokenMeter, embed: EmbedQuery | None = None
 ) -> QueryEmbedding | None:
     """The embedding of a query that needs no call: the mode needs none, the query has one, or the cache has it."""
     query, tenant = plan.query, plan.tenant
@@ -61,10 +58,7 @@ def recall_query(
 
 
 async def embed_query(
-    plan: Plan,
-    providers: Mapping[int, EmbeddingProvider],
-    meter: TokenMeter,
-    embed: EmbedQuery | None = None,
+    plan: Plan, providers: Mapping[int, EmbeddingProvider], meter: TokenMeter, embed: EmbedQuery | None = None
 ) -> QueryEmbedding:
     """Embed a query that `recall_query` does not have; `embed` replaces the provider of the tenant's model.
 
@@ -82,11 +76,7 @@ async def embed_query(
         log.warning(
             "%s unavailable, using keyword-only fallback",
             error.provider,
-            extra={
-                "attempts": error.attempts,
-                "reason": error.reason,
-                "tenant_id": str(tenant.tenant_id),
-            },
+            extra={"attempts": error.attempts, "reason": error.reason, "tenant_id": str(tenant.tenant_id)},
         )
         return QueryEmbedding(failure=error, seconds=time.perf_counter() - started)
     return QueryEmbedding(vector, seconds=time.perf_counter() - started)

@@ -179,12 +179,8 @@ async def _add_former(session: TenantSession, plan: Plan, vector: Vector, found:
     """Add the former versions of the time that the search names; an entry is in one of both at most."""
     former = await db.former_nearest(session, _nearest(plan, vector))
     hits = sorted(
-        (*found.hits, *former.hits),
-        key=lambda hit: (-hit.value, -hit.updated_at.timestamp(), hit.entry_id.bytes),
+        (*found.hits, *former.hits), key=lambda hit: (-hit.value, -hit.updated_at.timestamp(), hit.entry_id.bytes)
     )
     return replace(
-        former,
-        hits=hits[: plan.wanted],
-        matches=found.matches + former.matches,
-        pending=found.pending + former.pending,
+        former, hits=hits[: plan.wanted], matches=found.matches + former.matches, pending=found.pending + former.pending
     )
