@@ -35,7 +35,7 @@ from app.knowledge.permissions import AccessService
 from app.knowledge.quarantine import QuarantineService
 from app.knowledge.queue import JobQueue
 from app.knowledge.reembedding.comparison import ModelComparer
-from app.knowledge.reembedding.job import ReembeddingJob, VectorRebuild
+from app.knowledge.reembedding.job import ReembeddingJob
 from app.knowledge.reembedding.machine import ChangeMachine
 from app.knowledge.reembedding.service import ReembeddingService
 from app.knowledge.search.journal import SearchJournal
@@ -179,13 +179,13 @@ async def build_services(
     tuner = WeightTuner(database, tenants, ranker, defaults)
     search = KnowledgeSearchService(
         database, providers, tenants, journal, ranker, versions, defaults, admission)  # fmt: skip
-    comparer, rebuild = ModelComparer(database, ranker, defaults), VectorRebuild(database, embedder)
+    comparer = ModelComparer(database, ranker, defaults)
     runner = JobRunner(
         database,
         Ingestion(database, providers, tenants, limits=parse_limits, chunk_size=chunk_size),
         embedder,
         upkeep,
-        ReembeddingJob(tenants, machine, embedder, upkeep, comparer, rebuild),
+        ReembeddingJob(database, tenants, machine, embedder, upkeep, comparer),
         ChangeMatcher(database, providers, tenants, jobs, defaults),
         deliveries,
         ErasureWork(database, jobs, journal),

@@ -45,6 +45,12 @@ class Position(NamedTuple):
     id: UUID
 
 
+def beyond(place: Position | None) -> dict[str, Any]:
+    """The parameters of a list that follows a position; None: it starts at its beginning."""
+    key, last_id = place or (None, None)
+    return {"after_key": key, "after_id": last_id}
+
+
 class Place(NamedTuple):
     """The position of a row in such a list, and the bytes that it adds to a page."""
 

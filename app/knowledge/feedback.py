@@ -126,9 +126,9 @@ class FeedbackService:
         return FeedbackReport(
             days=REPORTED.days,
             queries_kept=kept,
-            relevant=counts.relevant,
-            not_relevant=counts.not_relevant,
-            searches_without_results=counts.without_results,
+            relevant=counts["relevant"],
+            not_relevant=counts["not_relevant"],
+            searches_without_results=counts["without_results"],
             empty_searches=empty,
             disliked=disliked if kept else [replace(entry, queries=[]) for entry in disliked],
         )

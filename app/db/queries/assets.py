@@ -12,7 +12,7 @@ import orjson
 from app.contract.assets import Asset
 from app.db.queries.embeddings import PassageVector, as_columns
 from app.db.queries.jobs import Job
-from app.db.rows import Place, Position
+from app.db.rows import Place, Position, beyond
 from app.db.session import TenantSession
 from app.db.statements import Order, load_statements
 
@@ -159,10 +159,7 @@ async def list_assets(
     session: TenantSession, *, order: Order, after: Position | None, limit: int, status: str | None
 ) -> list[Place]:
     """A page of places in the list of assets."""
-    key, last_id = after or (None, None)
-    return await session.fetch_as(
-        Place, SQL["list"].ordered(order), after_key=key, after_id=last_id, limit=limit, status=status
-    )
+    return await session.fetch_as(Place, SQL["list"].ordered(order), limit=limit, status=status, **beyond(after))
 
 
 async def lock_same_bytes(session: TenantSession, asset_id: UUID) -> None:

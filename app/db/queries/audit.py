@@ -10,7 +10,7 @@ from uuid import UUID
 import orjson
 
 from app.contract.administration import AuditAction, AuditFilter, AuditOutcome, AuditRecord
-from app.db.rows import Place, Position, new_id
+from app.db.rows import Place, Position, beyond, new_id
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -40,10 +40,7 @@ async def write_audit(
 
 async def list_audit(session: TenantSession, wanted: AuditFilter, before: Position | None, limit: int) -> list[Place]:
     """Places in the audit trail, newest first; rows of the same moment are in the order of their ids."""
-    at, last_id = before or (None, None)
-    return await session.fetch_as(
-        Place, SQL["list_audit"], **asdict(wanted), before_at=at, before_id=last_id, limit=limit
-    )
+    return await session.fetch_as(Place, SQL["list_audit"], **asdict(wanted), limit=limit, **beyond(before))
 
 
 async def fetch_audit(session: TenantSession, ids: Sequence[UUID]) -> list[AuditRecord]:

@@ -5,7 +5,7 @@ values (:tenant_id, :id, :actor, :action, :subject_ids::uuid[], :detail::jsonb, 
 -- name: list_audit
 -- The size of an id is that of its JSON.
 select at as key, id, octet_length(detail::text) + 39 * cardinality(subject_ids) as bytes from audit
- where tenant_id = :tenant_id and (:before_id::uuid is null or (at, id) < (:before_at::timestamptz, :before_id::uuid))
+ where tenant_id = :tenant_id and (:after_id::uuid is null or (at, id) < (:after_key::timestamptz, :after_id::uuid))
    and (:actor::text is null or actor = :actor) and (:action::text is null or action = :action)
    and (:outcome::text is null or outcome = :outcome)
    and (:after::timestamptz is null or at >= :after) and (:before::timestamptz is null or at < :before)

@@ -12,7 +12,7 @@ import orjson
 from app.contract.entries import Entry, TagCount, WrittenEntry
 from app.contract.reading import Section
 from app.contract.vocabulary import Relationship
-from app.db.rows import Place, Position, split_rows
+from app.db.rows import Place, Position, beyond, split_rows
 from app.db.session import TenantSession
 from app.db.statements import Order, load_statements
 
@@ -66,12 +66,10 @@ async def list_entries(
     include_quarantined: bool = False,
 ) -> list[Place]:
     """A page of the list of entries; `source` is `entry` (written) or `asset` (a chunk)."""
-    key, last_id = after or (None, None)
     return await session.fetch_as(
         Place,
         SQL["list"].ordered(order),
-        after_key=key,
-        after_id=last_id,
+        **beyond(after),
         limit=limit,
         entry_type=entry_type,
         tag=tag,
@@ -201,7 +199,7 @@ class StoredPart:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredDocumentPart:
+class StoredDocumentPart(StoredPart):
     """A part of an asset's text with its outline, as lists of JSON; all None until there is a text.
 
     Attributes:
@@ -210,8 +208,6 @@ class StoredDocumentPart:
         pages: number and start.
     """
 
-    text: str | None
-    total: int | None
     headings: Sequence[Sequence[Any]] | None
     contents: Sequence[Sequence[Any]] | None
     tables: Sequence[Sequence[Any]] | None

@@ -12,7 +12,7 @@ import orjson
 
 from app.contract.erasures import Dependent, ErasureKind, ErasureState
 from app.db.queries.versions import erase_versions
-from app.db.rows import Place, Position
+from app.db.rows import Place, Position, beyond
 from app.db.session import Row, TenantSession
 from app.db.statements import Statement, load_statements
 
@@ -129,8 +129,7 @@ async def fetch_erasures(session: TenantSession, ids: Sequence[UUID]) -> list[St
 
 async def list_erasures(session: TenantSession, before: Position | None, limit: int) -> list[Place]:
     """Places in the list of erasures, newest first."""
-    at, last_id = before or (None, None)
-    return await session.fetch_as(Place, SQL["list"], before_at=at, before_id=last_id, limit=limit)
+    return await session.fetch_as(Place, SQL["list"], limit=limit, **beyond(before))
 
 
 async def add_item(session: TenantSession, erasure_id: UUID, kind: ItemKind, item: UUID) -> None:
@@ -195,15 +194,6 @@ class VisitedReceipts:
 
     last: UUID | None
     rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeletedSavedSearches:
-    """Saved searches that were deleted, with their subscriptions and deliveries."""
-
-    saved_searches: int
-    subscriptions: int
-    deliveries: int
 
 
 async def find_words(session: TenantSession, ids: Sequence[UUID]) -> list[str]:
@@ -293,17 +283,14 @@ async def delete_of_subject(session: TenantSession, erasure_id: UUID, subject: s
     """Delete up to `limit` rows of each kind that belong to a subject; returns their numbers by table."""
     searches = await session.execute(SQL["delete_searches"], subject=subject, limit=limit)
     feedback = await session.execute(SQL["delete_feedback"], subject=subject, limit=limit)
-    saved = await session.fetch_one_as(DeletedSavedSearches, SQL["delete_saved_searches"], subject=subject, limit=limit)
-    assert saved is not None
+    (saved,) = await session.fetch(SQL["delete_saved_searches"], subject=subject, limit=limit)
     requests = await session.execute(SQL["rename_requester"], id=erasure_id, subject=subject)
     callers = await session.execute(SQL["delete_caller"], subject=subject)
     counts = {
         "callers": callers,
         "searches": searches,
         "feedback": feedback,
-        "saved_searches": saved.saved_searches,
-        "subscriptions": saved.subscriptions,
-        "deliveries": saved.deliveries,
+        **saved,
         "erasures": requests,
     }
     return {place: rows for place, rows in counts.items() if rows}

@@ -25,7 +25,7 @@ select id, kind, target, requested_by, state, removed, found, derived, derived_t
 -- name: list
 select created_at as key, id, octet_length(derived::text) + 2000 as bytes from erasures
  where tenant_id = :tenant_id
-   and (:before_id::uuid is null or (created_at, id) < (:before_at::timestamptz, :before_id::uuid))
+   and (:after_id::uuid is null or (created_at, id) < (:after_key::timestamptz, :after_id::uuid))
  order by created_at desc, id desc limit :limit;
 
 -- name: find_target

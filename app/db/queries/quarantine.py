@@ -11,7 +11,7 @@ import orjson
 
 from app.contract.access import ItemKind
 from app.contract.vocabulary import SuspiciousContent
-from app.db.rows import Place, Position
+from app.db.rows import Place, Position, beyond
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -100,8 +100,7 @@ async def list_quarantined(
     session: TenantSession, after: Position | None, limit: int, asset_id: UUID | None
 ) -> list[Place]:
     """A page of the quarantined entries, newest first."""
-    key, last_id = after or (None, None)
-    return await session.fetch_as(Place, SQL["list"], after_key=key, after_id=last_id, limit=limit, asset_id=asset_id)
+    return await session.fetch_as(Place, SQL["list"], limit=limit, asset_id=asset_id, **beyond(after))
 
 
 async def choose(

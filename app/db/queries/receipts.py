@@ -14,7 +14,7 @@ import orjson
 from app.contract.models import ModelInfo
 from app.contract.receipts import DislikedEntry, EmptySearch, RankedEntry, Receipt, SearchLine, SearchReceipt
 from app.contract.search import Weights
-from app.db.rows import Position
+from app.db.rows import Position, beyond
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
@@ -78,15 +78,13 @@ async def list_searches(
     session: TenantSession, age: timedelta, subject: str | None, only_empty: bool, before: Position | None, limit: int
 ) -> list[SearchLine]:
     """Searches that are not older than `age`, newest first."""
-    at, last_id = before or (None, None)
     return await session.fetch_as(
         SearchLine,
         SQL["list_searches"],
         age=age,
         subject=subject,
         only_empty=only_empty,
-        before_at=at,
-        before_id=last_id,
+        **beyond(before),
         limit=limit,
     )
 
@@ -181,15 +179,6 @@ async def trace(session: TenantSession, ranked: Sequence[RankedEntry]) -> dict[U
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackCounts:
-    """Numbers of hits marked relevant and not relevant, and of searches without results."""
-
-    relevant: int
-    not_relevant: int
-    without_results: int
-
-
-@dataclass(frozen=True, slots=True)
 class Judgement:
     """Whether an entry is relevant to a query, which is in lowercase."""
 
@@ -213,9 +202,10 @@ async def erase_queries(session: TenantSession) -> None:
     await session.execute(SQL["erase_queries"])
 
 
-async def count_feedback(session: TenantSession, age: timedelta) -> FeedbackCounts:
-    """Count feedback and searches not older than `age`."""
-    return await session.fetch_only_as(FeedbackCounts, SQL["counts"], age=age)
+async def count_feedback(session: TenantSession, age: timedelta) -> Row:
+    """Hits marked `relevant` and `not_relevant`, and searches `without_results`, not older than `age`."""
+    (counts,) = await session.fetch(SQL["counts"], age=age)
+    return counts
 
 
 async def list_empty_searches(session: TenantSession, age: timedelta, limit: int) -> list[EmptySearch]:

@@ -16,7 +16,7 @@ select id, subject, at, result_count, query_time_ms, fallback, receipt ->> 'mode
   from searches
  where tenant_id = :tenant_id and at > clock_timestamp() - :age::interval
    and (:subject::text is null or subject = :subject) and (not :only_empty::boolean or result_count = 0)
-   and (:before_id::uuid is null or (at, id) < (:before_at::timestamptz, :before_id::uuid))
+   and (:after_id::uuid is null or (at, id) < (:after_key::timestamptz, :after_id::uuid))
  order by at desc, id desc limit :limit;
 
 -- name: recent_requests

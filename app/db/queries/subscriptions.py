@@ -13,7 +13,7 @@ import orjson
 from app.contract.entries import EntryCore
 from app.contract.saved_searches import OwnedSubscription, SavedSearch
 from app.db.queries.search import Sought
-from app.db.rows import Place, Position, new_id, split_rows
+from app.db.rows import Place, Position, beyond, new_id, split_rows
 from app.db.session import TenantSession
 from app.db.statements import Order, load_statements
 
@@ -62,10 +62,7 @@ async def list_saved_searches(
     session: TenantSession, owner: str, order: Order, after: Position | None, limit: int
 ) -> list[Place]:
     """Places in the list of the owner's saved searches."""
-    key, last_id = after or (None, None)
-    return await session.fetch_as(
-        Place, SQL["list_saved"].ordered(order), owner=owner, after_key=key, after_id=last_id, limit=limit
-    )
+    return await session.fetch_as(Place, SQL["list_saved"].ordered(order), owner=owner, limit=limit, **beyond(after))
 
 
 async def delete_saved_search(session: TenantSession, owner: str, saved_search_id: UUID) -> bool:
@@ -153,8 +150,7 @@ async def fetch_subscriptions(
 
 async def list_subscriptions(session: TenantSession, before: Position | None, limit: int) -> list[Position]:
     """A page of the list of subscriptions, by the ids of their saved searches, newest first."""
-    at, last_id = before or (None, None)
-    return await session.fetch_as(Position, SQL["list"], before_at=at, before_id=last_id, limit=limit)
+    return await session.fetch_as(Position, SQL["list"], limit=limit, **beyond(before))
 
 
 async def delete_subscription(session: TenantSession, saved_search_id: UUID, owner: str | None = None) -> bool:
@@ -218,23 +214,14 @@ async def match_entries(
     return [Match(entry, *found) for entry, found in split_rows(EntryCore, rows)]
 
 
-async def finish_changes(session: TenantSession, changes: Sequence[Change]) -> None:
-    """Delete changes that have been compared with all subscriptions."""
-    await _note(session, "finish_changes", changes)
-
-
-async def note_words(session: TenantSession, changes: Sequence[Change]) -> None:
-    """Record that these were compared by keyword only."""
-    await _note(session, "note_words", changes)
+async def finish_changes(session: TenantSession, changes: Sequence[Change], *, by_words: bool = False) -> None:
+    """Delete changes that have been compared with all subscriptions; `by_words`: only note that their words were."""
+    if changes:
+        statement = SQL["note_words" if by_words else "finish_changes"]
+        ids, moments = [c.entry_id for c in changes], [c.changed_at for c in changes]
+        await session.execute(statement, ids=ids, changed_ats=moments)
 
 
 async def forget_changes(session: TenantSession) -> None:
     """Delete all changes if no subscription is active and not refused."""
     await session.execute(SQL["forget_changes"])
-
-
-async def _note(session: TenantSession, statement: str, changes: Sequence[Change]) -> None:
-    if changes:
-        await session.execute(
-            SQL[statement], ids=[c.entry_id for c in changes], changed_ats=[c.changed_at for c in changes]
-        )

@@ -84,7 +84,7 @@ select u.saved_search_id, u.url,
 -- name: list
 select u.created_at as key, u.saved_search_id as id from subscriptions u
  where u.tenant_id = :tenant_id
-   and (:before_id::uuid is null or (u.created_at, u.saved_search_id) < (:before_at::timestamptz, :before_id::uuid))
+   and (:after_id::uuid is null or (u.created_at, u.saved_search_id) < (:after_key::timestamptz, :after_id::uuid))
  order by u.created_at desc, u.saved_search_id desc limit :limit;
 
 -- name: delete

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from app.contract.administration import AuditOutcome, CallerUse, PlatformAction, RevokedToken, Tenant
-from app.db.rows import Position
+from app.db.rows import Position, beyond
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements
 from app.embeddings.provider import EmbeddingModel
@@ -76,8 +76,7 @@ async def find_tenant(session: PlatformSession, slug: str) -> Tenant | None:
 
 async def page_of_tenants(session: PlatformSession, after: Position | None, count: int) -> list[Tenant]:
     """Tenants after the one with this time and id, oldest first."""
-    time, tenant_id = after or (None, None)
-    return await session.fetch_as(Tenant, SQL["page_of_tenants"], time=time, id=tenant_id, count=count)
+    return await session.fetch_as(Tenant, SQL["page_of_tenants"], count=count, **beyond(after))
 
 
 async def count_tenants(session: PlatformSession) -> int:
@@ -195,9 +194,7 @@ async def list_callers(session: TenantSession, limit: int) -> list[CallerUse]:
 
 async def fetch_stored(session: TenantSession) -> Stored:
     """The stored amounts, including the writes of this transaction."""
-    row = await session.fetch_row(SQL["stored"])
-    assert row is not None
-    return Stored(row["entries"], row["bytes"])
+    return await session.fetch_only_as(Stored, SQL["stored"])
 
 
 async def lock_stored(session: TenantSession) -> None:
@@ -241,20 +238,12 @@ async def put_revocation(session: TenantSession, token_id: str, expires_at: date
     return await session.fetch_only_as(RevokedToken, SQL["put_revocation"], token_id=token_id, expires_at=expires_at)
 
 
-async def list_revocations(session: TenantSession, before: Position | None, limit: int) -> list[RevokedToken]:
-    """The tenant's revoked tokens, newest first."""
-    at, last_id = before or (None, None)
-    return await session.fetch_as(RevokedToken, SQL["list_revocations"], before_at=at, before_id=last_id, limit=limit)
-
-
-async def list_platform_revocations(
-    session: PlatformSession, before: Position | None, limit: int
+async def list_revocations(
+    session: PlatformSession | TenantSession, before: Position | None, limit: int
 ) -> list[RevokedToken]:
-    """Revoked tokens of platform administrators, newest first."""
-    at, last_id = before or (None, None)
-    return await session.fetch_as(
-        RevokedToken, SQL["list_platform_revocations"], before_at=at, before_id=last_id, limit=limit
-    )
+    """Revoked tokens of the tenant, or of platform administrators, newest first."""
+    statement = SQL["list_revocations" if isinstance(session, TenantSession) else "list_platform_revocations"]
+    return await session.fetch_as(RevokedToken, statement, limit=limit, **beyond(before))
 
 
 async def platform_revocation_ids(session: PlatformSession) -> frozenset[str]:

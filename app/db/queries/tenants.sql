@@ -12,7 +12,7 @@ select id, slug, name, created_at from tenancy.list_tenants() where slug = :slug
 -- name: page_of_tenants
 -- Tenants after the given one, oldest first.
 select id, slug, name, created_at from tenancy.list_tenants()
- where :time::timestamptz is null or (created_at, id) > (:time, :id::uuid)
+ where :after_key::timestamptz is null or (created_at, id) > (:after_key, :after_id::uuid)
  order by created_at, id limit :count;
 
 -- name: count_tenants
@@ -146,12 +146,12 @@ returning r.token_id, r.revoked_at, r.expires_at;
 -- The newest first. A token's id is any text, so a hash of it is its position in the list.
 select token_id, revoked_at, expires_at from revoked_tokens
  where tenant_id = :tenant_id and expires_at > clock_timestamp()
-   and (:before_id::uuid is null or (revoked_at, md5(token_id)::uuid) < (:before_at::timestamptz, :before_id::uuid))
+   and (:after_id::uuid is null or (revoked_at, md5(token_id)::uuid) < (:after_key::timestamptz, :after_id::uuid))
  order by revoked_at desc, md5(token_id)::uuid desc limit :limit;
 
 -- name: list_platform_revocations
 select token_id, revoked_at, expires_at from tenancy.list_revoked_tokens()
- where :before_id::uuid is null or (revoked_at, md5(token_id)::uuid) < (:before_at::timestamptz, :before_id::uuid)
+ where :after_id::uuid is null or (revoked_at, md5(token_id)::uuid) < (:after_key::timestamptz, :after_id::uuid)
  order by revoked_at desc, md5(token_id)::uuid desc limit :limit;
 
 -- name: platform_revocation_ids

@@ -86,20 +86,20 @@ async def fetch_revision(connection: Connection) -> str | None:
     return revision
 
 
+def _unfit(problem: str, remedy: str | None = None) -> ConfigurationError:
+    return ConfigurationError("DATABASE_URL", problem, remedy)
+
+
 async def check_server(connection: Connection) -> None:
     """Raise ConfigurationError unless Postgres is 16 or newer and has pgvector 0.8 or newer."""
     version = int(await connection.fetchval("show server_version_num"))
     if version < OLDEST_SERVER:
-        raise ConfigurationError("DATABASE_URL", f"Postgres {version // 10000} is too old", "16 or newer is required")
+        raise _unfit(f"Postgres {version // 10000} is too old", "16 or newer is required")
     vector = await connection.fetchval("select extversion from pg_extension where extname = 'vector'")
     if vector is None:
-        raise ConfigurationError(
-            "DATABASE_URL", "the extension pgvector is missing", "an administrator runs: create extension vector"
-        )
+        raise _unfit("the extension pgvector is missing", "an administrator runs: create extension vector")
     if tuple(int(part) for part in vector.split(".")[:2]) < OLDEST_VECTOR:
-        raise ConfigurationError(
-            "DATABASE_URL", f"pgvector {vector} is too old", "0.8 or newer is required: alter extension vector update"
-        )
+        raise _unfit(f"pgvector {vector} is too old", "0.8 or newer is required: alter extension vector update")
 
 
 async def check_service_role(connection: Connection) -> None:
@@ -110,31 +110,23 @@ async def check_service_role(connection: Connection) -> None:
     assert role is not None
     name = role["rolname"]
     if role["rolsuper"]:
-        raise ConfigurationError(
-            "DATABASE_URL", f"the role {name} is a superuser, to which row-level security does not apply", "use another"
-        )
+        raise _unfit(f"the role {name} is a superuser, to which row-level security does not apply", "use another")
     if role["rolbypassrls"]:
-        raise ConfigurationError(
-            "DATABASE_URL", f"the role {name} has BYPASSRLS", f"run: alter role {name} nobypassrls"
-        )
+        raise _unfit(f"the role {name} has BYPASSRLS", f"run: alter role {name} nobypassrls")
     owned = await connection.fetchval("""
         select c.relname from pg_class c
          where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
            and pg_has_role(current_user, c.relowner, 'member')
          order by c.relname limit 1""")
     if owned is not None:
-        raise ConfigurationError(
-            "DATABASE_URL", f"the role {name} owns the table {owned}", "the service needs a role that owns nothing"
-        )
+        raise _unfit(f"the role {name} owns the table {owned}", "the service needs a role that owns nothing")
     strong = await connection.fetchval("""
         select rolname from pg_roles
          where (rolsuper or rolbypassrls or rolname in ('kb_keyword', 'kb_queue'))
            and rolname <> current_user and pg_has_role(current_user, oid, 'member')
          order by rolname limit 1""")
     if strong is not None:
-        raise ConfigurationError(
-            "DATABASE_URL", f"the role {name} is a member of {strong}, which sees other tenants' rows", "revoke that"
-        )
+        raise _unfit(f"the role {name} is a member of {strong}, which sees other tenants' rows", "revoke that")
 
 
 async def check_schema(connection: Connection) -> None:
@@ -142,29 +134,19 @@ async def check_schema(connection: Connection) -> None:
     head = latest_revision()
     migrated = await connection.fetchval("select to_regclass('public.alembic_version') is not null")
     if not migrated:
-        raise ConfigurationError("DATABASE_URL", "the database is empty", "run: knowledge migrate")
+        raise _unfit("the database is empty", "run: knowledge migrate")
     member = await connection.fetchval(
         "select exists (select from pg_roles where rolname = 'kb_app') and pg_has_role(current_user, 'kb_app', 'usage')"
     )
     if not member:
         name = await connection.fetchval("select current_user")
-        raise ConfigurationError(
-            "DATABASE_URL",
-            f"the role {name} lacks the application's rights",
-            f"run: knowledge migrate --service-role {name}",
-        )
+        raise _unfit(f"the role {name} lacks the application's rights", f"run: knowledge migrate --service-role {name}")
     if not await connection.fetchval("select has_table_privilege('alembic_version', 'select')"):
-        raise ConfigurationError(
-            "DATABASE_URL", "the role may not read the revision", "run: grant select on alembic_version to kb_reader"
-        )
+        raise _unfit("the role may not read the revision", "run: grant select on alembic_version to kb_reader")
     revision = await connection.fetchval("select version_num from alembic_version")
     check_revision(revision, "DATABASE_URL")
     if revision != head:
-        raise ConfigurationError(
-            "DATABASE_URL",
-            f"the database is at revision {revision}, this version needs {head}",
-            "run: knowledge migrate",
-        )
+        raise _unfit(f"the database is at revision {revision}, this version needs {head}", "run: knowledge migrate")
 
 
 ROUNDS = 20

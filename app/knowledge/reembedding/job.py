@@ -28,57 +28,6 @@ from app.knowledge.upkeep import Upkeep
 log = logging.getLogger("app.knowledge.reembedding")
 
 
-class VectorRebuild:
-    """Replaces the vectors of a tenant's entries, by id; no transaction is open during a call to the provider.
-
-    A search sees the old vectors of an entry or its new ones, so it finds every entry during a rebuild. One transaction
-    stores vectors and the position of the rebuild: after a crash, the next worker continues there.
-    """
-
-    def __init__(self, database: Database, embedder: EntryEmbedder) -> None:
-        self._database = database
-        self._embedder = embedder
-
-    async def replace_next(self, tenant: TenantContext, limit: int) -> int:
-        """Embed the next entries and replace their vectors; return how many, 0 when all entries have been visited.
-
-        An entry whose text the provider refuses keeps its vectors, and is counted. Raises EmbeddingUnavailable.
-        """
-        async with self._database.tenant_session(tenant.tenant_id) as session:
-            texts = await db.list_next_texts(session, limit)
-            left = await tokens_left(session, tenant)
-        if not texts:
-            return 0
-        texts = limit_by_quota(tenant, texts, left)
-        try:
-            vectors, tokens = await self._embedder.make_vectors(tenant, texts)
-            refused: list[UUID] = []
-        except InputRefused:
-            vectors, tokens, refused = await self._embed_one_by_one(tenant, texts)
-        async with self._database.tenant_session(tenant.tenant_id) as session:
-            await replace_vectors(session, tenant.space.model_id, vectors)
-            await tenants.add_tokens(session, tokens)
-            await db.advance_rebuild(session, texts[-1].entry_id, len(texts), len(refused))
-        return len(texts)
-
-    async def _embed_one_by_one(
-        self, tenant: TenantContext, texts: Sequence[PendingText]
-    ) -> tuple[list[PassageVector], int, list[UUID]]:
-        vectors: list[PassageVector] = []
-        tokens = 0
-        refused: list[UUID] = []
-        for text in texts:
-            try:
-                made, used = await self._embedder.make_vectors(tenant, [text])
-            except InputRefused as error:
-                log_refusal(tenant, text, error)
-                refused.append(text.entry_id)
-            else:
-                vectors += made
-                tokens += used
-        return vectors, tokens, refused
-
-
 ACTOR = "service"
 SLICE_SECONDS = 5.0
 """Length of a slice: jobs that make new entries searchable do not wait longer than this for a worker."""
@@ -92,12 +41,12 @@ AGAIN_SECONDS = 1.0
 class ReembeddingJob:
     """Advances a tenant's change as far as it goes without the admin, a slice at a time."""
 
+    database: Database
     tenants: TenantDirectory
     machine: ChangeMachine
     embedder: EntryEmbedder
     upkeep: Upkeep
     comparer: ModelComparer
-    rebuild: VectorRebuild
 
     async def advance(self, tenant_id: UUID, *, seconds: float = SLICE_SECONDS) -> float | None:
         """Run a slice of the job; return the seconds until the next slice, or None when there is nothing left to do.
@@ -151,7 +100,7 @@ class ReembeddingJob:
         size = batch_size(change)
         while True:
             started = time.monotonic()
-            replaced = await self.rebuild.replace_next(tenant, size)
+            replaced = await self._replace_next(tenant, size)
             if not replaced:
                 await self.machine.finish(tenant_id)
                 log.info("the vectors have been rebuilt", extra={"tenant_id": str(tenant_id)})
@@ -160,6 +109,48 @@ class ReembeddingJob:
                 return max(0.0, replaced * 60 / change.rate - (time.monotonic() - started))
             if time.monotonic() >= end:
                 return 0.0
+
+    async def _replace_next(self, tenant: TenantContext, limit: int) -> int:
+        """Embed the next entries and replace their vectors; return how many, 0 when all entries have been visited.
+
+        An entry whose text the provider refuses keeps its vectors, and is counted. No transaction is open during a call
+        to the provider. A search sees the old vectors of an entry or its new ones, so it finds every entry. One
+        transaction stores vectors and the position of the rebuild: after a crash, the next worker continues there.
+        Raises EmbeddingUnavailable.
+        """
+        async with self.database.tenant_session(tenant.tenant_id) as session:
+            texts = await db.list_next_texts(session, limit)
+            left = await tokens_left(session, tenant)
+        if not texts:
+            return 0
+        texts = limit_by_quota(tenant, texts, left)
+        try:
+            vectors, tokens = await self.embedder.make_vectors(tenant, texts)
+            refused: list[UUID] = []
+        except InputRefused:
+            vectors, tokens, refused = await self._embed_one_by_one(tenant, texts)
+        async with self.database.tenant_session(tenant.tenant_id) as session:
+            await replace_vectors(session, tenant.space.model_id, vectors)
+            await tenants.add_tokens(session, tokens)
+            await db.advance_rebuild(session, texts[-1].entry_id, len(texts), len(refused))
+        return len(texts)
+
+    async def _embed_one_by_one(
+        self, tenant: TenantContext, texts: Sequence[PendingText]
+    ) -> tuple[list[PassageVector], int, list[UUID]]:
+        vectors: list[PassageVector] = []
+        tokens = 0
+        refused: list[UUID] = []
+        for text in texts:
+            try:
+                made, used = await self.embedder.make_vectors(tenant, [text])
+            except InputRefused as error:
+                log_refusal(tenant, text, error)
+                refused.append(text.entry_id)
+            else:
+                vectors += made
+                tokens += used
+        return vectors, tokens, refused
 
     # Each step returns None when the next step can follow at once, else the seconds until the next slice.
 

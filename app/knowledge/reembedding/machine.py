@@ -11,7 +11,7 @@
     filling           visit     the job: marks entries as pending for the new model, 500 at a time
     filling → ready   complete  the job, once all entries are embedded and indexed and the models are compared
     ready → switched  switch    POST /admin/reembed/switch, `knowledge reembed switch`, MCP, the console; the job:
-                                `switches_by_itself`, from the evidence that `gate.decide` requires
+                                `switches_by_itself`, from the evidence that `decide` requires
     switched → ready  switch    POST /admin/reembed/switch-back, `knowledge reembed back`, MCP, the console
     any → dropping    end       DELETE /admin/reembed, `knowledge reembed end`, MCP, the console
     dropping → none   drop      the job, once no vector of the model that is not in use is left
@@ -20,7 +20,7 @@ A change to the model in use is a rebuild. It needs no second set of vectors, no
 
     none ──begin──▶ filling ──finish──▶ switched ──end or the next begin──▶ none
 
-    filling             `rebuild.py`: the job replaces the vectors of the entries in place, in the order of their ids
+    filling             the job replaces the vectors of the entries in place, in the order of their ids
     filling → switched  finish  the job, once all entries have been visited
     filling → none      end     the vectors that exist stay: old ones and new ones are of the same model
 

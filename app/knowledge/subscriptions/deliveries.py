@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +29,7 @@ from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable
 from app.knowledge.queue import JobQueue
 from app.knowledge.subscriptions.matching import fingerprint
-from app.knowledge.subscriptions.sending import MessageSender, SendPace
+from app.knowledge.subscriptions.sending import SendPace, send_message
 from app.knowledge.subscriptions.webhooks import EndpointAnswer, SecretSealer, SecretUnreadable, WebhookSender
 
 log = logging.getLogger("app.knowledge.subscriptions.deliveries")
@@ -36,64 +37,6 @@ log = logging.getLogger("app.knowledge.subscriptions.deliveries")
 PAUSES = (5, 30, 120, 600)
 """Seconds between challenges to an endpoint, five within 13 minutes: its owner may still have to store the secret."""
 OVERLOADED_SECONDS = 5.0
-
-
-class Handshakes:
-    """Sends challenges, and records whether their endpoints agree."""
-
-    def __init__(self, database: Database, messages: MessageSender, pace: SendPace) -> None:
-        self._database = database
-        self._messages = messages
-        self._pace = pace
-
-    async def admit(self, tenant_id: UUID, claimed: list[Handshake]) -> list[Handshake]:
-        """Return the claimed challenges that may be sent now; the others are postponed."""
-        waits = await self._pace.admit_challenges(tenant_id, [handshake.url for handshake in claimed])
-        held = [(asked, timedelta(seconds=wait)) for asked, wait in zip(claimed, waits, strict=True) if wait]
-        if held:
-            async with self._database.tenant_session(tenant_id) as session:
-                await db.postpone_handshakes(session, held)
-        return [handshake for handshake, wait in zip(claimed, waits, strict=True) if not wait]
-
-    async def ask(self, tenant_id: UUID, handshake: Handshake) -> None:
-        """Send one challenge, and record the answer."""
-        challenge = secrets.token_urlsafe(32)
-        body = make_challenge(handshake, challenge)
-        admit = self._pace.admit_challenge_at
-        answer = await self._messages.send(tenant_id, handshake, new_id(), body, admit=admit, echo=challenge)
-        try:
-            outcome = await self._note(tenant_id, handshake, answer)
-        except DatabaseUnavailable:
-            # The challenge is claimed again after the lease.
-            log.warning(
-                "the answer to a challenge was not recorded", extra={"saved_search_id": str(handshake.saved_search_id)}
-            )
-            return
-        log.info(
-            "webhook endpoint %s",
-            outcome if answer.error is None else f"{outcome}: {answer.error}",
-            extra={
-                "tenant_id": str(tenant_id),
-                "saved_search_id": str(handshake.saved_search_id),
-                "attempt": handshake.challenges,
-            },
-        )
-
-    async def _note(self, tenant_id: UUID, handshake: Handshake, answer: EndpointAnswer) -> str:
-        async with self._database.tenant_session(tenant_id) as session:
-            if answer.overloaded:
-                held = timedelta(seconds=answer.retry_after or OVERLOADED_SECONDS)
-                await db.postpone_handshakes(session, [(handshake, held)])
-                return "pending"
-            if answer.error is None:
-                await db.note_handshake(session, handshake, "confirmed", None, timedelta(0))
-                return "confirmed"
-            if answer.gone or handshake.challenges > len(PAUSES):
-                await db.note_handshake(session, handshake, "refused", answer.error, timedelta(0))
-                return "refused"
-            pause = max(PAUSES[handshake.challenges - 1], min(answer.retry_after or 0.0, PAUSES[-1]))
-            await db.note_handshake(session, handshake, "pending", answer.error, timedelta(seconds=pause))
-            return "pending"
 
 
 def make_challenge(handshake: Handshake, challenge: str) -> bytes:
@@ -144,9 +87,8 @@ class DeliveryService:
         self._database = database
         self._jobs = jobs
         self._sealer = sealer
-        self._messages = MessageSender(sender, sealer)
+        self._send = partial(send_message, sender, sealer)
         self._pace = pace or SendPace(database)
-        self._handshakes = Handshakes(database, self._messages, self._pace)
         self._lease = lease
         self._delivering: set[UUID] = set()
 
@@ -191,6 +133,55 @@ class DeliveryService:
                 continue
             await subscriptions.replace_secret(session, stored, self._sealer.seal(secret))
 
+    async def _admit_challenges(self, tenant_id: UUID, claimed: list[Handshake]) -> list[Handshake]:
+        """Return the claimed challenges that may be sent now; the others are postponed."""
+        waits = await self._pace.admit_challenges(tenant_id, [handshake.url for handshake in claimed])
+        held = [(asked, timedelta(seconds=wait)) for asked, wait in zip(claimed, waits, strict=True) if wait]
+        if held:
+            async with self._database.tenant_session(tenant_id) as session:
+                await db.postpone_handshakes(session, held)
+        return [handshake for handshake, wait in zip(claimed, waits, strict=True) if not wait]
+
+    async def _ask(self, tenant_id: UUID, handshake: Handshake) -> None:
+        """Send one challenge, and record the answer."""
+        challenge = secrets.token_urlsafe(32)
+        body = make_challenge(handshake, challenge)
+        admit = self._pace.admit_challenge_at
+        answer = await self._send(tenant_id, handshake, new_id(), body, admit=admit, echo=challenge)
+        try:
+            outcome = await self._note_challenge(tenant_id, handshake, answer)
+        except DatabaseUnavailable:
+            # The challenge is claimed again after the lease.
+            log.warning(
+                "the answer to a challenge was not recorded", extra={"saved_search_id": str(handshake.saved_search_id)}
+            )
+            return
+        log.info(
+            "webhook endpoint %s",
+            outcome if answer.error is None else f"{outcome}: {answer.error}",
+            extra={
+                "tenant_id": str(tenant_id),
+                "saved_search_id": str(handshake.saved_search_id),
+                "attempt": handshake.challenges,
+            },
+        )
+
+    async def _note_challenge(self, tenant_id: UUID, handshake: Handshake, answer: EndpointAnswer) -> str:
+        async with self._database.tenant_session(tenant_id) as session:
+            if answer.overloaded:
+                held = timedelta(seconds=answer.retry_after or OVERLOADED_SECONDS)
+                await db.postpone_handshakes(session, [(handshake, held)])
+                return "pending"
+            if answer.error is None:
+                await db.note_handshake(session, handshake, "confirmed", None, timedelta(0))
+                return "confirmed"
+            if answer.gone or handshake.challenges > len(PAUSES):
+                await db.note_handshake(session, handshake, "refused", answer.error, timedelta(0))
+                return "refused"
+            pause = max(PAUSES[handshake.challenges - 1], min(answer.retry_after or 0.0, PAUSES[-1]))
+            await db.note_handshake(session, handshake, "pending", answer.error, timedelta(seconds=pause))
+            return "pending"
+
     async def _deliver_due(self, tenant_id: UUID, seconds: float) -> float | None:
         end = time.monotonic() + seconds
         while True:
@@ -202,11 +193,11 @@ class DeliveryService:
             if not claimed and not asked:
                 return None if due is None else max(LEAST_PAUSE_SECONDS, due)
             current, overtaken = _split(claimed, found)
-            asked = await self._handshakes.admit(tenant_id, asked)
+            asked = await self._admit_challenges(tenant_id, asked)
             current = await self._admit(tenant_id, current)
             # If one fails, the others continue and end within their lease.
             outcomes = await asyncio.gather(
-                *[self._handshakes.ask(tenant_id, handshake) for handshake in asked],
+                *[self._ask(tenant_id, handshake) for handshake in asked],
                 self._drop(tenant_id, overtaken),
                 *[self._deliver(tenant_id, delivery, found[delivery.id]) for delivery in current],
                 return_exceptions=True,
@@ -235,7 +226,7 @@ class DeliveryService:
 
     async def _deliver(self, tenant_id: UUID, delivery: Delivery, entry: Entry) -> None:
         body = make_body(delivery, entry)
-        answer = await self._messages.send(tenant_id, delivery, delivery.id, body, admit=self._pace.admit_at)
+        answer = await self._send(tenant_id, delivery, delivery.id, body, admit=self._pace.admit_at)
         try:
             state = await self._note(tenant_id, delivery, answer)
         except DatabaseUnavailable:

@@ -110,10 +110,7 @@ class ChangeMatcher:
                     )
                 if put.waiting:
                     await self.jobs.enqueue(session, "deliver_webhooks", "webhooks")
-            if kind == "words":
-                await db.note_words(session, changes)
-            else:
-                await db.finish_changes(session, changes)
+            await db.finish_changes(session, changes, by_words=kind == "words")
             left = await db.count_changes(session)
         self.jobs.wake()
         log.info(

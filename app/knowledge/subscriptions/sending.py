@@ -6,13 +6,12 @@ import ipaddress
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol
 from uuid import UUID
 
 import httpx
 
 from app.db.database import Database
-from app.db.queries.deliveries import take_turns
+from app.db.queries.deliveries import Delivery, Handshake, take_turns
 from app.knowledge.subscriptions.webhooks import (
     MAX_HOST,
     EndpointAnswer,
@@ -106,43 +105,26 @@ def find_host(url: str) -> str:
     return httpx.URL(url).host.rstrip(".").lower()[:MAX_HOST]
 
 
-class Endpoint(Protocol):
-    """Where a message goes, and the secret that signs it, as stored."""
+async def send_message(
+    sender: WebhookSender,
+    sealer: SecretSealer,
+    tenant_id: UUID,
+    endpoint: Handshake | Delivery,
+    message_id: UUID,
+    body: bytes,
+    *,
+    admit: Callable[[UUID, str], Awaitable[float]],
+    echo: str | None = None,
+) -> EndpointAnswer:
+    """Post one message once for a tenant, as `WebhookSender.send`; a secret that no key decrypts is an error of it.
 
-    @property
-    def url(self) -> str: ...
-
-    @property
-    def secret(self) -> str: ...
-
-
-class MessageSender:
-    """Posts messages for a tenant, signed with their endpoints' secrets."""
-
-    def __init__(self, sender: WebhookSender, sealer: SecretSealer) -> None:
-        self._sender = sender
-        self._sealer = sealer
-
-    async def send(
-        self,
-        tenant_id: UUID,
-        endpoint: Endpoint,
-        message_id: UUID,
-        body: bytes,
-        *,
-        admit: Callable[[UUID, str], Awaitable[float]],
-        echo: str | None = None,
-    ) -> EndpointAnswer:
-        """Post one message once, as `WebhookSender.send`; a secret that no key decrypts is an error of the message.
-
-        Call it in a task of its own: the tenant is part of the task's context. `admit` takes the tenant's turn at an IP
-        address. Raises what it raises.
-        """
-        try:
-            secret = self._sealer.open(endpoint.secret)
-        except SecretUnreadable as error:
-            return EndpointAnswer(str(error))
-        sending_tenant.set(tenant_id)
-        return await self._sender.send(
-            endpoint.url, secret, f"msg_{message_id.hex}", body, echo=echo, admit=partial(admit, tenant_id)
-        )
+    Call it in a task of its own: the tenant is part of the task's context. `admit` takes the tenant's turn at an IP
+    address. Raises what it raises.
+    """
+    try:
+        secret = sealer.open(endpoint.secret)
+    except SecretUnreadable as error:
+        return EndpointAnswer(str(error))
+    sending_tenant.set(tenant_id)
+    name = f"msg_{message_id.hex}"
+    return await sender.send(endpoint.url, secret, name, body, echo=echo, admit=partial(admit, tenant_id))

@@ -107,7 +107,7 @@ class PlatformRevocations:
         """
         wanted = PageRequest.read(limit, cursor)
         async with self._database.platform_session() as session:
-            found = await db.list_platform_revocations(session, wanted.after, wanted.reach)
+            found = await db.list_revocations(session, wanted.after, wanted.reach)
             await db.note_action(session, reader, "token.list", None)
         return wanted.cut(found, _position)
 

@@ -124,16 +124,11 @@ class EntryImport:
             return
         results = await self._entries.create_many(self._tenant_id, [line.draft for _, line in batch], actor=self._actor)
         for (place, line), result in zip(batch, results, strict=True):
-            match result.status:
-                case "created":
-                    self.outcome.created += 1
-                case "updated":
-                    self.outcome.updated += 1
-                case "unchanged":
-                    self.outcome.unchanged += 1
-                case _:
-                    self._refused.add(place)
-                    self.outcome.fail(line.number, result.error or "refused")
+            if result.status == "failed":
+                self._refused.add(place)
+                self.outcome.fail(line.number, result.error or "refused")
+            else:
+                setattr(self.outcome, result.status, getattr(self.outcome, result.status) + 1)
             if result.id is not None and line.old_id is not None:
                 self._ids[line.old_id] = result.id
 

@@ -22,13 +22,13 @@ from app.knowledge.quarantine import flags_of, screen_fields, with_flags
 from app.knowledge.transfer.records import REFERENCES
 
 _IDS = ("id", "asset_id", "entry_id", "parent_id", "superseded_by_id", "repeats")
-_IDENTITIES: Mapping[str, tuple[str, ...]] = {
-    "saved_search": ("id",),
-    "feedback": ("search_id", "entry_id"),
-    "source": (),
-    "source_item": (),
+RECORDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "saved_search": ("saved_searches", ("id",)),
+    "feedback": ("feedback", ("search_id", "entry_id")),
+    "source": ("sources", ()),
+    "source_item": ("source_items", ()),
 }
-RECORDS = frozenset(_IDENTITIES)
+"""Other kinds of lines in their order, each with its table, and the columns that identify a row in the trail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def read_record(
 ) -> tuple[Mapping[str, Any], list[UUID]]:
     """A row of another kind with the ids that things have in this tenant, and those that identify it in the trail."""
     columns = rename(given, renamed)
-    return columns, [_read_id(columns[name]) for name in _IDENTITIES[kind]]
+    return columns, [_read_id(columns[name]) for name in RECORDS[kind][1]]
 
 
 def rename(columns: Mapping[str, Any], ids: Mapping[str, str]) -> Mapping[str, Any]:
@@ -187,12 +187,6 @@ FORMAT = 1
 PAGE = 100
 PART_BYTES = 1 << 20
 """Most bytes of an original file in one line."""
-EXPORTED_RECORDS = (
-    ("saved_search", "saved_searches"),
-    ("feedback", "feedback"),
-    ("source", "sources"),
-    ("source_item", "source_items"),
-)
 
 
 class TenantExport:
@@ -242,7 +236,7 @@ class TenantExport:
                 for text in page:
                     yield "entry", _line("entry", text)
                 page = await anext(entries, None)
-            for kind, table in EXPORTED_RECORDS:
+            for kind, (table, _) in RECORDS.items():
                 async for texts in db.stream_records(session, table, PAGE):
                     for text in texts:
                         yield kind, _line(kind, text)
