@@ -25,7 +25,7 @@ from app.knowledge.administration.replay import PreviewService, ReplayService
 from app.knowledge.administration.service import AdministrationService
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.entries.reading import AccessCounter, InspectionService, RelatedService, SectionReader, TagService
+from app.knowledge.entries.reading import AccessCounter, InspectionService, RelatedService, TagService
 from app.knowledge.entries.service import EntryService
 from app.knowledge.erasure import ErasureService, ErasureWork
 from app.knowledge.feedback import FeedbackService, WeightTuner
@@ -97,7 +97,6 @@ class Services:
     previews: PreviewService
     access: AccessService
     inspection: InspectionService
-    sections: SectionReader
     platform: PlatformService
     ranker: Ranker
     reembedding: ReembeddingService
@@ -222,7 +221,6 @@ async def build_services(
         replays=ReplayService(database, administration, search, versions),
         previews=PreviewService(database, trail, tenants, search, journal),
         inspection=InspectionService(database),
-        sections=SectionReader(database),
         platform=PlatformService(database, tenants),
         ranker=ranker,
         reembedding=ReembeddingService(database, trail, machine, embedder),

@@ -61,23 +61,18 @@ class PageRequest:
 
     def cut(self, found: Sequence[T], position: Callable[[T], Position]) -> Page[T]:
         """Make the page from the items that were read, all of small size; `position` returns an item's position."""
-        return self._cut(found, self.limit, position)
+        return self.page(found[: self.limit], len(found) > self.limit, position)
 
     def cut_places(self, found: Sequence[Place]) -> Page[Place]:
         """Make the page from the places that were read: fewer than its limit when their bytes reach PAGE_BYTES."""
         most = count_within(place.bytes for place in found[: self.limit])
-        return self._cut(found, most, lambda place: place.position)
+        return self.page(found[:most], len(found) > most, lambda place: place.position)
 
     def page(self, items: Sequence[T], has_more: bool, position: Callable[[T], Position]) -> Page[T]:
         """Make the page from exactly its items."""
         if not items or not has_more:
             return Page(items, None)
         return Page(items, write_position(position(items[-1]), self.sort))
-
-    def _cut(self, found: Sequence[T], most: int, position: Callable[[T], Position]) -> Page[T]:
-        if len(found) <= most:
-            return Page(found, None)
-        return self.page(found[:most], True, position)
 
 
 def count_within(sizes: Iterable[int]) -> int:

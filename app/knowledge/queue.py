@@ -11,7 +11,6 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries import assets
-from app.db.queries import jobs as db
 from app.db.queries import jobs as queue
 from app.db.queries.jobs import Job, JobKind
 from app.db.session import TenantSession
@@ -49,7 +48,7 @@ class JobQueue:
 
     async def enqueue(self, session: TenantSession, kind: JobKind, subject: str, *, delay: float = 0.0) -> None:
         """Queue a job to run `delay` seconds from now, in the transaction of the change that requires it."""
-        await db.enqueue_job(session, kind, subject, timedelta(seconds=delay))
+        await queue.enqueue_job(session, kind, subject, timedelta(seconds=delay))
 
     def wake(self) -> None:
         """Wake the workers of this process; call it after the transaction has committed."""

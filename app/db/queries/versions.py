@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from app.contract.entries import FormerVersion
-from app.db.rows import Position, split_rows
+from app.db.rows import Position, beyond, split_rows
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -43,8 +43,7 @@ async def list_versions(
         SQL["list"],
         id=entry_id,
         asset_id=asset_id,
-        before=None if after is None else after.key,
-        before_id=None if after is None else after.id,
+        **beyond(after),
         limit=limit,
         most_bytes=most_bytes,
         include_quarantined=include_quarantined,

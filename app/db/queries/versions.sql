@@ -18,7 +18,7 @@ select greatest(k.since, clock_timestamp() - make_interval(days => (t.settings -
  where k.tenant_id = :tenant_id;
 
 -- name: list
--- The versions of an entry, or of the chunks of an asset, that follow those that ended at :before (null: from the start), the
+-- The versions of an entry, or of the chunks of an asset, that follow those that ended at :after_key (null: from the start), the
 -- newest first. The page ends after the version with which it has :most_bytes; `found` counts those of the whole page, and
 -- the first of the next. Those in quarantine, or to which one of today reaches back, only with :include_quarantined.
 select {former}, found
@@ -31,7 +31,7 @@ select {former}, found
                     union all
                     select * from former_entries where tenant_id = :tenant_id and asset_id = :asset_id) o
              where not absent and (:include_quarantined or not (quarantined or withheld))
-               and (:before::timestamptz is null or (valid_until, id) < (:before, :before_id::uuid))
+               and (:after_key::timestamptz is null or (valid_until, id) < (:after_key, :after_id::uuid))
              order by valid_until desc, id desc limit :limit + 1) v
     window newest as (order by v.valid_until desc, v.id desc)) page
  where preceding < :most_bytes and place <= :limit

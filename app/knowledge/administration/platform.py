@@ -15,7 +15,7 @@ from app.contract.settings import LIMITS, Limits
 from app.contract.validation import same_fields
 from app.db.database import Database
 from app.db.principals import acting_for_service
-from app.db.queries import statistics, tenants
+from app.db.queries import statistics
 from app.db.queries import tenants as db
 from app.db.rows import Position
 from app.db.session import TenantSession
@@ -93,8 +93,8 @@ class PlatformService:
                 async with self._database.platform_session() as session:
                     await db.note_action(session, reader, "tenant.health", tenant_id)
             async with self._counting(tenant_id) as session:
-                stored = await tenants.fetch_stored(session)
-                tokens = await tenants.fetch_tokens(session)
+                stored = await db.fetch_stored(session)
+                tokens = await db.fetch_tokens(session)
                 kept = {record.name: record.rows for record in await statistics.count_records(session)}
         used = {
             "entries": stored.entries,

@@ -113,6 +113,20 @@ class DocumentPart:
     passage: tuple[int, int] | None
 
 
+READ_LENGTH = 20_000
+"""Characters of a text that are read at once."""
+
+MAX_MATCHES = 20
+"""Sections with a heading that is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    start: int
+    stop: int | None
+    matches: Sequence[Section] = ()
+
+
 class InspectionService:
     """Reads details of entries and assets of any tenant."""
 
@@ -211,36 +225,7 @@ class InspectionService:
             passage=passage,
         )
 
-
-def _find_cut(text: str, first: int, wanted: int) -> int:
-    """The start of the first line from `wanted` on, if the line before it is not too long; `text` begins at `first`."""
-    if wanted == 0:
-        return 0
-    newline = text.find("\n", wanted - 1 - first, wanted + LONGEST_LINE - first)
-    return min(first + newline + 1 if newline >= 0 else wanted + LONGEST_LINE, first + len(text))
-
-
-READ_LENGTH = 20_000
-"""Characters of a text that are read at once."""
-
-MAX_MATCHES = 20
-"""Sections with a heading that is asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    start: int
-    stop: int | None
-    matches: Sequence[Section] = ()
-
-
-class SectionReader:
-    """Reads parts of the assets of any tenant."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def read(
+    async def read_part(
         self,
         tenant_id: UUID,
         asset_id: UUID,
@@ -292,6 +277,14 @@ class SectionReader:
             matches=span.matches,
             contents=contents,
         )
+
+
+def _find_cut(text: str, first: int, wanted: int) -> int:
+    """The start of the first line from `wanted` on, if the line before it is not too long; `text` begins at `first`."""
+    if wanted == 0:
+        return 0
+    newline = text.find("\n", wanted - 1 - first, wanted + LONGEST_LINE - first)
+    return min(first + newline + 1 if newline >= 0 else wanted + LONGEST_LINE, first + len(text))
 
 
 async def _find_page(session: TenantSession, asset_id: UUID, number: int) -> _Span:

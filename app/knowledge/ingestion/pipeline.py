@@ -14,10 +14,10 @@ from uuid import UUID
 from app.concurrency.background import MemoryRelease
 from app.contract.vocabulary import Flag
 from app.db.database import Database
-from app.db.queries import assets, sources, tenants
 from app.db.queries import assets as db
 from app.db.queries import embeddings as vectors
 from app.db.queries import jobs as queue
+from app.db.queries import sources, tenants
 from app.db.queries.assets import (
     ChunkChange,
     ChunkRow,
@@ -173,7 +173,7 @@ class Ingestion:
         tenant = await self._tenants.context(job.tenant_id)
         provider = find_provider(self._providers, tenant)
         async with self._database.tenant_session(job.tenant_id) as session:
-            asset = await assets.fetch_original(session, asset_id)
+            asset = await db.fetch_original(session, asset_id)
             if asset is None or not await db.set_progress(session, job, asset_id, asset.generation, BEGUN):
                 raise ClaimLost
         lease.follow(asset_id, asset.generation)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 from uuid import UUID
 
@@ -65,29 +65,21 @@ BATCH_BYTES = 8 * 1024 * 1024
 FULL = f"answer_bytes: the results of the batch reached {BATCH_BYTES} bytes; send this search again"
 
 
+@dataclass(eq=False)
 class KnowledgeSearchService:
-    """Runs searches of any tenant, without an HTTP request or a web framework."""
+    """Runs searches of any tenant, without an HTTP request or a web framework.
 
-    def __init__(
-        self,
-        database: Database,
-        providers: Mapping[int, EmbeddingProvider],
-        tenants: TenantDirectory,
-        journal: SearchJournal,
-        ranker: Ranker,
-        versions: VersionService,
-        defaults: SearchDefaults | None = None,
-        admission: Admission | None = None,
-    ) -> None:
-        """`providers` are keyed by the id of their embedding model."""
-        self._database = database
-        self._providers = providers
-        self._tenants = tenants
-        self._journal = journal
-        self.defaults = defaults or SearchDefaults()
-        self._ranker = ranker
-        self._versions = versions
-        self._admission = admission or Admission()
+    `providers` are keyed by the id of their embedding model.
+    """
+
+    database: Database
+    providers: Mapping[int, EmbeddingProvider]
+    tenants: TenantDirectory
+    journal: SearchJournal
+    ranker: Ranker
+    versions: VersionService
+    defaults: SearchDefaults = field(default_factory=SearchDefaults)
+    admission: Admission = field(default_factory=Admission)
 
     async def search(
         self, tenant_id: UUID, query: SearchQuery, *, subject: str = "service", recorded: bool = True
@@ -100,18 +92,18 @@ class KnowledgeSearchService:
         CursorExpired, RateLimited (too many searches of the tenant at the same time) and DatabaseUnavailable.
         """
         with run_stopwatch():
-            plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
+            plan = make_plan(query, await self.tenants.context(tenant_id), self.defaults)
             return await self._answer(plan, subject if recorded else None)
 
     async def try_settings(self, tenant_id: UUID, query: SearchQuery, given: TenantSettings) -> SearchResult:
         """Search as the tenant would with the given settings, without a record. Raises as `search` does."""
         with run_stopwatch():
-            tenant = replace(await self._tenants.context(tenant_id), settings=given)
+            tenant = replace(await self.tenants.context(tenant_id), settings=given)
             return await self._answer(make_plan(query, tenant, self.defaults), None)
 
     async def check(self, tenant_id: UUID, query: SearchQuery) -> None:
         """Check a query against the tenant's settings without running it. Raises InvalidInput, TenantNotFound."""
-        make_plan(query, await self._tenants.context(tenant_id), self.defaults)
+        make_plan(query, await self.tenants.context(tenant_id), self.defaults)
 
     async def search_many(
         self, tenant_id: UUID, queries: Sequence[SearchQuery], *, subject: str = "service"
@@ -133,7 +125,7 @@ class KnowledgeSearchService:
         self, tenant_id: UUID, queries: Sequence[SearchQuery], subject: str, keep: Callable[[SearchResult, bytes], Kept]
     ) -> list[Kept | KnowledgeError]:
         """Run the searches, and `keep` one form of each result: the JSON has to be written to find its size."""
-        tenant = await self._tenants.context(tenant_id)
+        tenant = await self.tenants.context(tenant_id)
         plans: list[Plan | KnowledgeError] = []
         for query in queries:
             try:
@@ -143,7 +135,7 @@ class KnowledgeSearchService:
         texts = [plan.query.query for plan in plans if isinstance(plan, Plan) and needs_vector(plan.query)]
         batch: QueryBatch | None = None
         with contextlib.suppress(EmbeddingUnavailable):  # each search then falls back to the keyword leg
-            batch = QueryBatch(find_provider(self._providers, tenant), texts)
+            batch = QueryBatch(find_provider(self.providers, tenant), texts)
         turns = asyncio.Semaphore(SIMULTANEOUS)
         room = BATCH_BYTES
 
@@ -168,7 +160,7 @@ class KnowledgeSearchService:
                     turns.release()
 
         try:
-            async with self._admission.answering(tenant, BATCH_BYTES), asyncio.TaskGroup() as group:
+            async with self.admission.answering(tenant, BATCH_BYTES), asyncio.TaskGroup() as group:
                 tasks = [group.create_task(run(plan)) for plan in plans]
         finally:
             if batch is not None:
@@ -184,8 +176,8 @@ class KnowledgeSearchService:
         if query.as_of is not None:
             raise InvalidInput.of("as_of", "is not supported in why-not")
         with run_stopwatch() as stopwatch:
-            plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
-            async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
+            plan = make_plan(query, await self.tenants.context(tenant_id), self.defaults)
+            async with self.admission.search(plan.tenant), self.ranker.run(plan) as ranked:
                 entry_id = entry if isinstance(entry, UUID) else await _find_entry(ranked.session, entry)
                 legs = ranked.legs
                 words = legs.words_compared(query.query)
@@ -196,17 +188,17 @@ class KnowledgeSearchService:
     async def rank(self, tenant_id: UUID, query: SearchQuery) -> tuple[Plan, Ranking]:
         """Rank the candidates of a query without reading the hits and without a record. Raises as `search` does."""
         with run_stopwatch():
-            plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
-            async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
+            plan = make_plan(query, await self.tenants.context(tenant_id), self.defaults)
+            async with self.admission.search(plan.tenant), self.ranker.run(plan) as ranked:
                 return plan, describe_ranking(ranked.plan, ranked.legs, ranked.candidates, ranked.reranking)
 
     async def _answer(self, plan: Plan, subject: str | None, embed: EmbedQuery | None = None) -> SearchResult:
         """Answer a search; one without a `subject` is not recorded."""
         query = plan.query
         with span("search", mode=query.mode, limit=plan.limit) as seen:
-            async with self._admission.search(plan.tenant):
+            async with self.admission.search(plan.tenant):
                 if query.cursor is None:
-                    result = await self._database.reading(
+                    result = await self.database.reading(
                         plan.tenant.tenant_id, lambda: self._search(plan, subject, embed)
                     )
                 else:
@@ -223,8 +215,8 @@ class KnowledgeSearchService:
     async def _search(self, plan: Plan, subject: str | None, embed: EmbedQuery | None) -> SearchResult:
         start = PageStart(new_id())
         if plan.query.as_of is not None:
-            await self._versions.require_kept(plan.tenant.tenant_id, plan.query.as_of)
-        async with self._ranker.run(plan, embed) as ranked:
+            await self.versions.require_kept(plan.tenant.tenant_id, plan.query.as_of)
+        async with self.ranker.run(plan, embed) as ranked:
             session, plan, legs, candidates = ranked.session, ranked.plan, ranked.legs, ranked.candidates
             log.debug("search %s: %d candidates ranked", start.search_id, len(candidates))
             words, vector = legs.words_sought(plan.query.query), legs.vector
@@ -256,14 +248,14 @@ class KnowledgeSearchService:
             SEARCH_LEG_SECONDS.labels(part).observe(spent)
         if subject is None:
             return replace(result, metadata=replace(metadata, next_cursor=None))
-        self._journal.record(plan, result, ranking, subject)
+        self.journal.record(plan, result, ranking, subject)
         return result
 
     async def _continue(self, plan: Plan, cursor: str) -> SearchResult:
         """Return the next page of an earlier search from its stored ranking."""
         start = PageStart.from_cursor(cursor)
         tenant = plan.tenant
-        kept = await self._journal.find(tenant.tenant_id, start.search_id)
+        kept = await self.journal.find(tenant.tenant_id, start.search_id)
         if kept is None:
             raise CursorExpired("the ranked list of this cursor is not available any more; search again")
         query = resume(plan.query, kept)
@@ -271,11 +263,11 @@ class KnowledgeSearchService:
         page = ranking.candidates[start.offset : start.offset + plan.limit]
 
         async def fetch() -> Page:
-            async with self._database.read_session(tenant.tenant_id) as session:
+            async with self.database.read_session(tenant.tenant_id) as session:
                 sought = Sought(tenant.space, query.query, None, filter_of(query))
                 return await fetch_page(session, sought, page)
 
-        found = await self._database.reading(tenant.tenant_id, fetch)
+        found = await self.database.reading(tenant.tenant_id, fetch)
         results = await make_hits(found)
         metadata = make_metadata(start, found.taken, ranking, current_stopwatch(), Times())
         shown = page[: found.taken]

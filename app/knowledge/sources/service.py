@@ -15,10 +15,9 @@ from app.contract.fields import Page
 from app.contract.sources import Accepted, AssetsFate, ItemState, Manifest, Source, SourceItem, SourceStatus, read_items
 from app.contract.validation import UNSET, amend
 from app.db.database import Database
-from app.db.queries import assets, audit, sources
+from app.db.queries import assets, audit
 from app.db.queries import jobs as queue
 from app.db.queries import sources as db
-from app.db.queries import sources as items
 from app.db.queries.assets import LockedAsset
 from app.db.queries.sources import HeldManifest, WantedItem
 from app.db.session import TenantSession
@@ -102,15 +101,15 @@ class SourceService:
         ):
             is_new, access = await self._find_or_add(session, name, listed_at, manifest)
             readers = access.of_items(wanted)
-            stored = await items.fetch_stored(session, name)
+            stored = await db.fetch_stored(session, name)
             plan = await asyncio.to_thread(
                 plan_manifest, stored, wanted, max_bytes=self.max_bytes, retry=manifest.retry
             )
             self._check_deletions(plan, len(wanted), manifest)
             await _carry_out(session, name, plan)
-            await items.pass_on_access(session, name, readers)
+            await db.pass_on_access(session, name, readers)
             run = await db.accept_manifest(session, name, items=len(wanted), listed_at=listed_at, origin=origin)
-            await items.settle_items(session, name)
+            await db.settle_items(session, name)
             await db.agree(session, name)
             counts = {
                 "added": len(plan.additions),
@@ -184,7 +183,7 @@ class SourceService:
         a moment later, or was killed before it could. Raises SourceNotFound."""
         async with self.database.tenant_session(tenant_id) as session:
             if await db.lock_source(session, name) is not None:
-                await items.settle_items(session, name)
+                await db.settle_items(session, name)
                 await db.agree(session, name)
         return await self.get(tenant_id, name)
 
@@ -213,7 +212,7 @@ class SourceService:
             raise InvalidInput.of("state", f"must be one of {', '.join(get_args(ItemState))}")
         after = read_place(limit, cursor)
         async with self.database.tenant_session(tenant_id) as session:
-            found = await items.list_items(session, name, state=state, after=after, limit=limit + 1)
+            found = await db.list_items(session, name, state=state, after=after, limit=limit + 1)
             if not found and await db.fetch_source(session, name) is None:
                 raise _not_found()
         following = write_place(found[limit - 1].external_id) if len(found) > limit else None
@@ -250,13 +249,13 @@ async def _carry_out(session: TenantSession, name: str, plan: Plan) -> None:
     for start in range(0, len(plan.removed_assets), BATCH):
         await db.remove_assets(session, plan.removed_assets[start : start + BATCH])
     if plan.removed_items:
-        await items.remove_items(session, name, plan.removed_items)
+        await db.remove_items(session, name, plan.removed_items)
     if plan.renamed:
         await db.rename_assets(session, plan.renamed)
     if plan.changes:
-        await items.change_items(session, name, plan.changes)
+        await db.change_items(session, name, plan.changes)
     if plan.additions:
-        await items.add_items(session, name, plan.additions)
+        await db.add_items(session, name, plan.additions)
 
 
 async def _release(session: TenantSession, name: str) -> None:
@@ -327,11 +326,11 @@ class SourceUploads:
                 new = replace(new, source=source, fields={**new.fields, **access})
                 asset_id, work = await self._files.store(session, new, fields, same, room, actor, again=again)
                 assert asset_id is not None  # only the index of assets without a source refuses one
-                await sources.store_item(session, source, external_id, asset_id)
+                await db.store_item(session, source, external_id, asset_id)
                 stored = (await assets.fetch_assets(session, [asset_id]))[asset_id]
         if refusal is not None or not work:
             async with self._database.tenant_session(tenant_id) as session:
-                await sources.agree(session, source)
+                await db.agree(session, source)
         if refusal is not None:
             raise refusal
         assert stored is not None
@@ -346,14 +345,14 @@ async def _lock_asset(session: TenantSession, asset_id: UUID) -> LockedAsset | N
 
 async def _find_item(session: TenantSession, source: str, run: int, external_id: str) -> WantedItem:
     """The item, while no manifest can change it. Raises SourceNotFound, RunSuperseded and ItemChanged."""
-    current = await sources.share_source(session, source)
+    current = await db.share_source(session, source)
     if current is None:
-        if await sources.fetch_source(session, source) is not None:
+        if await db.fetch_source(session, source) is not None:
             raise NotAWriter("the source has writers, and you are not one of them")
         raise SourceNotFound("there is no source with this name")
     if current != run:
         raise RunSuperseded(f"the source is at run {current}, and this upload belongs to run {run}")
-    item = await sources.fetch_item(session, source, external_id)
+    item = await db.fetch_item(session, source, external_id)
     if item is None:
         raise ItemChanged("the manifest has no item with this external_id, or its asset was deleted since")
     return item
@@ -363,5 +362,5 @@ async def _refuse(session: TenantSession, source: str, external_id: str, item: W
     if item.asset_id is not None:
         # The item is deleted with its asset, and comes back with the reason. Another upload of it waits.
         await queue.hold_subject(session, "ingest_asset", str(item.asset_id))
-        await sources.remove_assets(session, [item.asset_id])
-    await sources.refuse_item(session, source, external_id, item, problem)
+        await db.remove_assets(session, [item.asset_id])
+    await db.refuse_item(session, source, external_id, item, problem)
