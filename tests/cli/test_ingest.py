@@ -1,3 +1,5 @@
+"""knowledge ingest and sync."""
+
 from __future__ import annotations
 
 import signal
@@ -5,12 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.door import Door
+from app.cli.execution import working
 from app.cli.ingest import find_files, name_file
+from app.cli.waiting import AssetWatch, Patience, wait_for_embeddings
+from app.composition.services import Services
+from app.contract.administration import NewTenant, Tenant
+from app.contract.assets import Upload
+from app.contract.entries import EntryDraft
 from app.errors import InvalidInput
 from tests.cli.conftest import CommandLine, running
 from tests.documents.ocr.pages import ENGLISH, join_pdfs, needs_no_ocr, write_scan
 from tests.fixtures.documents import write_pdf
+from tests.fixtures.door import at_door
 from tests.fixtures.embedded import wait_until
+from tests.fixtures.providers.failing import FailingProvider
 
 
 @pytest.fixture
@@ -193,3 +204,125 @@ def test_interrupted_ingest_continues_where_it_stopped(knowledge: CommandLine, t
     result = knowledge.succeed("ingest", "many", "-t", tenant, "--json").json
     assert result["indexed"] > 0
     assert (result["indexed"] + result["unchanged"], result["failed"]) == (15, [])
+
+
+WORDS = ("amber", "basalt", "copper", "dolomite", "emerald", "feldspar")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "docs"
+    root.mkdir()
+    for word in WORDS:
+        (root / f"{word}.md").write_text(f"The {word} mine is open.\n")
+    (root / ".hidden.md").write_text("hidden\n")
+    return root
+
+
+def test_runs_of_a_folder_add_move_replace_and_remove_files(knowledge: CommandLine, tenant: str, folder: Path) -> None:
+    def sync(*options: str) -> dict[str, object]:
+        told: dict[str, object] = knowledge.succeed(
+            "sync", "docs", str(folder), "--tenant", tenant, "--json", *options
+        ).json
+        return told
+
+    first = sync()
+    assert first["source"]["agrees"] is True  # type: ignore[index]
+    assert (first["added"], first["skipped"]) == (6, [{"path": ".hidden.md", "reason": "hidden"}])
+    (folder / "deep").mkdir()
+    (folder / "amber.md").rename(folder / "deep" / "amber.md")
+    (folder / "basalt.md").write_text("The basalt mine is closed.\n")
+    (folder / "copper.md").unlink()
+    second = sync()
+    assert [second[name] for name in ("added", "changed", "moved", "removed")] == [0, 1, 1, 1]
+    shown = knowledge.succeed("search", "basalt", "--tenant", tenant, "--mode", "keyword", "--limit", "1")
+    assert "closed" in shown.out
+    assert "from docs, which agreed with its origin at" in shown.out
+    for word in ("dolomite", "emerald"):
+        (folder / f"{word}.md").unlink()
+    refused = knowledge("sync", "docs", str(folder), "--tenant", tenant)
+    assert refused.status == 1
+    assert "would delete 2 of 5 assets" in refused.err
+    assert "knowledge sync --confirm-deletions" in refused.err
+    assert sync("--confirm-deletions", "--exclude", "feldspar.md")["removed"] == 3
+    told = knowledge.succeed("sync", "docs", str(folder), "--tenant", tenant, "--exclude", "feldspar.md")
+    assert told.out.startswith("2 files: 0 new, 0 changed, 0 moved, 0 removed; 2 left out, 0 refused, 0 failed\n")
+    assert "docs agrees with its origin as of " in told.out
+
+
+def test_files_have_the_readers_of_the_last_pattern_that_matches(
+    knowledge: CommandLine, tenant: str, folder: Path
+) -> None:
+    (folder / "pay").mkdir()
+    for name in ("pay/wages.md", "pay/bonus.md"):
+        (folder / name).write_text(f"The payroll of {name} is due.\n")
+    given = (
+        "--writer",
+        "user:crawler",
+        "--readers-of",
+        "pay/*=group:hr",
+        "--readers-of",
+        "pay/b*=group:board",
+    )
+    synced = knowledge.succeed("sync", "docs", str(folder), "-t", tenant, *given, "--readers-of", "Pay/*=user:x")
+    assert "--readers-of: Pay/* matches no file" in synced.err
+    assets = knowledge.succeed("list", "--assets", "--limit", "20", "-t", tenant, "--json").json["items"]
+    assert {asset["external_id"]: asset["readers"] for asset in assets if asset["readers"]} == {
+        "pay/wages.md": ["group:hr", "user:crawler"],
+        "pay/bonus.md": ["group:board", "user:crawler"],
+    }
+    assert {tuple(asset["writers"]) for asset in assets} == {("user:crawler",)}
+    told = knowledge.succeed("sync", "docs", str(folder), "-t", tenant, *given, "--json").json
+    assert (told["unmatched"], told["changed"]) == ([], 0)
+    for wrong in ("pay/*", "=group:hr", "pay/*=hr", "pay/*=group:hr,"):
+        refused = knowledge("sync", "docs", str(folder), "-t", tenant, "--readers-of", wrong)
+        assert (refused.status, refused.out) == (1, "")
+        assert refused.err.startswith("error: --readers-of: must be PATTERN=PRINCIPAL,PRINCIPAL")
+
+
+def test_origin_that_cannot_be_listed_changes_nothing(knowledge: CommandLine, tenant: str, folder: Path) -> None:
+    knowledge.succeed("sync", "docs", str(folder), "--tenant", tenant)
+    failed = knowledge("sync", "docs", str(folder / "none"), "--tenant", tenant, "--allow-empty")
+    assert (failed.status, failed.out) == (1, "")
+    assert "none is not a folder" in failed.err
+    assert "basalt" in knowledge.succeed("search", "basalt", "--tenant", tenant).out
+
+
+@pytest.fixture
+async def harbour(services: Services) -> Tenant:
+    """A tenant of services that only this test uses."""
+    return await services.tenants.create(NewTenant("harbour"), actor="test")
+
+
+async def test_waiting_for_vectors_ends_while_the_provider_is_unavailable(
+    services: Services, harbour: Tenant, failing_provider: FailingProvider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing_provider.down = True
+    asset, _ = await services.assets.upload(harbour.id, Upload("a.md", b"The harbour falls dry."))
+
+    def watch(door: Door) -> AssetWatch:
+        watch = AssetWatch(door)
+        watch.waiting[asset.id] = "a.md"
+        watch.finish(lambda: None)
+        return watch
+
+    async with working(services):
+        found = await at_door(services, "harbour", watch)
+        assert (found.indexed, found.failed) == (1, [])
+        assert await at_door(services, "harbour", lambda door: wait_for_embeddings(door, 0.0)) == 1
+    assert "the embedding provider does not answer" in capsys.readouterr().err
+
+
+async def test_waiting_for_vectors_continues_while_the_provider_answers(services: Services, harbour: Tenant) -> None:
+    await services.entries.create_many(harbour.id, [EntryDraft(content=f"text {n}") for n in range(200)])
+    async with working(services):
+        assert await at_door(services, "harbour", wait_for_embeddings) == 0
+
+
+def test_work_that_starts_again_is_not_progress() -> None:
+    patience = Patience(0.0)
+    assert not patience.is_over(3.0)
+    assert not patience.is_over(2.5)
+    assert patience.is_over(2.98)
+    assert patience.is_over(2.5)
+    assert not patience.is_over(2.4)

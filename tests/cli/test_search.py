@@ -1,14 +1,24 @@
+"""knowledge search and its like."""
+
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter
 
+from app.composition.services import build_services
+from app.contract.entries import EntryDraft, RelatedResponse
 from app.contract.results import SearchMetadata, SearchResult
+from app.contract.settings import SettingsPatch
+from app.db.database import Database
+from app.embeddings.factory import ProviderConfig, build_provider
 from tests.cli.conftest import CommandLine
+from tests.fixtures.database.cluster import MODEL, TestDatabase
 
 
 def test_search_prints_the_content_of_the_http_answer(knowledge: CommandLine, filled: str) -> None:
@@ -138,3 +148,44 @@ def test_search_prints_facets_over_all_matches_and_passages_of_a_file(
     assert any(re.fullmatch(r"source: asset \d+", line) for line in lines)
     assert any(re.fullmatch(r"metadata\.page: \(none \d+\)", line) for line in lines)
     assert knowledge("search", "x", "-t", tenant, "--facet", "title").err.startswith("error: facets: must be")
+
+
+def test_related_prints_the_content_of_the_http_answer(knowledge: CommandLine, filled: str) -> None:
+    hits = knowledge.succeed("search", "crane", "-t", filled, "--mode", "keyword", "--json").json["results"]
+    answer = knowledge.succeed("related", hits[0]["id"], "-t", filled, "--json").json
+    assert TypeAdapter(RelatedResponse).validate_python(answer).metadata.relationship_types == ["tag_overlap"]
+    assert answer["results"][0]["overlap_count"] == 2
+    text = knowledge.succeed("related", hits[0]["id"], "-t", filled).out
+    assert text.startswith("[bold]Moorings\n   tag_overlap (2 shared tags) · fact · ")
+    lonely = knowledge.succeed("search", "diver", "-t", filled, "--mode", "keyword", "--json").json["results"]
+    assert knowledge.succeed("related", lonely[0]["id"], "-t", filled).out == "there are no related entries\n"
+
+
+async def change(database: TestDatabase, slug: str) -> str:
+    """Let the tenant keep versions and change an entry; returns a time before the change."""
+    provider = build_provider(ProviderConfig(kind="mock", dimensions=MODEL.dimensions))
+    opened = Database(database.service_dsn, pool_size=2)
+    services = await build_services(opened, provider)
+    try:
+        tenant = await services.tenants.find(slug)
+        await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=30), actor="test")
+        entry, _ = await services.entries.create(tenant.id, EntryDraft(content="the old harbour"))
+        before = datetime.now(UTC).isoformat()
+        await services.entries.change(tenant.id, entry.id, EntryDraft(content="the new harbour"))
+        return before
+    finally:
+        await services.close()
+        await provider.close()
+        await opened.close()
+
+
+def test_search_finds_what_was_valid_then(knowledge: CommandLine, tenant: str, cli_database: TestDatabase) -> None:
+    before = asyncio.run(change(cli_database, tenant))
+    search = ("search", "harbour", "-t", tenant, "--mode", "keyword")
+    for options, text in (((), "the new harbour"), (("--as-of", before), "the old harbour")):
+        (hit,) = knowledge.succeed(*search, *options, "--json").json["results"]
+        assert hit["content"] == text
+    assert "the old harbour" in knowledge.succeed(*search, "--as-of", before).out
+    refused = knowledge(*search, "--as-of", "2001-01-01T00:00:00Z")
+    assert refused.status != 0
+    assert "must not be before" in refused.err

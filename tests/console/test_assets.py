@@ -1,17 +1,20 @@
-"""The pages of documents: upload, progress, and the text with its chunks."""
+"""Pages of assets and documents."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
 from uuid import UUID, uuid4
 
 from app.composition.services import Services
-from app.console.document_text import mark_chunks
+from app.console.document_text import mark_chunks, read_marks
 from app.console.pages.assets import PART
 from app.db.queries.entries import ChunkSpan
-from app.knowledge.entries.reading import TextPart
+from app.knowledge.entries.reading import DOCUMENT_PART, DocumentPart, TextPart
 from app.web.bodies import UPLOAD_ROOM
 from tests.console.asset_pages import LIST, PART_OF_PAGE, Work, upload
-from tests.console.browser import OWN, Browser
+from tests.console.browser import OWN, Browser, Page
 from tests.console.conftest import SignIn
 from tests.documents.ocr.pages import ENGLISH, join_pdfs, needs_no_ocr, write_scan
 from tests.fixtures.documents import write_pdf
@@ -268,3 +271,236 @@ async def test_a_document_is_edited_unless_it_has_changed(browser: Browser) -> N
     content = await browser.http.get(f"{path}/content")
     assert content.content == b"# Pier\n\nBoats."
     assert content.headers["content-disposition"].startswith("attachment")
+
+
+DOCUMENT = """# Harbour
+
+Boats enter from six.
+They wait at the pier.
+
+## Berths
+
+| place | depth |
+| --- | --- |
+| north | 4 m |
+| east | 3 m |
+
+- ropes are new
+- lamps burn
+
+```
+quay = 7
+```
+"""
+
+
+async def test_a_document_is_shown_as_it_reads_with_the_passage_of_a_hit(browser: Browser, work: Work) -> None:
+    address = (await upload(browser, "a.md", (DOCUMENT * 2).encode())).answer.headers["location"]
+    await work()
+    page = await browser.get(address)
+    assert page.texts(".document h3") == ["Harbour", "Harbour"]
+    assert page.texts(".document h4") == ["Berths", "Berths"]
+    assert page.texts(".document p")[0] == "Boats enter from six. They wait at the pier."
+    assert page.texts(".document pre")[0].strip() == "quay = 7"
+    assert page.texts(".contents li") == ["Harbour", "Berths"] * 2
+    target = page.all(".contents a")[3].get("href").rpartition("#")[2]
+    assert page.one(f"#{target}").text_content() == "Berths"
+    hit = (await browser.get("/console", {"query": "depth of the east berth"})).all(".hit a[href*='chunk=']")
+    shown = await browser.get(hit[0].get("href").partition("#")[0])
+    shown.one("#passage")
+    assert shown.all(".document mark.passage, .document tr.passage")
+
+
+async def test_the_parts_of_a_document_together_are_the_whole(
+    browser: Browser, admin: Caller, api_services: Services, work: Work
+) -> None:
+    rows = "".join(f"| ship {n} | {n % 90} m |\n" for n in range(4_000))
+    text = f"# Ships\n\n| name | length |\n| --- | --- |\n{rows}\n{'endless ' * 4_000}\n\n# Last\n\nEnd.\n"
+    address = (await upload(browser, "a.md", text.encode())).answer.headers["location"]
+    await work()
+    asset = UUID(address.rpartition("/")[2])
+    tenant_id, whole = admin.tenant_id, ""
+    assert tenant_id is not None
+    parts: list[DocumentPart] = []
+    while not parts or len(parts) < parts[-1].count:
+        part = await api_services.inspection.document_part(
+            tenant_id, asset, (parts[-1].start + len(parts[-1].text)) if parts else 0
+        )
+        assert part is not None
+        parts.append(part)
+        assert part.start == len(whole)
+        whole += part.text
+    assert whole == (await admin.get(address.replace("/console", "/knowledge") + "/text")).text
+    for start in (0, 25_000, 45_000, len(whole) - 1):
+        found = await api_services.inspection.document_part(tenant_id, asset, start)
+        assert found is not None
+        assert found.start <= start < found.start + len(found.text)
+    page = await browser.get(page_of(address, 1))
+    assert page.texts(".document th") == ["name", "length"], "the header of a table that began before"
+
+
+def page_of(address: str, number: int) -> str:
+    return f"{address}?start={number * DOCUMENT_PART}"
+
+
+MARKED = """---
+title: Harbour **rules**
+tags:
+  - sea
+  - night
+---
+# The *long* pier
+
+Boats **wait _here_** and `run **now**`, not at <b>six</b>: see [the plan](javascript:alert(1)) of 2 * 3 * 4,
+snake_case_name, \\*plain\\* and an open ** mark.
+
+- ~~old~~ ropes
+
+| place | **depth** |
+| --- | --- |
+| `north` | 4 m |
+"""
+
+
+async def test_marks_within_lines_of_markdown_are_styles_and_the_front_matter_is_a_table(
+    browser: Browser, work: Work
+) -> None:
+    address = (await upload(browser, "a.md", MARKED.encode())).answer.headers["location"]
+    await work()
+    page = await browser.get(address)
+    facts, depths = page.all(".document table")
+    rows = [[cell.text_content() for cell in row.cssselect("td")] for row in facts.cssselect("tr")]
+    assert rows == [["title", "Harbour **rules**"], ["tags", "- sea - night"]]
+    assert page.texts(".document h3") == ["The long pier"]
+    assert page.texts(".document h3 em") == ["long"]
+    assert page.texts(".document p")[0] == (
+        "Boats wait here and run **now**, not at <b>six</b>: see the plan of 2 * 3 * 4, snake_case_name, *plain* and an"
+        " open ** mark."
+    )
+    assert page.texts(".document p strong") == ["wait"]
+    assert page.texts(".document p em") == ["here"]
+    assert page.texts(".document code") == ["run **now**"]
+    assert page.texts(".document li del") == ["old"]
+    assert not page.all(".document b, .document a, .document p strong *")
+    assert [cell.text_content() for cell in depths.cssselect("th, td")] == ["place", "depth", "north", "4 m"]
+
+
+async def test_marks_of_other_files_stay(browser: Browser, work: Work) -> None:
+    address = (await upload(browser, "a.txt", b"---\na: 1\n---\nTwo **stars** stay.")).answer.headers["location"]
+    await work()
+    page = await browser.get(address)
+    assert "Two **stars** stay." in page.text
+    assert not page.all(".document strong, .document table")
+
+
+def test_marks_without_an_end_take_linear_time() -> None:
+    for text in ("**a " * 20_000, "[" * 50_000, "`" * 50_000, "*a" * 30_000, "~~x" * 20_000, "_a " * 20_000):
+        began = time.perf_counter()
+        shown = "".join(text[span.start : span.end] for span in read_marks(text))
+        assert time.perf_counter() - began < 5
+        assert len(shown) <= len(text)
+
+
+async def upload_all(browser: Browser, files: dict[str, bytes], **form: str) -> Page:
+    return await browser.post(LIST, form, files=[("file", item) for item in files.items()])
+
+
+async def test_several_files_are_uploaded_with_the_same_tags(browser: Browser, admin: Caller, work: Work) -> None:
+    page = await upload_all(browser, {"a.txt": b"Boats", "b.txt": b"Lamps", "bad.exe": b"MZ\x00\x01"}, tags="sea")
+    assert page.status == 200
+    assert page.texts("#upload-answer .good a") == ["a.txt", "b.txt"]
+    assert "bad.exe was refused" in page.one("#upload-answer .warning").text_content()
+    await work()
+    listed = (await admin.get("/knowledge/assets")).json()["items"]
+    assert {(asset["name"], *asset["tags"]) for asset in listed} == {("a.txt", "sea"), ("b.txt", "sea")}
+    assert page.one("#field-file").get("multiple") is not None
+
+
+async def test_an_external_id_belongs_to_one_file(browser: Browser) -> None:
+    page = await upload_all(browser, {"a.txt": b"Boats", "b.txt": b"Lamps"}, external_id="x")
+    assert page.status == 422
+    assert "belongs to one file" in page.one("#field-external_id-error").text_content()
+    assert (await browser.get(LIST)).all(".empty")
+
+
+async def test_duplicates_and_versions_are_told(browser: Browser, work: Work) -> None:
+    first = await upload(browser, "a.txt", b"Boats", external_id="one")
+    await work()
+    copy = await upload(browser, "copy.txt", b"Boats", part=True, external_id="two")
+    assert first.answer.headers["location"] in [a.get("href") for a in copy.all("a")]
+    assert "has the same content" in copy.text
+    second = await upload(browser, "a.txt", b"More boats", part=True, external_id="one")
+    assert "as version 2" in second.text
+    await work()
+    names = [row.text_content() for row in (await browser.get(LIST)).all("tbody th")]
+    assert any("version 2" in name for name in names)
+    same = await browser.post(
+        LIST, {"external_id": "one"}, files={"file": ("a.txt", b"More boats")}, headers=PART_OF_PAGE
+    )
+    assert "already stored" in same.text
+
+
+LIST_OF_SOURCES = "/console/sources"
+
+
+async def put(admin: Caller, names: list[str], **options: Any) -> int:
+    """The status of a manifest of the source `shelf` with these files."""
+    items = [{"external_id": name, "digest": "1", "name": name} for name in names]
+    body = {"items": items, "origin": "/srv/shelf", **options}
+    return (await admin.request("PUT", "/knowledge/sources/shelf", json=body)).status_code
+
+
+async def upload_source_file(admin: Caller, name: str, run: str = "1") -> None:
+    answer = await admin.upload(
+        name, f"All about {name}".encode(), "text/markdown", source="shelf", run=run, external_id=name
+    )
+    assert answer.status_code in (200, 202), answer.text
+
+
+async def test_a_source_shows_its_items_and_what_failed(
+    browser: Browser, admin: Caller, stranger: Caller, work: Callable[[], Awaitable[None]]
+) -> None:
+    assert await put(admin, ["a.md", "b.md", "c.bin"]) == 201
+    await upload_source_file(admin, "a.md")
+    await work()
+    page = await browser.get(LIST_OF_SOURCES)
+    assert page.texts("tbody th a") == ["shelf"]
+    assert page.texts("tbody td[data-label=Items] a")[0] == "1 indexed"
+    one = await browser.get(f"{LIST_OF_SOURCES}/shelf")
+    assert "a.md" in one.texts("tbody th")
+    assert one.texts("tbody tr:first-child .badge") == ["indexed"]
+    missing = await browser.get(f"{LIST_OF_SOURCES}/shelf", {"state": "missing"})
+    assert "a.md" not in missing.texts("tbody th")
+    assert missing.texts("tbody th")
+    assert (await browser.get(f"{LIST_OF_SOURCES}/shelf", {"state": "lost"})).status == 422
+    assert (await browser.get(f"{LIST_OF_SOURCES}/cellar")).status == 404
+    assert (await browser.get(f"{LIST_OF_SOURCES}/%00")).status == 422
+
+
+async def test_held_deletions_are_shown_until_a_run_is_accepted(
+    browser: Browser, admin: Caller, work: Callable[[], Awaitable[None]]
+) -> None:
+    names = [f"{n}.md" for n in range(4)]
+    assert await put(admin, names) == 201
+    for name in names:
+        await upload_source_file(admin, name)
+    await work()
+    assert not (await browser.get(LIST_OF_SOURCES)).all(".notice")
+    assert await put(admin, names[:1]) == 409
+    refused = (await admin.get("/admin/audit", params={"outcome": "refused"})).json()["items"]
+    assert refused[0]["detail"] == {
+        "reason": "TooManyDeletions",
+        "source": "shelf",
+        "deletions": 3,
+        "assets": 4,
+    }
+    for address in (LIST_OF_SOURCES, f"{LIST_OF_SOURCES}/shelf"):
+        (notice,) = (await browser.get(address)).texts(".notice.warning")
+        assert "would have deleted 3 of 4 documents" in notice
+        assert "knowledge sync shelf /srv/shelf --confirm-deletions" in notice
+    assert await put(admin, names[:1], confirm_deletions=True) == 200
+    assert not (await browser.get(LIST_OF_SOURCES)).all(".notice")
+
+
+async def test_a_tenant_without_sources_reads_how_to_make_one(browser: Browser) -> None:
+    assert "There are no sources yet" in (await browser.get(LIST_OF_SOURCES)).text

@@ -1,17 +1,27 @@
-"""The settings page: a change is previewed on recent queries, and saved in a second step."""
+"""Settings, usage, model and health."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from lxml import html
 
+from app.auth.principal import Role
 from app.composition.services import Services
+from app.console.pages.health import draw_hours, round_up
 from app.console.pages.settings import form_of, read_changes
+from app.console.rendering import templates
+from app.contract.models import Comparison, Quality
 from app.contract.settings import DEFAULT_SETTINGS, SettingsPatch
+from app.knowledge.reembedding.machine import SOURCES
 from app.knowledge.tenants.directory import read_settings
 from tests.console.browser import Browser, Page, all_fields
-from tests.fixtures.http.callers import Caller
+from tests.console.conftest import SignIn
+from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.providers.failing import FailingProvider
 
 SETTINGS = "/console/settings"
@@ -176,3 +186,216 @@ def test_the_form_of_settings_gives_back_their_changes(changes: dict[str, Any]) 
     back = read_changes(form_of(defaults), wanted).given()
     kept = {name: value for name, value in back.items() if name != "limits" and value is not None}
     assert read_settings(kept) == defaults
+
+
+USAGE = "/console/usage"
+
+
+async def test_limits_are_shown_with_their_use(browser: Browser, admin: Caller) -> None:
+    for number in range(3):
+        await admin.add(f"Fact {number}")
+    await admin.patch("/admin/settings", {"limits": {"entries": 4}})
+    page = await browser.get(USAGE)
+    assert page.status == 200
+    meter = page.one('meter[aria-labelledby="limit-entries"]')
+    assert (meter.get("value"), meter.get("max"), meter.text) == ("3", "4", "75 %")
+    kinds = page.texts("section[aria-labelledby=records-heading] tbody th")
+    assert kinds == [
+        *("Receipts of searches", "Feedback", "Audit trail", "Saved searches", "Webhook messages"),
+        "Former versions",
+    ]
+
+
+async def test_callers_are_counted_by_their_searches_and_changes(
+    browser: Browser, admin: Caller, reader: Caller, stranger: Caller
+) -> None:
+    await admin.add("The harbour")
+    await stranger.add("Not counted")
+    await reader.search("harbour")
+    await reader.search("zeppelin", mode="keyword")
+    await reader.post("/knowledge/entries", {"content": "Not allowed"})
+    callers = {row["subject"]: row for row in (await admin.get("/admin/callers")).json()["items"]}
+    rita = callers["rita"]
+    assert (rita["searches"], rita["without_results"], rita["changes"], rita["refused"]) == (2, 1, 0, 1)
+    (own,) = (row for name, row in callers.items() if name != "rita")
+    assert (own["searches"], own["p95_ms"]) == (0, None)
+    assert own["changes"] >= 1
+    page = await browser.get(USAGE)
+    assert set(page.texts("section[aria-labelledby=callers-heading] tbody th")) == set(callers)
+    found = await browser.get(page.one('a[href="/console/receipts?subject=rita"]').get("href"))
+    assert len(found.all("tbody tr")) == 2
+
+
+MODEL = "/console/model"
+
+
+async def test_vectors_are_rebuilt_from_the_page(
+    browser: Browser, admin: Caller, work: Callable[[], Awaitable[None]]
+) -> None:
+    await admin.add("A fact")
+    page = await browser.get(MODEL)
+    assert page.texts("h2") == ["Move to the other model", "Rebuild"]
+    answer = await browser.post(MODEL, {"action": "rebuild"})
+    assert answer.status in (200, 303)
+    page = await browser.get(MODEL)
+    assert page.texts(".figures dd")[0] == "filling"
+    assert "nothing is compared" in page.texts("#account li")[0]
+    await work()
+    page = await browser.get(MODEL)
+    assert page.texts(".figures dd")[:2] == ["switched", "100 %"]
+    assert (await browser.post(MODEL, {"action": "end"})).status in (200, 303)
+    assert "No model change is in progress." in (await browser.get(MODEL)).text
+
+
+async def test_opening_the_page_is_recorded_as_a_read_and_not_as_a_refusal(browser: Browser, admin: Caller) -> None:
+    page = await browser.get(MODEL)
+    assert "The service has no other model." in page.text
+    assert not page.all("[name=by_hand]")
+    trail = (await admin.get("/admin/audit", params={"action": "model.read"})).json()["items"]
+    assert [(record["action"], record["outcome"]) for record in trail] == [("model.read", "done")]
+
+
+async def test_an_action_that_is_not_possible_is_explained(
+    browser: Browser, admin: Caller, api_services: Services
+) -> None:
+    assert (await browser.post(MODEL, {"action": "switch"})).status == 404
+    refused = await browser.post(MODEL, {"action": "start"})
+    assert refused.status == 422
+    assert "EMBEDDING_NEXT_PROVIDER" in refused.text
+    assert (await browser.post(MODEL, {"action": "upgrade"})).status == 422
+    assert admin.tenant_id is not None
+    await api_services.reembedding.rebuild(admin.tenant_id)
+    assert (await browser.post(MODEL, {"action": "switch"})).status == 409
+
+
+async def test_a_start_takes_the_rate_of_the_form(browser: Browser, admin: Caller) -> None:
+    await admin.add("A fact")
+    for rate in ("many", "0"):
+        refused = await browser.post(MODEL, {"action": "rebuild", "rate": rate})
+        assert (refused.status, "rate" in refused.text) == (422, True)
+    assert (await browser.post(MODEL, {"action": "rebuild", "rate": "600"})).status == 303
+    assert (await admin.get("/admin/reembed")).json()["rate"] == 600
+
+
+def test_the_comparison_is_a_table_of_its_measures() -> None:
+    found = Comparison(
+        queries=40,
+        source="queries",
+        depth=10,
+        overlap=0.81,
+        semantic_overlap=0.6,
+        same=7,
+        empty=0,
+        judgements=12,
+        judged=9,
+        quality=Quality(0.5, 0.75, -0.1, 0.6),
+        semantic_quality=Quality(0.5, 0.25, -0.4, -0.1),
+    )
+    macros: Any = templates.get_template("parts/model_comparison.html").module
+    tree = html.fromstring(f"<div>{macros.comparison(found, SOURCES)}</div>")
+    rows = [[" ".join(cell.text_content().split()) for cell in row] for row in tree.cssselect("tbody tr")]
+    assert rows == [
+        ["First 10 hits that both find, whole searches", "81 %", ""],
+        ["First 10 hits that both find, by meaning", "60 %", ""],
+        ["Queries with the same hits in the same order", "7", ""],
+        ["nDCG@10, whole searches", "0.500", "0.750", "not certain +0.250 -0.100 to +0.600"],
+        ["nDCG@10, by meaning", "0.500", "0.250", "worse -0.250 -0.400 to -0.100"],
+    ]
+
+
+HEALTH = "/console/health"
+
+
+async def test_the_page_shows_stock_backlog_and_searches(
+    browser: Browser,
+    admin: Caller,
+    stranger: Caller,
+    provider: FailingProvider,
+    api_services: Services,
+    work: Callable[[], Awaitable[None]],
+) -> None:
+    await stranger.add("Not counted", entry_type="decision")
+    await admin.add("A fact")
+    await admin.upload("a.txt", b"The harbour", "text/plain")
+    await work()
+    await admin.upload("b.txt", b"The bell", "text/plain")
+    provider.down = True
+    await admin.add("Waits for its vector", entry_type="lesson")
+    await admin.search("harbour")
+    await admin.search("zzz", mode="keyword")
+    await api_services.journal.flush()
+    page = await browser.get(HEALTH)
+    assert page.status == 200
+    figures = dict(zip(page.texts(".figures dt"), page.texts(".figures dd"), strict=True))
+    assert figures == {
+        "Entries": "3",
+        "Waiting for vectors": "1",
+        "Searches, 24 h": "2",
+        "Keyword only, 24 h": "50.0 %",
+        "Without results, 24 h": "1",
+    }
+    assert page.texts("section[aria-labelledby=types-heading] tbody th") == [
+        "passage of a document",
+        "fact",
+        "lesson",
+    ]
+    (model,) = page.texts("section[aria-labelledby=models-heading] tbody tr")
+    assert model.startswith(f"{provider.model.provider}/{provider.model.name} in use")
+    assert model.endswith("exact search 2210"), "entries, passages, waiting, refused"
+    work_waiting = page.texts("section[aria-labelledby=backlog-heading] tbody tr")
+    assert any(row.startswith("Documents to process10") for row in work_waiting)
+    assert len(page.all(".plot rect.outer")) in (2, 4), "one hour or two, in both charts"
+
+
+async def test_hours_are_counted_and_timed_in_the_database(admin: Caller, api_database: TestDatabase) -> None:
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
+    old = hour - timedelta(hours=22)
+    async with connected(api_database.superuser_dsn) as superuser:
+        await superuser.execute(
+            "insert into searches (tenant_id, id, subject, at, fallback, result_count, query_time_ms, receipt)"
+            " select $1, gen_random_uuid(), 'ada', at + n * interval '1 second', n <= 10, n % 4, n, '{}'"
+            " from generate_series(1, 100) n, unnest($2::timestamptz[]) at",
+            admin.tenant_id,
+            [hour, old],
+        )
+    stats = (await admin.get("/admin/stats")).json()
+    (counted,) = stats["searches_by_hour"]
+    assert datetime.fromisoformat(counted.pop("hour")) == hour
+    assert counted == {"searches": 100, "fallbacks": 10, "without_results": 25, "p50_ms": 50, "p95_ms": 95}
+    assert (stats["searches_24h"], stats["fallback_rate_24h"], stats["searches_without_results_24h"]) == (
+        100,
+        0.1,
+        25,
+    )
+
+
+@pytest.mark.parametrize("role", [Role.READER, Role.CREATOR])
+async def test_the_page_is_only_for_admins(sign_in: SignIn, admin: Caller, role: Role) -> None:
+    browser = sign_in(Caller(admin.http, admin.tenant_id, make_token(admin.tenant_id, role)))
+    page = await browser.get(HEALTH)
+    assert page.status == 403
+    assert page.all("[role=alert]")
+
+
+async def test_an_empty_tenant_has_a_page(browser: Browser, signed_out: Browser) -> None:
+    page = await browser.get(HEALTH)
+    assert page.status == 200
+    assert "No searches in the last 24 hours" in page.text
+    assert "The queue is empty" in page.text
+    assert (await signed_out.get(HEALTH)).status == 303
+
+
+def test_bars_are_placed_at_their_hours_and_fit_the_scale() -> None:
+    now = datetime(2026, 3, 1, 17, 42, tzinfo=UTC)
+    rows = [
+        (datetime(2026, 3, 1, 17, tzinfo=UTC), 40, 10),
+        (datetime(2026, 2, 28, 17, tzinfo=UTC), 7, 0),
+    ]
+    chart = draw_hours(rows, now)
+    assert chart.top == 50
+    first, last = chart.bars
+    assert (first.hour.day, first.outer_height, first.inner_height) == (28, 14, 0)
+    assert (last.x, last.outer_height, last.inner_height) == (96.48, 80, 20)
+    assert [text for text, _ in chart.labels] == ["18:00", "00:00", "06:00", "12:00"]
+    assert draw_hours([], now).bars == []
+    assert [round_up(n) for n in (0, 1, 2, 3, 9, 10, 11, 999, 1001)] == [1, 1, 2, 5, 10, 10, 20, 1000, 2000]

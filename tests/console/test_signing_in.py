@@ -1,22 +1,30 @@
-"""Signing in and out, and the limits for pages of other sites."""
+"""Signing in."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 from fastapi import FastAPI
 
+from app.auth.issuing import SignInLink
 from app.auth.principal import Role
+from app.cli.demo import welcome
 from app.composition.services import Services
 from app.console.rendering import FOLDER
 from app.console.session import COOKIE, local_page
+from app.console.start import QUESTIONS
 from app.contract.administration import Tenant
+from app.settings import load_settings
 from tests.api.deletion import delete_elsewhere
+from tests.console.asset_pages import Work, upload
 from tests.console.browser import ADDRESS, OWN, Browser, all_fields, open_browser, read_page
 from tests.console.conftest import SignIn
 from tests.fixtures.database.cluster import TestDatabase
@@ -271,3 +279,151 @@ async def test_each_role_sees_its_own_navigation(sign_in: SignIn, admin: Caller,
     assert "Administration" not in page.texts("nav[aria-label=Main] a")
     assert "rita" in page.one(".who").text_content()
     assert make_token(admin.tenant_id, Role.READER) not in page.answer.text
+
+
+PATH = "/console/sign-in/once"
+
+
+@pytest.fixture
+def key(app: FastAPI, admin: Caller) -> Iterator[str]:
+    """The key of a link to the admin's token."""
+    link = SignInLink(admin.token)
+    app.state.sign_in_link = link
+    yield link.issue()
+    del app.state.sign_in_link
+
+
+async def test_the_link_signs_in_once(
+    signed_out: Browser, app: FastAPI, admin: Caller, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "app")
+    wrong = await signed_out.get(PATH, {"key": f"{key}x"})
+    assert wrong.status == 401
+    answer = (await signed_out.get(PATH, {"key": key})).answer
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console")
+    flags = answer.headers["set-cookie"].lower()
+    assert "httponly" in flags
+    assert "samesite=strict" in flags
+    assert (await signed_out.get("/console")).status == 200
+    again = await signed_out.get(PATH, {"key": key})
+    assert (again.status, again.answer.headers.get("location")) == (303, "/console"), "signed in already"
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url=ADDRESS) as other:
+        used = read_page(await other.get(PATH, params={"key": key}))
+        assert used.status == 401
+        assert "has been used" in used.one("#refusal").text_content()
+        assert COOKIE not in other.cookies
+    logged = " ".join(str(vars(record)) for record in caplog.records)
+    assert key not in logged
+    assert admin.token not in logged
+
+
+async def test_the_link_is_refused_from_another_machine(app: FastAPI, key: str) -> None:
+    transport = httpx.ASGITransport(app=app, client=("10.0.0.7", 4711))
+    async with httpx.AsyncClient(transport=transport, base_url=ADDRESS) as other:
+        assert (await other.get(PATH, params={"key": key})).status_code == 401
+
+
+async def test_a_service_without_a_link_refuses_every_key(signed_out: Browser) -> None:
+    for key in ("", "x"):
+        assert (await signed_out.get(PATH, {"key": key})).status == 401
+
+
+def test_only_a_service_for_this_machine_prints_a_link(api_tenant: Tenant) -> None:
+    given = {"JWT_SECRET": SECRET, "DATABASE_URL": "postgresql://localhost/x"}
+    near = load_settings(given)
+    hints = welcome(near, api_tenant, "http://127.0.0.1:8000")
+    assert hints.link is not None
+    (line,) = [line for line in hints.text.splitlines() if PATH in line]
+    assert hints.link.redeem(urlsplit(line).query.removeprefix("key=")) is not None
+    far = load_settings(given | {"KB_HOST": "0.0.0.0"})  # noqa: S104
+    for hints in (
+        welcome(far, api_tenant, "http://127.0.0.1:8000"),
+        welcome(near, api_tenant, "http://127.0.0.1:8000", alone=False),
+    ):
+        assert hints.link is None
+        assert PATH not in hints.text
+
+
+GUIDE = "# Guide\n\n## How do boats moor?\n\n" + "With ropes that the crew throws. " * 60
+
+
+async def test_the_first_page_shows_what_is_new_and_what_to_ask(browser: Browser, admin: Caller, work: Work) -> None:
+    await admin.add("The bell rings at noon", title="When the bell rings")
+    await admin.add("Nothing to ask", title="Bells")
+    await admin.add("It ended", title="An entry that is over", expires_at="2020-01-01T00:00:00Z")
+    await upload(browser, "guide.md", GUIDE.encode())
+    await work()
+    page = await browser.get("/console")
+    assert page.status == 200
+    assert page.texts(".start .tag") == ["How do boats moor?", "When the bell rings"]
+    titles = page.texts("#news-heading + ul a")
+    assert set(titles) == {"guide.md", "Bells", "When the bell rings"}
+    for link in page.all(".start a"):
+        assert (await browser.get(link.get("href"))).status == 200
+    question = await browser.get(page.all(".start .tag")[0].get("href"))
+    assert question.one("#hit-1 h3 a").text_content() == "How do boats moor?"
+
+
+async def test_questions_are_few_and_come_from_several_documents(browser: Browser, work: Work) -> None:
+    for name in ("boats", "lamps"):
+        text = "".join(f"## The {name} of berth {n}\n\n" + f"There are {n} {name}. " * 60 + "\n\n" for n in range(9))
+        await upload(browser, f"{name}.md", text.encode())
+    await work()
+    found = (await browser.get("/console")).texts(".start .tag")
+    assert len(found) == len(set(found)) == QUESTIONS
+    assert sum("boats" in question for question in found) == QUESTIONS / 2
+
+
+async def test_a_long_document_leaves_room_for_questions_of_others(browser: Browser, admin: Caller, work: Work) -> None:
+    await admin.add("The bell rings at noon", title="When the bell rings")
+    await upload(browser, "boats.md", b"# Boats\n\n## 4.2 Where boats moor\n\nAt the quay.")
+    await work()
+    text = "".join(f"## {n}. Lamp of berth {n}\n\n" + f"Lamp {n} is red. " * 60 + "\n\n" for n in range(40))
+    await upload(browser, "lamps.md", text.encode())
+    await work()
+    found = (await browser.get("/console")).texts(".start .tag")
+    assert {"When the bell rings", "Where boats moor"} < set(found)
+    assert "Lamp of berth 39" in found, "without the number of its section"
+
+
+async def test_a_title_that_begins_with_a_number_keeps_it(browser: Browser, admin: Caller) -> None:
+    await admin.add("Of twelve hours each", title="3 shifts at the lock")
+    await admin.add("It is new", title="2.0 is the new tide table")
+    found = (await browser.get("/console")).texts(".start .tag")
+    assert set(found) == {"3 shifts at the lock", "2.0 is the new tide table"}
+
+
+async def test_indexes_and_the_like_are_not_questions(browser: Browser, work: Work) -> None:
+    headings = (
+        *("Concept Index", "B.5 Function Index", "Appendix D Indexes", "Index of Shell Builtin Commands"),
+        *("Table of Contents", "List of Figures", "GNU Free Documentation License", "Copying This Manual"),
+        *("See Also", "About this manual", "How the index is built", "List of boats at berth 7, by name"),
+    )
+    text = "".join(f"## {heading}\n\n" + f"It tells of {n}. " * 80 + "\n\n" for n, heading in enumerate(headings))
+    await upload(browser, "manual.md", text.encode())
+    await work()
+    found = (await browser.get("/console")).texts(".start .tag")
+    assert set(found) == {"How the index is built", "List of boats at berth 7, by name"}
+
+
+async def test_saved_searches_are_the_visitors_own(
+    browser: Browser, sign_in: SignIn, admin: Caller, reader: Caller
+) -> None:
+    await admin.add("The bell")
+    saved = {"name": "Bells at sea", "request": {"query": "bell"}}
+    assert (await admin.post("/knowledge/saved-searches", saved)).status_code == 201
+    assert (await browser.get("/console")).texts("#saved-heading + ul a") == ["Bells at sea"]
+    assert not (await sign_in(reader).get("/console")).all("#saved-heading")
+
+
+async def test_only_writers_are_told_where_to_add(browser: Browser, sign_in: SignIn, reader: Caller) -> None:
+    page = await browser.get("/console")
+    assert page.texts("#adding-heading") == ["There is nothing to find yet"]
+    assert {a.get("href") for a in page.all(".start a")} == {"/console/assets", "/console/entries/new"}
+    assert not (await sign_in(reader).get("/console")).all(".start a")
+
+
+async def test_another_tenants_knowledge_is_not_shown(browser: Browser, stranger: Caller) -> None:
+    await stranger.add("Foreign", title="A canary in the mine")
+    assert "canary" not in (await browser.get("/console")).text

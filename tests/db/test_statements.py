@@ -1,13 +1,24 @@
-"""The loader of .sql files."""
+"""Statements, rows and types."""
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib.resources import files
 from uuid import UUID
 
+import asyncpg
 import pytest
 
+from app.db import rows
+from app.db.database import Database
+from app.db.engine import DESCRIBE_TYPES
+from app.db.queries.entries import fetch_entries
+from app.db.rows import new_id
 from app.db.statements import HEADING, load_statements, parse_statement
+from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.seeded import Seeded
 from tests.fixtures.database.statements import query_modules, sql_modules
 
 
@@ -109,3 +120,95 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
 def test_unknown_statement_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         load_statements("app.db.queries.entries")["nothing"]
+
+
+PAIR = parse_statement("pair", "select 1 as first, 'one' as second")
+SWAPPED = parse_statement("swapped", "select 'one' as second, 1 as first")
+NONE = parse_statement("none", "select 1 as first, 'one' as second where false")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The columns of the statements above."""
+
+    first: int
+    second: str
+
+
+async def test_rows_are_read_as_a_dataclass_whose_fields_are_the_columns(seeded: Seeded) -> None:
+    database = Database(seeded.database.service_dsn, pool_size=1)
+    try:
+        async with database.tenant_session(seeded.first) as session:
+            assert await session.fetch_as(Pair, PAIR) == [Pair(1, "one")]
+            assert await session.fetch_one_as(Pair, PAIR) == Pair(1, "one")
+            assert await session.fetch_one_as(Pair, NONE) is None
+            with pytest.raises(TypeError, match="second, first are not the fields of Pair"):
+                await session.fetch_as(Pair, SWAPPED)
+    finally:
+        await database.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["entry_filter", "halfvec[]", "entries", "jsonb[]", "information_schema.yes_or_no", "int4range",
+     "int4multirange[]", "entry_filter[]", "text"],
+)  # fmt: skip
+async def test_a_type_is_described_as_the_driver_would(service_dsn: str, name: str) -> None:
+    async with connected(service_dsn) as connection:
+        oid = await connection.fetchval(f"select '{name}'::regtype::oid")
+        query: str = connection._intro_query  # type: ignore[attr-defined]
+        expected = await connection.fetch(query, [oid])
+        found = await connection.fetch(DESCRIBE_TYPES, [oid])
+
+    def essence(rows: list[asyncpg.Record]) -> dict[int, dict[str, object]]:
+        return {row["oid"]: {key: value for key, value in row.items() if key != "depth"} for row in rows}
+
+    assert essence(found) == essence(expected)
+    places = {row["oid"]: place for place, row in enumerate(found)}
+    for row in found:
+        for part in (row["elemtype"], row["basetype"], row["range_subtype"], *(row["attrtypoids"] or ())):
+            assert not part or part == row["oid"] or places[part] < places[row["oid"]]
+
+
+async def test_unscoped_query_is_an_error(seeded: Seeded, single: Database) -> None:
+    async with single.tenant_session(seeded.first) as session:
+        assert await fetch_entries(session, [seeded.first]) == {}
+    async with single.platform_session() as platform:
+        with pytest.raises(KeyError, match="tenant_id"):
+            # `make check` refuses an unused `ignore`, so that this is an error of types, too.
+            await fetch_entries(platform, [seeded.first])  # type: ignore[arg-type]
+        assert not platform.has_written
+
+
+def test_an_id_is_a_version_7_uuid_of_the_current_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "_last", 0)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_123_999_999)
+    made = new_id()
+    assert (made.version, made.variant) == (7, "specified in RFC 4122")
+    assert made.int >> 80 == 1_700_000_000_123
+
+
+def test_ids_of_one_moment_are_in_order_of_creation() -> None:
+    made = [new_id() for _ in range(20_000)]
+    assert made == sorted(set(made))
+
+
+def test_ids_stay_in_order_when_the_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter((2_000_000_000_000_000_000, 1_900_000_000_000_000_000, 2_000_000_000_000_000_000))
+    monkeypatch.setattr(rows, "_last", 0)
+    monkeypatch.setattr(time, "time_ns", lambda: next(times))
+    made = [new_id() for _ in range(3)]
+    assert made == sorted(set(made))
+
+
+def test_threads_never_create_the_same_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    def let_others_run(*numbers: int) -> int:
+        time.sleep(0)
+        return max(numbers)
+
+    monkeypatch.setattr(rows, "max", let_others_run, raising=False)
+    monkeypatch.setattr(time, "time_ns", lambda: 2_000_000_000_000_000_000)
+    monkeypatch.setattr(rows, "_last", 0)
+    with ThreadPoolExecutor(8) as threads:
+        made = [i for some in threads.map(lambda _: [new_id() for _ in range(100)], range(8)) for i in some]
+    assert len({i.int >> 64 for i in made}) == len(made) == 800

@@ -38,12 +38,12 @@ def list_test_modules(source: str) -> set[str]:
 @pytest.mark.parametrize(
     "source",
     [
-        "import tests.db.test_rows",
+        "import tests.db.test_statements",
         "from tests.db import test_rows",
-        "from tests.db.test_rows import Row",
+        "from tests.db.test_statements import Row",
         "from .test_rows import Row",
         "from tests.db import (\n    statements,\n    test_rows,\n)",
-        "def late():\n    from tests.db.test_rows import Row",
+        "def late():\n    from tests.db.test_statements import Row",
     ],
 )
 def test_every_form_of_import_is_found(source: str) -> None:

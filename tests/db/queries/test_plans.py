@@ -1,4 +1,4 @@
-"""The query plans of a search: correct indexes, one partition, under the policies and with generic plans."""
+"""Plans of queries."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.db.queries import vectors
 from app.db.queries.search import SQL, EntryFilter
+from app.db.queries.tenants import delete_tenant
 from app.db.statements import Statement
 from app.embedded import EmbeddedAddress
 from app.knowledge.search.legs.semantic import session_setup
@@ -29,6 +30,7 @@ from tests.fixtures.database.cluster import (
     connected,
     new_database,
 )
+from tests.fixtures.database.seeded import Seeded
 from tests.fixtures.providers.failing import FailingProvider
 
 ENTRIES = 2_000
@@ -44,7 +46,6 @@ select e.tenant_id, e.id, 1, 0, e.text_hash, 0, 1, true, v.embedding
     select array_agg(random() - 0.5)::real[]::vector(16)::halfvec as embedding
       from generate_series(1, 16) where length(e.content) > 0) v
  where e.tenant_id = '{{tenant}}'"""
-
 PLACE = f"""
 select n from generate_series(0, {PARTITIONS - 1}) n
  where satisfies_hash_partition('entries'::regclass, {PARTITIONS}, n, $1::uuid)"""
@@ -265,3 +266,52 @@ async def test_registered_model_guards_the_dimension(filled: Filled) -> None:
             "insert into embeddings select tenant_id, entry_id, 1, 9, text_hash, 0, 1, false, '[1,2]'"
             " from embeddings limit 1"
         )
+
+
+async def test_deleted_tenant_leaves_no_row_in_any_table(cluster: EmbeddedAddress, seeded_template: Seeded) -> None:
+    async with (
+        new_database(cluster, template=seeded_template.database.name) as made,
+        connected(made.superuser_dsn) as superuser,
+    ):
+
+        async def counts() -> dict[str, dict[str, int]]:
+            return {
+                table: {
+                    str(row["tenant_id"]): row["n"]
+                    for row in await superuser.fetch(f"select tenant_id, count(*) as n from {table} group by 1")
+                }
+                for table in seeded_template.tables
+            }
+
+        before = await counts()
+        database = Database(made.service_dsn)
+        async with database.platform_session() as session:
+            assert await delete_tenant(session, seeded_template.first, "test")
+            assert not await delete_tenant(session, seeded_template.first, "test")
+        await database.close()
+        kept = str(seeded_template.second)
+        assert await counts() == {table: {kept: rows[kept]} for table, rows in before.items()}
+        audit = await superuser.fetch("select action, subject_tenant from platform_audit order by id desc limit 1")
+        assert [tuple(row) for row in audit] == [("tenant.delete", seeded_template.first)]
+
+
+async def test_deletion_that_would_leave_a_row_fails_completely(
+    cluster: EmbeddedAddress, seeded_template: Seeded
+) -> None:
+    """A table of a later revision whose author forgot the foreign key."""
+    async with (
+        new_database(cluster, template=seeded_template.database.name) as made,
+        connected(made.superuser_dsn) as superuser,
+        connected(made.admin_dsn) as migrator,
+    ):
+        await migrator.execute("create table forgotten (tenant_id uuid not null)")
+        await superuser.execute("insert into forgotten values ($1)", seeded_template.first)
+        before = await superuser.fetchval("select count(*) from entries")
+        database = Database(made.service_dsn)
+        with pytest.raises(asyncpg.RaiseError, match="forgotten still has rows of the deleted tenant"):
+            async with database.platform_session() as session:
+                await delete_tenant(session, seeded_template.first, "test")
+        assert await superuser.fetchval("select count(*) from entries") == before
+        async with database.platform_session() as session:
+            assert await delete_tenant(session, seeded_template.second, "test")
+        await database.close()

@@ -1,22 +1,26 @@
-"""Every character of Unicode in texts and queries: each has words or none, and the words of a text find it."""
+"""Characters and lexemes."""
 
 from __future__ import annotations
 
+import random
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import TypeAlias
 
+import asyncpg
 import pytest
 
-from app.knowledge.words import CHARACTERS, MARKS, unify
+from app.db.schema.scripts import read_file
+from app.knowledge.words import CHARACTER, CHARACTERS, MARKS, RUN, find_stemmer, find_words, is_run, split_run, unify
 from tests.fixtures.characters import all_characters, pairs, representatives
 from tests.fixtures.database.cluster import TestDatabase, connected
 
 pytestmark = pytest.mark.own_tenants
 
+
 FORMS = ("{0}", "ab {0} cd", "é{0}", "{0}.{0}1", "{0} {0}")
 """A text alone, between words, with a letter that is folded, in an identifier, and repeated."""
-
 FOUND = """
     select c.content
       from unnest($2::text[]) c (content)
@@ -111,3 +115,133 @@ async def test_a_word_without_letters_leaves_its_position_empty(fresh_database: 
         "none": "",
         "stops": "'cat' <3> 'dog'",
     }
+
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+LOCALES = {
+    "locale_c": "locale_provider libc locale 'C'",
+    "locale_utf8": "locale_provider builtin builtin_locale 'C.UTF-8' lc_ctype 'C.UTF-8'",
+    "locale_unicode": "locale_provider builtin builtin_locale 'PG_UNICODE_FAST' lc_ctype 'C.UTF-8'",
+}
+SAMPLES = (
+    "機械学習のﾃﾞｰﾀと Ｐｙｔｈｏｎ３, 東京(本)",
+    "ระบบสำรองข้อมูลทำงานทุกคืน",
+    "ပြန်လည်ရယူခြင်း ប្រព័ន្ធបម្រុងទុក ຂໍ້ມູນ 한국어로",
+    "रात में बैकअप लिया क़लम",
+    "שָׁלוֹם עולם, العَرَبِيَّة أحمد",
+    "Москва́ и Ёлка, мой счётчик",
+    "Ελλάδα, οδός και ΟΔΟΣ",
+    "Łódź, Søren, café, Häuser, đường, İstanbul, ﬁnden m²",
+)
+PLAIN = (
+    "The harbour is open; see vercel.json, KNOW-004 and http://example.org/a_b at 10:30 (twice).",
+    "Der Hafen ist offen: siehe Quelle, neue Bauern, aktuell am 3.4.2026 und in der Datei a_b.txt.",
+)
+LETTERS = "漢字機械学習かなカナーがデ한국어กิข้ำาม่เລຂໍပြန်រៀងﾃﾞ１a7 .。、é"
+
+
+def test_the_runs_of_the_schema_are_those_of_the_service() -> None:
+    text = read_file("lexemes")
+    assert f"content ~ '[{CHARACTERS}]'" in text
+    assert f"run ~ '[{MARKS}]'" in text
+    classes = set(re.findall(r"\[(\\u0e[^\]]+)\]", text))
+    assert classes == {CHARACTERS, MARKS}
+
+
+async def test_every_part_of_a_run_finds_its_text(fresh_database: TestDatabase) -> None:
+    chance = random.Random(18)  # noqa: S311
+    texts, parts = [], []
+    for _ in range(150):
+        text = "".join(chance.choices(LETTERS, k=chance.randrange(1, 25)))
+        for run in RUN.findall(text):
+            characters = CHARACTER.findall(run)
+            first = chance.randrange(len(characters))
+            texts.append(text)
+            parts.append("".join(characters[first : first + chance.randrange(1, 5)]))
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        rows = await superuser.fetch(
+            """
+            select text, part, tsvector_to_array(text_lexemes('english', part)) as words,
+                   tsvector_to_array(entry_lexemes('english', null, text)) as stored,
+                   numnode(text_phrase('english', part)) < 2
+                     or entry_lexemes('english', null, text) @@ text_phrase('english', part) as phrase
+              from unnest($1::text[], $2::text[]) t (text, part)""",
+            texts,
+            parts,
+        )
+    assert len(rows) > 150
+    stem = find_stemmer("english")
+    for row in rows:
+        assert row["words"], row
+        assert set(row["words"]) <= set(row["stored"]), row
+        assert row["phrase"], row
+        expected = {
+            stem(lexeme)
+            for word in find_words(row["part"].lower())
+            for lexeme in (split_run(word) if is_run(word) else [word])
+        }
+        assert {unify(word) for word in row["words"]} == expected, row
+
+
+async def test_words_in_ascii_are_those_of_the_parser(fresh_database: TestDatabase) -> None:
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        for language, text in zip(("english", "german"), PLAIN, strict=True):
+            assert await superuser.fetchval(
+                "select text_lexemes($1, $2) = to_tsvector($1::regconfig, translate($2, '/-_.:@#', '       '))",
+                language,
+                text,
+            )
+
+
+async def test_german_umlauts_meet_their_transcription_without_the_stemmer_of_postgres_18(
+    fresh_database: TestDatabase,
+) -> None:
+    """Before, the stemmer made `haeus` of haeuser."""
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        folded = await superuser.fetchval(
+            "select array_agg(folded_words('german', w)) from unnest($1::text[]) w",
+            ["haeus", "muell", "quell", "dauern", "goeth"],
+        )
+    assert folded == ["haus", "mull", "quell", "dauern", "goth"]
+
+
+async def test_words_are_the_same_in_every_locale(fresh_database: TestDatabase) -> None:
+    found = {}
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        found["template"] = await read_words(superuser)
+        for name, locale in LOCALES.items():
+            await superuser.execute(f"create database {name} template template0 {locale}")
+    for name in LOCALES:
+        async with connected(fresh_database.address.dsn(database=name)) as superuser:
+            await superuser.execute("create extension vector")
+            await superuser.execute(read_file("lexemes"))
+            found[name] = await read_words(superuser)
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        for name in LOCALES:
+            await superuser.execute(f"drop database {name}")
+    for name in LOCALES:
+        assert found[name] == found["template"], name
+
+
+async def read_words(superuser: Connection) -> list[str]:
+    rows = await superuser.fetch(
+        "select entry_lexemes('simple', null, s)::text as words from unnest($1::text[]) s", list(SAMPLES)
+    )
+    return [row["words"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(map(chr, range(0x20000, 0x20000 + 50_000))) * 2,
+        "ก" + "\u0e48" * 99_999,
+        "a" + "\u0301" * 99_999,
+        "漢\u200b" * 50_000,
+        "漢a" * 50_000,
+        "ﷺ" * 50_000,
+    ],
+    ids=["distinct pairs", "tone marks", "accents", "zero-width spaces", "alternating", "expanding"],
+)
+async def test_no_text_has_too_many_words(fresh_database: TestDatabase, text: str) -> None:
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        await superuser.fetchval("select entry_lexemes('simple', 'A title', $1)", text)

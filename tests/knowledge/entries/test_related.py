@@ -1,7 +1,9 @@
-"""Related entries: parent, siblings and shared tags, in that order."""
+"""Entries that are related, replaced, or whose parent is deleted."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,7 +14,8 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
-from app.errors import InvalidInput
+from app.errors import ConcurrentWrites, InvalidInput
+from app.knowledge.entries.writing import MAX_SUCCESSORS
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 
@@ -187,3 +190,113 @@ async def test_derived_entries_fill_the_limit_after_many_siblings(services: Serv
 async def test_related_refuses_a_limit_out_of_range(services: Services, tenant: Tenant, limit: int) -> None:
     with pytest.raises(InvalidInput, match="limit: must be between 1 and 20"):
         await services.related.related(tenant.id, uuid4(), limit)
+
+
+CYCLE = "superseded_by_id: must not be superseded by this entry"
+
+
+async def store(services: Services, tenant: Tenant, name: str, successor: UUID | None = None) -> UUID:
+    draft = EntryDraft(content=name, external_id=name, superseded_by_id=successor)
+    return (await services.entries.create(tenant.id, draft))[0].id
+
+
+async def test_a_cycle_is_refused_however_it_is_written(services: Services, tenant: Tenant) -> None:
+    newest = await store(services, tenant, "newest")
+    middle = await store(services, tenant, "middle", newest)
+    oldest = await store(services, tenant, "oldest", middle)
+    for successor in (middle, oldest):
+        with pytest.raises(InvalidInput, match=CYCLE):
+            await services.entries.change(tenant.id, newest, EntryDraft(superseded_by_id=successor))
+        again = EntryDraft(content="newest", external_id="newest", superseded_by_id=successor)
+        with pytest.raises(InvalidInput, match=CYCLE):
+            await services.entries.create(tenant.id, again)
+        (result,) = await services.entries.create_many(tenant.id, [again])
+        assert result.status == "failed"
+        assert (result.error or "").startswith(CYCLE)
+    assert (await services.entries.get(tenant.id, newest)).superseded_by_id is None
+    await services.entries.change(tenant.id, oldest, EntryDraft(superseded_by_id=newest))
+
+
+async def test_entries_of_one_bulk_write_cannot_supersede_each_other(services: Services, tenant: Tenant) -> None:
+    first, second = await store(services, tenant, "first"), await store(services, tenant, "second")
+    results = await services.entries.create_many(
+        tenant.id,
+        [
+            EntryDraft(content="first", external_id="first", superseded_by_id=second),
+            EntryDraft(content="second", external_id="second", superseded_by_id=first),
+        ],
+    )
+    assert [result.status for result in results] == ["updated", "failed"]
+
+
+@pytest.mark.slow
+async def test_a_chain_of_successors_has_a_limit(services: Services, tenant: Tenant) -> None:
+    last: UUID | None = None
+    for number in range(MAX_SUCCESSORS + 1):
+        last = await store(services, tenant, f"entry {number}", last)
+    single = await store(services, tenant, "single")
+    with pytest.raises(InvalidInput, match=f"more than {MAX_SUCCESSORS} successors"):
+        await services.entries.change(tenant.id, single, EntryDraft(superseded_by_id=last))
+
+
+async def test_simultaneous_changes_cannot_make_a_cycle(services: Services, tenant: Tenant) -> None:
+    pairs = [
+        (await store(services, tenant, f"first {n}"), await store(services, tenant, f"second {n}")) for n in range(15)
+    ]
+
+    async def supersede(entry: UUID, successor: UUID, *, again: str | None) -> bool:
+        draft = EntryDraft(superseded_by_id=successor)
+        try:
+            if again is None:
+                await services.entries.change(tenant.id, entry, draft)
+            else:
+                draft = EntryDraft(content=again, external_id=again, superseded_by_id=successor)
+                await services.entries.create(tenant.id, draft)
+        except InvalidInput:
+            return False
+        return True
+
+    for n, (first, second) in enumerate(pairs):
+        done = await asyncio.gather(
+            supersede(first, second, again=None),
+            supersede(second, first, again=f"second {n}" if n % 2 else None),
+        )
+        assert sorted(done) == [False, True]
+
+
+Write = Callable[[Services, Tenant, UUID], Coroutine[Any, Any, None]]
+WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+
+
+async def create(services: Services, tenant: Tenant, parent: UUID) -> None:
+    await services.entries.create(tenant.id, EntryDraft(content="child", parent_id=parent))
+
+
+async def create_many(services: Services, tenant: Tenant, parent: UUID) -> None:
+    await services.entries.create_many(tenant.id, [EntryDraft(content="child", superseded_by_id=parent)])
+
+
+async def change(services: Services, tenant: Tenant, parent: UUID) -> None:
+    (entry,) = (await services.entries.list_entries(tenant.id, external_id="orphan")).items
+    await services.entries.change(tenant.id, entry.id, EntryDraft(parent_id=parent))
+
+
+@pytest.mark.parametrize("write", [create, create_many, change])
+async def test_a_write_that_refers_to_it_can_be_repeated(
+    services: Services, tenant: Tenant, superuser_dsn: str, write: Write
+) -> None:
+    parent, _ = await services.entries.create(tenant.id, EntryDraft(content="parent"))
+    await services.entries.create(tenant.id, EntryDraft(content="orphan", external_id="orphan"))
+    async with connected(superuser_dsn) as deleting, connected(superuser_dsn) as observer:
+        async with deleting.transaction():
+            sql = "delete from entries where tenant_id = $1 and id = $2"
+            await deleting.execute(sql, tenant.id, parent.id)
+            writing = asyncio.create_task(write(services, tenant, parent.id))
+            async with asyncio.timeout(60):
+                while not await observer.fetchval(WAITING):  # noqa: ASYNC110 (the server has no event for it)
+                    await asyncio.sleep(0.01)
+        with pytest.raises(ConcurrentWrites, match="has just been deleted"):
+            await writing
+    if write is create:
+        with pytest.raises(InvalidInput, match="parent_id"):
+            await write(services, tenant, parent.id)

@@ -1,4 +1,4 @@
-"""What the keyword leg treats as a word, and the weight of a word."""
+"""Words of a query: compounds, scripts and completions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from app.contract.search import SearchQuery
 from app.db.queries import statistics
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.searching import keyword_leg_of
+from tests.knowledge.search.compound_texts import ENTRIES, QUERIES
 from tests.knowledge.writing import ids, write
 
 pytestmark = pytest.mark.own_tenants
@@ -183,3 +184,250 @@ async def test_one_entry_in_another_language_does_not_change_match_strength(serv
     assert before.metadata.strong_match
     assert after.metadata.strong_match
     assert keyword_leg_of(after).full_match_score < 2 * keyword_leg_of(before).full_match_score
+
+
+PARTS = "Die Sicherung der Datenbank läuft jede Nacht um zwei Uhr und dauert zehn Minuten."
+WHOLE = "Die Datenbanksicherung läuft jede Nacht um zwei Uhr und dauert zehn Minuten."
+
+
+async def test_compound_and_its_parts_find_each_other(services: Services, tenant: Tenant) -> None:
+    (parts,) = await write(services, tenant, PARTS, language="german")
+    for query in ("Datenbanksicherung", "Datenbanksicherungen"):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+        assert ids(result) == [parts], query
+    (whole,) = await write(services, tenant, WHOLE, language="german")
+    for query in ("Sicherung der Datenbank", "Sicherungen von Datenbanken", "Datenbank Sicherung"):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+        assert set(ids(result)) == {parts, whole}, query
+    result = await services.search.search(
+        tenant.id, SearchQuery(query="Datenbanksicherung", mode="keyword", explain=True)
+    )
+    assert ids(result) == [whole, parts]
+    assert result.metadata.exact
+    assert set(result[1].matched_terms) == {"datenbank", "sicherung"}
+    assert keyword_leg_of(result).compounds == {"datenbanksicherung": ["Datenbank", "Sicherung"]}
+    result = await services.search.search(
+        tenant.id, SearchQuery(query="Sicherung der Datenbank", mode="keyword", explain=True)
+    )
+    assert keyword_leg_of(result).compounds == {"sicherung datenbank": ["Datenbanksicherung"]}
+
+
+async def test_linking_letters_and_other_languages(services: Services, tenant: Tenant) -> None:
+    pairs = (
+        ("german", "Antrag auf Urlaub", "Der Urlaubsantrag wird im Portal gestellt."),
+        ("german", "Nummer des Kunden", "Die Kundennummer steht auf der Rechnung."),
+        ("dutch", "verzekering voor de auto", "De autoverzekering wordt jaarlijks betaald."),
+        ("swedish", "försäkring bil", "En bilförsäkring betalas varje år."),
+        ("danish", "sikkerhed for data", "Reglerne om datasikkerhed gælder for alle."),
+        ("norwegian", "bedrift kultur", "Vår bedriftskultur er åpen."),
+        ("finnish", "tieto kanta", "Palvelun tietokanta varmistetaan öisin."),
+    )
+    for language, query, content in pairs:
+        (entry,) = await write(services, tenant, content, language=language)
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+        assert ids(result)[:1] == [entry], query
+
+
+async def test_word_and_its_parts_do_not_add_up(services: Services, tenant: Tenant) -> None:
+    """An entry that has the compound and both parts scores as one with the compound, not more."""
+    both, _ = await write(services, tenant, "Datenbanksicherung Sicherung Datenbank Server", PARTS, language="german")
+    whole, _ = await write(services, tenant, "Datenbanksicherung Protokoll Dienste Server Ku", WHOLE, language="german")
+    result = await services.search.search(tenant.id, SearchQuery(query="Datenbanksicherung", mode="keyword"))
+    scores = {hit.id: hit.keyword_score for hit in result}
+    assert scores[both] == pytest.approx(scores[whole], rel=0.02)
+
+
+async def test_parts_are_not_sought_in_languages_without_compounds(services: Services, tenant: Tenant) -> None:
+    await write(services, tenant, "The data base is full.", language="english")
+    result = await services.search.search(tenant.id, SearchQuery(query="database", mode="keyword", explain=True))
+    assert keyword_leg_of(result).compounds == {}
+
+
+async def test_long_query_is_searched_without_compounds(services: Services, tenant: Tenant) -> None:
+    await write(services, tenant, PARTS, "Der Server im Keller", "Minuten", language="german")
+    for query, compounds in (
+        ("Wie dauert die Datenbanksicherung im Keller?", {"datenbanksicherung": ["Datenbank", "Sicherung"]}),
+        ("Wie lange dauert die Datenbanksicherung vom Server im Keller?", {}),
+    ):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
+        assert keyword_leg_of(result).compounds == compounds, query
+
+
+async def test_filter_holds_for_compounds(services: Services, tenant: Tenant) -> None:
+    await write(services, tenant, PARTS, language="german", tags=["one"])
+    (other,) = await write(services, tenant, PARTS + " Zwei.", language="german", tags=["two"])
+    found = await services.search.search(
+        tenant.id, SearchQuery(query="Datenbanksicherung", mode="keyword", tags=["two"])
+    )
+    assert ids(found) == [other]
+
+
+async def test_why_not_tells_parts_from_a_part(services: Services, tenant: Tenant) -> None:
+    parts, part = await write(services, tenant, PARTS, "Die Datenbank ist voll.", language="german")
+    query = SearchQuery(query="Datenbanksicherung", mode="keyword")
+    assert (await services.search.why_not(tenant.id, parts, query)).in_results
+    missing = await services.search.why_not(tenant.id, part, query)
+    assert [reason.detail for reason in missing.reasons if reason.stage == "keyword"] == [
+        "shares no word with the query"
+    ]
+
+
+async def test_compounds_of_a_small_collection_are_among_the_first_three(services: Services, tenant: Tenant) -> None:
+    """Without compounds and completions, the keyword leg has 12 of these 45 answers among its first three."""
+    entries = {
+        key: (await write(services, tenant, content, language=language))[0]
+        for key, (language, content) in ENTRIES.items()
+    }
+    missed = []
+    for query, key in QUERIES:
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", limit=3))
+        if entries[key] not in ids(result):
+            missed.append(query)
+    assert len(missed) <= 3, missed
+
+
+TEXTS = {
+    "chinese": "数据库备份每天凌晨两点自动执行，保存三十天。",
+    "japanese": "機械学習のモデルは毎週月曜日に再学習される。ログはサーバーに残る。",
+    "korean": "백업은 매일 밤 두 시에 서버에서 실행되고 삼십 일 동안 보관됩니다.",
+    "thai": "ระบบสำรองข้อมูลทำงานทุกคืนเวลาตีสองและเก็บไว้สามสิบวัน",
+    "lao": "ລະບົບສຳຮອງຂໍ້ມູນເຮັດວຽກທຸກຄືນ",
+    "khmer": "ប្រព័ន្ធបម្រុងទុកទិន្នន័យដំណើរការរៀងរាល់យប់",
+    "burmese": "ဒေတာအရန်သိမ်းဆည်းမှုကို ညစဉ်လုပ်ဆောင်သည်",
+    "arabic": "تُحفظ النسخ الاحتياطية للبيانات كل ليلة في الخادم الثاني.",
+    "persian": "نسخه پشتیبان هر شب گرفته می‌شود و سی روز نگه‌داری می‌شود.",
+    "hebrew": "גיבוי הנתונים מתבצע בכל לילה ונשמר שלושים יום.",
+    "hindi": "डेटाबेस का बैकअप हर रात दो बजे लिया जाता है और तीस दिन रखा जाता है।",
+    "russian": "Резервное копирование базы данных выполняется каждую ночь, и счётчик растёт.",
+    "greek": "Το αντίγραφο ασφαλείας της βάσης δεδομένων δημιουργείται κάθε νύχτα.",
+    "vietnamese": "Cơ sở dữ liệu được sao lưu mỗi đêm và lưu giữ ba mươi ngày.",
+    "polish": "Kopia zapasowa bazy danych w Łodzi powstaje każdej nocy.",
+    "portuguese": "A informação sobre a organização do armazém é guardada durante a noite.",
+    "turkish": "Veritabanı yedeği her gece İstanbul sunucusunda alınır.",
+}
+QUERIES_BY_SCRIPT = [
+    ("备份", "chinese", "备份"),
+    ("数据库的备份什么时候执行？", "chinese", "数据库"),
+    ("库", "chinese", "库"),
+    ("機械学習", "japanese", "機械学習"),
+    ("サーバー", "japanese", "サーバー"),
+    ("ｻｰﾊﾞｰ", "japanese", "サーバー"),
+    ("서버", "korean", "서버"),
+    ("백업 시간", "korean", "백업"),
+    ("สำรองข้อมูล", "thai", "สำรองข้อมูล"),
+    ("ข้อมูลเก็บไว้กี่วัน", "thai", "ข้อมูล"),
+    ("ຂໍ້ມູນ", "lao", "ຂໍ້ມູນ"),
+    ("ទិន្នន័យ", "khmer", "ទិន្នន័យ"),
+    ("ဒေတာ", "burmese", "ဒေတာ"),
+    ("النسخ", "arabic", "النسخ"),
+    ("تحفظ", "arabic", "تحفظ"),
+    ("پشتیبان", "persian", "پشتیبان"),
+    ("הנתונים", "hebrew", "הנתונים"),
+    ("נְתוּנִים הַנְּתוּנִים", "hebrew", "הַנְּתוּנִים"),
+    ("बैकअप", "hindi", "बैकअप"),
+    ("रातों", "hindi", "रातों"),
+    ("базой", "russian", "базой"),
+    ("счетчик", "russian", "счетчик"),
+    ("копирования", "russian", "копирования"),
+    ("βασεων δεδομενων", "greek", "δεδομενων"),
+    ("du lieu", "vietnamese", "du"),
+    ("dữ liệu", "vietnamese", "dữ"),
+    ("lodzi", "polish", "lodzi"),
+    ("istanbul", "turkish", "istanbul"),
+    ("VERİTABANI", "turkish", None),
+    ("informacao", "portuguese", "informacao"),
+    ("informações", "portuguese", "informações"),
+    ("organizacao do armazem", "portuguese", "organizacao"),
+]
+
+
+@pytest.fixture
+async def written(services: Services, tenant: Tenant) -> dict[str, object]:
+    """An entry in each of these languages; the language of each is detected."""
+    return dict(zip(TEXTS, await write(services, tenant, *TEXTS.values()), strict=True))
+
+
+async def test_words_of_many_languages_are_found(
+    services: Services, tenant: Tenant, written: dict[str, object]
+) -> None:
+    for query, language, term in QUERIES_BY_SCRIPT:
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
+        assert ids(result)[:1] == [written[language]], query
+        assert keyword_leg_of(result).corrections == {}, query
+        if term is not None:
+            assert term in result[0].matched_terms, query
+
+
+async def test_last_word_is_completed(services: Services, tenant: Tenant) -> None:
+    titled = await write(services, tenant, "How we work.", title="Quokka handbook", language="english")
+    named = await write(services, tenant, "Routes are in vercel.json.", language="english")
+    other = await write(services, tenant, "Hand in the forms.", language="english")
+    for query, found, completions in (
+        ("handb", titled, {"handb": ["handbook"]}),
+        ("quokka handb", titled, {"handb": ["handbook"]}),
+        ("vercel.js", named, {"vercel.js": ["vercel.json"]}),
+        ("verc", named, {"verc": ["vercel.json", "vercel"]}),
+    ):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
+        assert ids(result) == found, query
+        completed = keyword_leg_of(result).completions
+        assert {key: sorted(words) for key, words in completed.items()} == {
+            key: sorted(words) for key, words in completions.items()
+        }
+        assert result.metadata.exact
+        assert result[0].matched_terms, query
+    result = await services.search.search(tenant.id, SearchQuery(query="hand", mode="keyword", explain=True))
+    assert ids(result) == other
+    assert keyword_leg_of(result).completions == {}
+
+
+@pytest.mark.parametrize("query", ["ha", "handb?", "handb is", "the"])
+async def test_what_is_not_a_beginning_is_not_completed(services: Services, tenant: Tenant, query: str) -> None:
+    """Two letters, a word before punctuation or another word, and a stop word."""
+    await write(services, tenant, "A handbook of theatres.", language="english")
+    result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
+    assert keyword_leg_of(result).completions == {}
+
+
+async def test_completion_does_not_rank_above_the_words_that_were_typed(services: Services, tenant: Tenant) -> None:
+    (typed,) = await write(services, tenant, "The harbour guide is new.", language="english")
+    await write(services, tenant, "A handbook for sailors.", "A handbill for tourists.", language="english")
+    result = await services.search.search(
+        tenant.id, SearchQuery(query="harbour guide handb", mode="keyword", explain=True)
+    )
+    assert ids(result)[0] == typed
+    assert len(result) == 3
+
+
+async def test_why_not_and_filters_agree_with_a_completion(services: Services, tenant: Tenant) -> None:
+    (one,) = await write(services, tenant, "A handbook of one.", tags=["first"], language="english")
+    (two,) = await write(services, tenant, "A handbook of two.", tags=["second"], language="english")
+    query = SearchQuery(query="handb", mode="keyword", tags=["second"])
+    assert ids(await services.search.search(tenant.id, query)) == [two]
+    assert [r.stage for r in (await services.search.why_not(tenant.id, one, query)).reasons] == ["filter"]
+    assert (await services.search.why_not(tenant.id, two, query)).in_results
+
+
+async def test_several_misspelt_words_are_corrected(services: Services, tenant: Tenant) -> None:
+    (order,) = await write(services, tenant, "In vercel.json, the routing order decides.", language="english")
+    await write(services, tenant, "The ordinary backup.", "A json parser.", language="english")
+    result = await services.search.search(
+        tenant.id, SearchQuery(query="vercel.jsn rout ordr", mode="keyword", explain=True)
+    )
+    assert ids(result)[0] == order
+    assert keyword_leg_of(result).corrections == {"jsn": "json", "ordr": "order"}
+    assert {"json", "order"} <= set(result[0].matched_terms)
+
+
+async def test_one_wrong_word_among_right_ones_is_corrected_if_it_is_nearly_the_same(
+    services: Services, tenant: Tenant
+) -> None:
+    await write(services, tenant, "The harbour lighthouse was painted by the town.", language="english")
+    for query, corrections in (
+        ("painted harbour town lighthuose", {"lighthuose": "lighthouse"}),
+        ("painted harbour town lighthose keeper", {"lighthose": "lighthouse"}),
+        ("painted harbour town paintball", {}),
+        ("who painted the harbour of the town with the lighthuose?", {}),
+    ):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", explain=True))
+        assert keyword_leg_of(result).corrections == corrections, query

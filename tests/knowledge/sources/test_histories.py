@@ -1,12 +1,35 @@
-"""After every run the index equals the origin, and a run that is killed anywhere loses nothing."""
+"""Histories of sources: deletions, retries and past origins."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
 import pytest
 
+from app.composition.services import Services
+from app.contract.administration import Tenant
+from app.contract.assets import Upload
+from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
+from app.contract.sources import Manifest
+from app.db.queries import assets, sources
 from app.embedded import EmbeddedAddress
-from tests.fixtures.database.cluster import new_database
+from app.errors import (
+    AssetNotFound,
+    InvalidInput,
+    TooManyDeletions,
+)
+from app.knowledge.sources.run import RunOptions
+from tests.fixtures.database.cluster import connected, new_database
 from tests.knowledge.sources.history import open_history
+from tests.knowledge.sources.origins import FIVE, Shelf, assets_of, find, run_source
+
+pytestmark = pytest.mark.own_tenants
+
 
 MOST_STATEMENTS = 70
 """Statements of a run with the ingestion of its files, or a few more."""
@@ -58,3 +81,145 @@ async def test_a_run_can_be_killed_before_each_of_its_statements(cluster: Embedd
             await history.run_and_check()
             statements += 1
         assert statements > 30
+
+
+async def test_run_that_deletes_more_than_a_fifth_needs_a_confirmation(services: Services, tenant: Tenant) -> None:
+    shelf = Shelf(dict(FIVE))
+    await run_source(services, tenant, shelf)
+    del shelf.files["amber.md"], shelf.files["basalt.md"]
+    with pytest.raises(TooManyDeletions) as refused:
+        await run_source(services, tenant, shelf)
+    assert (refused.value.deletions, refused.value.assets) == (2, 5)
+    assert len(await assets_of(services, tenant, "shelf")) == 5
+    assert (await services.sources.get(tenant.id, "shelf")).run == 1
+    await run_source(services, tenant, shelf, options=RunOptions(confirm_deletions=True))
+    assert len(await assets_of(services, tenant, "shelf")) == 3
+
+
+@pytest.mark.parametrize(("bytes_now", "reason"), [(b"", "5 of 5"), (b"\x00\x01\x02" * 99, "is not supported")])
+async def test_files_that_can_no_longer_be_read_keep_their_assets_without_a_confirmation(
+    services: Services, tenant: Tenant, bytes_now: bytes, reason: str
+) -> None:
+    shelf = Shelf(dict(FIVE))
+    await run_source(services, tenant, shelf)
+    agreed = (await services.sources.get(tenant.id, "shelf")).agreed_at
+    shelf.files = dict.fromkeys(FIVE, bytes_now) | {"new.md": b"The fluorite is here."}
+    if bytes_now:
+        outcome = await run_source(services, tenant, shelf)
+        assert sorted(path for path, _ in outcome.failed) == sorted(FIVE)
+        assert all(reason in text and "--confirm-deletions" in text for _, text in outcome.failed)
+        assert await find(services, tenant, "fluorite")
+    else:
+        with pytest.raises(TooManyDeletions, match=reason):
+            await run_source(services, tenant, shelf)
+    (hit,) = await find(services, tenant, "basalt")
+    assert hit.origin is not None
+    assert hit.origin.agreed_at == agreed
+    confirmed = await run_source(services, tenant, shelf, options=RunOptions(confirm_deletions=True))
+    assert sorted(path for path, _ in confirmed.refused) == sorted(FIVE)
+    assert not await find(services, tenant, "basalt")
+    status = await services.sources.get(tenant.id, "shelf")
+    assert (status.agrees, status.indexed, status.refused) == (True, 1, 5)
+
+
+async def test_one_file_of_many_that_can_no_longer_be_read_loses_its_asset(services: Services, tenant: Tenant) -> None:
+    shelf = Shelf(dict(FIVE))
+    await run_source(services, tenant, shelf)
+    shelf.files["basalt.md"] = b"\x00\x01\x02" * 99
+    outcome = await run_source(services, tenant, shelf)
+    assert [path for path, _ in outcome.refused] == ["basalt.md"]
+    assert not await find(services, tenant, "basalt")
+    assert (await services.sources.get(tenant.id, "shelf")).agrees
+
+
+@pytest.mark.parametrize("options", [RunOptions(), RunOptions(confirm_deletions=True)])
+async def test_empty_manifest_deletes_nothing_without_its_own_confirmation(
+    services: Services, tenant: Tenant, options: RunOptions
+) -> None:
+    await run_source(services, tenant, Shelf({"amber.md": b"The amber is here."}))
+    with pytest.raises(TooManyDeletions, match="--allow-empty"):
+        await run_source(services, tenant, Shelf(), options=options)
+    assert await assets_of(services, tenant, "shelf")
+    await run_source(services, tenant, Shelf(), options=RunOptions(allow_empty=True))
+    assert not await assets_of(services, tenant, "shelf")
+
+
+WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+
+
+async def test_a_retry_during_the_removal_of_its_asset_leaves_no_job(
+    services: Services, tenant: Tenant, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run_source(services, tenant, Shelf({"amber.md": b"The amber is here.", "basalt.md": b"Basalt."}))
+    asset_id = UUID((await assets_of(services, tenant, "shelf"))["amber.md"])
+    cancel = sources.cancel_ingestions
+    retried: list[UUID] = []
+
+    async def cancel_and_retry(session: Any, ids: Sequence[UUID]) -> None:
+        """Another caller retries the asset, once its jobs are removed and it is not."""
+        await cancel(session, ids)
+        if not retried:
+            retried.append(asset_id)
+            async with connected(superuser_dsn) as superuser:
+                await superuser.execute("update assets set status = 'failed' where id = $1", asset_id)
+            await services.assets.retry(tenant.id, asset_id)
+
+    monkeypatch.setattr(sources, "cancel_ingestions", cancel_and_retry)
+    shelf = Shelf({"basalt.md": b"Basalt."})
+    await run_source(services, tenant, shelf, options=RunOptions(confirm_deletions=True))
+    assert retried
+    with pytest.raises(AssetNotFound):
+        await services.assets.get(tenant.id, asset_id)
+    async with connected(superuser_dsn) as superuser:
+        assert await superuser.fetchval("select count(*) from jobs where kind = 'ingest_asset'") == 0
+
+
+async def test_a_refused_and_an_accepted_upload_of_an_item_wait_for_each_other(
+    services: Services, tenant: Tenant, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = Manifest(items=[{"external_id": "a", "name": "a.txt", "digest": "1"}])
+    run = (await services.sources.accept(tenant.id, "shelf", manifest))[0].run
+    upload = Upload("a.txt", b"The amber is here.", external_id="a")
+    await services.source_uploads.upload(tenant.id, "shelf", run, upload)
+    manifest = Manifest(items=[{"external_id": "a", "name": "a.txt", "digest": "2"}])
+    run = (await services.sources.accept(tenant.id, "shelf", manifest))[0].run
+    lock = assets.lock_asset
+    refused: list[asyncio.Task[Any]] = []
+
+    async def lock_and_meet(*given: Any) -> Any:
+        """Lock the asset, and go on once an upload that is refused waits."""
+        found = await lock(*given)
+        if not refused:
+            empty = Upload("a.txt", b"", external_id="a")
+            refused.append(asyncio.create_task(services.source_uploads.upload(tenant.id, "shelf", run, empty)))
+            async with connected(superuser_dsn) as superuser:
+                while not await superuser.fetchval(WAITING):
+                    assert not refused[0].done()
+                    await asyncio.sleep(0.01)
+        return found
+
+    monkeypatch.setattr(assets, "lock_asset", lock_and_meet)
+    changed = Upload("a.txt", b"The zircon is here.", external_id="a")
+    async with asyncio.timeout(60):
+        await services.source_uploads.upload(tenant.id, "shelf", run, changed)
+        with pytest.raises(InvalidInput):
+            await refused[0]
+    assert await assets_of(services, tenant, "shelf") == {}
+
+
+async def test_hit_of_a_past_time_has_an_origin_unless_it_was_replaced(services: Services, tenant: Tenant) -> None:
+    """The text of a former version was not the origin's when the source last agreed."""
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=30))
+    shelf = Shelf({"amber.md": b"The amber is old.", "basalt.md": b"The amber stays."})
+    await run_source(services, tenant, shelf)
+    then = datetime.now(UTC)
+    shelf.files["amber.md"] = b"The amber is new."
+    await run_source(services, tenant, shelf)
+    agreed_at = (await services.sources.get(tenant.id, "shelf")).agreed_at
+    query = SearchQuery(query="amber", mode="keyword", as_of=then)
+    hits = {hit.content: hit for hit in await services.search.search(tenant.id, query)}
+    assert set(hits) == {"The amber is old.", "The amber stays."}
+    assert hits["The amber is old."].origin is None
+    still = hits["The amber stays."].origin
+    assert still is not None
+    assert (still.source, still.agreed_at) == ("shelf", agreed_at)

@@ -1,28 +1,40 @@
-"""Sending a webhook: its signature, and the addresses that it may reach."""
+"""Webhooks: addresses, seals and requests."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import ssl
 import threading
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 from cryptography import x509
+from cryptography.fernet import Fernet
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from app.contract.saved_searches import NewSavedSearch
 from app.errors import InvalidInput
+from app.knowledge.subscriptions.deliveries import DeliveryService
+from app.knowledge.subscriptions.service import SubscriptionService
 from app.knowledge.subscriptions.webhooks import (
     MAX_RETRY_AFTER,
+    AddressRefused,
     LookupsBusy,
     Resolver,
+    SecretSealer,
+    SecretUnreadable,
     WebhookSender,
+    check_url,
+    choose_address,
+    is_allowed,
     make_secret,
     read_secret,
     resolve_host,
@@ -31,6 +43,7 @@ from app.knowledge.subscriptions.webhooks import (
 )
 from tests.knowledge.subscriptions.endpoint import Endpoint, open_endpoint
 from tests.knowledge.subscriptions.resolving import resolving
+from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -284,3 +297,148 @@ def make_certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLCo
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(chain)
     return server, ssl.create_default_context(cafile=str(chain))
+
+
+PUBLIC = ["8.8.8.8", "2606:4700:4700::1111", "193.99.144.80"]
+PRIVATE = [
+    "127.0.0.1", "127.255.0.9", "10.1.2.3", "172.16.0.1", "192.168.0.1", "::1", "fd00::1", "::ffff:10.0.0.1",
+    "100.64.0.1",
+]  # fmt: skip
+NEVER = [
+    "169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1",  # noqa: S104
+    "255.255.255.255", "240.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2001:0:7f00:1::", "::7f00:1",
+    "168.63.129.16", "fe80::1%eth0", "fec0::1", "192.88.99.1", "::ffff:192.88.99.1", "3fff::1", "192.0.0.8",
+    "fd00:ec2::254", "fd20:ce::254",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_are_allowed(address: str) -> None:
+    assert is_allowed(address, allow_private=False)
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_private_addresses_need_the_operators_permission(address: str) -> None:
+    assert not is_allowed(address, allow_private=False)
+    if address != "100.64.0.1":  # shared between a carrier's customers, so not a private network
+        assert is_allowed(address, allow_private=True)
+
+
+@pytest.mark.parametrize("address", NEVER)
+def test_unroutable_addresses_are_never_allowed(address: str) -> None:
+    assert not is_allowed(address, allow_private=True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "example.com", "ftp://example.com", "file:///etc/passwd", "http://", "http:///x", "https://u:p@example.com",
+        "https://example.com/#x", "http://127.0.0.1/", "http://[::1]/", "http://[::ffff:10.0.0.1]/", "http://localhost:8000",
+        "http://db.internal", "http://169.254.169.254/latest", "https://exa mple.com", "https://example.com:99999",
+        "https://example.com/" + "x" * 2000, "http://127.0.0.1./", "http://x.localhost.", "https://example.com/\n",
+        "http://xn--/", "https://xn--a.example/", "https://" + "a." * 125 + "test/",
+    ],
+)  # fmt: skip
+def test_an_address_that_cannot_be_public_is_refused_at_once(url: str) -> None:
+    with pytest.raises(InvalidInput, match="url"):
+        check_url(url, allow_private=False)
+
+
+def test_other_addresses_are_accepted() -> None:
+    for url in (
+        "https://example.com",
+        "http://example.com:8080/a?b=c",
+        "https://93.184.216.34/x",
+        "https://bücher.example/",
+    ):
+        check_url(url, allow_private=False)
+    check_url("http://localhost:9/", allow_private=True)
+
+
+async def test_a_name_with_one_private_address_is_refused() -> None:
+    for addresses in (["10.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["nonsense"], []):
+        with pytest.raises(AddressRefused):
+            await choose_address("x.example", 443, resolving(*addresses), allow_private=False)
+    chosen = await choose_address("x.example", 443, resolving(*PUBLIC), allow_private=False)
+    assert chosen == PUBLIC[0]
+
+
+def test_the_listed_addresses_are_valid() -> None:
+    assert all(ip_address(a.partition("%")[0]) for a in PUBLIC + PRIVATE + NEVER)
+
+
+OLD, NEW = Fernet.generate_key(), Fernet.generate_key()
+SEALING_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+
+
+def deliverer(desk: Desk, *keys: bytes) -> DeliveryService:
+    sender = WebhookSender(allow_private=True, seconds=5)
+    return DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer(keys))
+
+
+async def subscribe(desk: Desk, *keys: bytes) -> None:
+    saved, _ = await desk.services.saved_searches.save(
+        desk.tenant.id, OWNER, NewSavedSearch("mine", {"query": "harbour", "mode": "keyword"})
+    )
+    service = SubscriptionService(
+        desk.services.database,
+        desk.services.trail,
+        desk.services.jobs,
+        SecretSealer(keys),
+        allow_private=True,
+    )
+    made, _ = await service.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url, SEALING_SECRET)
+    assert made.secret == SEALING_SECRET
+
+
+async def stored(desk: Desk) -> str:
+    return str((await desk.sql("select secret from subscriptions"))[0])
+
+
+def test_a_sealed_secret_names_its_key_and_is_opened_by_any_key() -> None:
+    sealed = SecretSealer([OLD]).seal(SEALING_SECRET)
+    assert sealed.startswith(SecretSealer([OLD, NEW]).mark)
+    assert SEALING_SECRET not in sealed
+    assert SecretSealer([NEW, OLD]).open(sealed) == SEALING_SECRET
+    for keys in ((), (NEW,)):
+        with pytest.raises(SecretUnreadable):
+            SecretSealer(keys).open(sealed)
+    with pytest.raises(SecretUnreadable):
+        SecretSealer([OLD]).open(sealed[:-4] + "AAAA")
+    assert SecretSealer().open(SecretSealer().seal(SEALING_SECRET)) == SEALING_SECRET
+
+
+async def test_the_database_has_no_secret_in_plain_text_and_messages_are_signed_with_it(desk: Desk) -> None:
+    await subscribe(desk, OLD)
+    await desk.confirm()
+    assert SEALING_SECRET.removeprefix("whsec_") not in await stored(desk)
+    await desk.write("The harbour")
+    while await desk.services.worker.run_once():
+        pass
+    assert desk.endpoint.received == [], "the worker has no key"
+    await desk.sql("update deliveries set run_at = now(), attempts = 0")
+    await desk.sql("update subscriptions set retry_at = null")
+    await deliverer(desk, NEW, OLD).deliver(desk.tenant.id)
+    (message,) = desk.endpoint.received
+    given = message.headers
+    assert given["webhook-signature"] == sign(
+        SEALING_SECRET, given["webhook-id"], int(given["webhook-timestamp"]), message.body
+    )
+
+
+async def test_the_sweep_encrypts_with_the_first_key(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    await subscribe(desk)
+    assert await stored(desk) == SEALING_SECRET
+    await deliverer(desk).tidy(desk.tenant.id)
+    assert await stored(desk) == SEALING_SECRET
+    for keys in ((OLD,), (NEW, OLD), (NEW,)):
+        await deliverer(desk, *keys).tidy(desk.tenant.id)
+        now = await stored(desk)
+        assert now.startswith(SecretSealer(keys).mark)
+        assert SecretSealer(keys).open(now) == SEALING_SECRET
+        await deliverer(desk, *keys).tidy(desk.tenant.id)
+        assert await stored(desk) == now
+    with caplog.at_level(logging.ERROR):
+        await deliverer(desk, OLD).tidy(desk.tenant.id)
+    assert await stored(desk) == now
+    assert "not in KB_ENCRYPTION_KEY" in caplog.text

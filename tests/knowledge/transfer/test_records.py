@@ -1,16 +1,28 @@
-"""Records of every format that an import reads, with their lines."""
+"""Records of an export, line by line."""
 
 from __future__ import annotations
 
+import base64
 import json
 import tracemalloc
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
+from pgvector import HalfVector
 
 from app.knowledge.transfer import records
-from app.knowledge.transfer.records import read_records
+from app.knowledge.transfer.export import read_asset, read_entry, read_part, read_record
+from app.knowledge.transfer.records import (
+    REFUSALS,
+    count_lines,
+    describe_refusal,
+    parse_record,
+    read_lines,
+    read_records,
+)
+from app.knowledge.transfer.restoration import read_header
 
 ENTRY = {"content": 'Boats lie here, "at" the pier;\nÄ 🎉', "tags": ["a", "b"], "metadata": {"n": [1, 2.5]}}
 
@@ -207,3 +219,120 @@ def test_a_large_file_is_read_in_bounded_memory(name: str, tmp_path: Path) -> No
         assert tracemalloc.get_traced_memory()[1] < most
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ({"content": "x", "expires_at": "soon"}, "expires_at: must be a date"),
+        ({"content": "x", "source_ids": [1]}, "source_ids: must hold ids"),
+    ],
+)
+def test_line_out_of_range_is_refused_with_a_reason(line: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_record(1, line)
+
+
+@pytest.mark.parametrize(("text", "count"), [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("a\n\n", 2)])
+def test_a_last_line_without_an_end_is_counted(tmp_path: Path, text: str, count: int) -> None:
+    (tmp_path / "a").write_text(text)
+    assert count_lines(tmp_path / "a") == count
+
+
+def test_a_line_of_an_export_that_is_too_long_is_refused_without_reading_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MAX_EXPORTED", 100)
+    monkeypatch.setattr(records, "MAX_ASSET", 200)
+    file = tmp_path / "a.jsonl"
+    entry, asset = b'{"kind":"entry","x":"%s"}', b'{"kind":"asset","x":"%s"}'
+    given = [
+        entry % (b"x" * 20),
+        entry % (b"x" * 5_000_000),
+        asset % (b"x" * 150),
+        asset % (b"x" * 5_000_000),
+    ]
+    file.write_bytes(b"\n".join(given))
+    found = [(line.number, line.text, line.error) for line in read_lines(file, exported=True)]
+    assert found == [
+        (1, given[0] + b"\n", None),
+        (2, b"", "is longer than 100 bytes"),
+        (3, given[2] + b"\n", None),
+        (4, b"", "is longer than 200 bytes"),
+    ]
+    tracemalloc.start()
+    try:
+        assert len(list(read_lines(file, exported=True))) == 4
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+ID, OTHER = "0190b8f6-0000-7000-8000-000000000001", "0190b8f6-0000-7000-8000-000000000002"
+VECTOR = {
+    "passage": 0,
+    "char_start": 0,
+    "char_end": 4,
+    "vector": base64.b64encode(HalfVector([1.0, 0.0]).to_binary()).decode(),
+}
+EXPORTED_ENTRY = {"kind": "entry", "id": ID, "title": None, "content": "text", "accesses": 2, "vectors": [VECTOR]}
+
+
+def test_entry_has_its_vectors_only_if_they_are_wanted() -> None:
+    entry = read_entry(EXPORTED_ENTRY, with_vectors=True)
+    assert (entry.id, entry.content, entry.accesses, entry.refers) == (UUID(ID), "text", 2, False)
+    assert entry.vectors[0]["vector"].to_list() == [1.0, 0.0]
+    assert read_entry({**EXPORTED_ENTRY, "vectors": "none"}, with_vectors=False).vectors == ()
+    assert "vectors" not in entry.columns
+
+
+def test_entry_is_renamed_with_its_references() -> None:
+    entry = read_entry({**EXPORTED_ENTRY, "parent_id": OTHER, "source_ids": [OTHER, ID]}, with_vectors=False)
+    assert entry.refers
+    renamed = entry.renamed({OTHER: ID})
+    assert renamed.links == {"id": ID, "parent_id": ID, "superseded_by_id": None, "source_ids": [ID, ID]}
+    found = entry.found_as(UUID(OTHER))
+    assert (found.id, found.columns["id"], found.columns["parent_id"]) == (UUID(OTHER), OTHER, OTHER)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": None},
+        {"id": "not an id"},
+        {"id": 7},
+        {"accesses": [1]},
+        {"vectors": [{**VECTOR, "vector": "%"}]},
+        {"vectors": [{**VECTOR, "passage": None}]},
+        {"vectors": [{}]},
+        {"vectors": 7},
+    ],
+)
+def test_entry_that_cannot_be_read_is_refused_without_its_content(change: dict[str, Any]) -> None:
+    with pytest.raises(REFUSALS) as refused:
+        read_entry({**EXPORTED_ENTRY, **change}, with_vectors=True)
+    assert describe_refusal(refused.value) == "has a field that cannot be read"
+
+
+@pytest.mark.parametrize("name", ["title", "content"])
+def test_entry_with_too_many_marks_in_a_row_is_refused(name: str) -> None:
+    assert read_entry({**EXPORTED_ENTRY, name: "a" + "\u0301" * 30}, with_vectors=True).columns[name]
+    with pytest.raises(REFUSALS) as refused:
+        read_entry({**EXPORTED_ENTRY, name: "a" + "\u0301" * 31}, with_vectors=True)
+    assert describe_refusal(refused.value) == f"{name}: must have at most 30 combining marks in a row"
+
+
+def test_assets_parts_and_records_without_a_field_are_refused() -> None:
+    for read in (
+        lambda: read_asset({"byte_size": 3}),
+        lambda: read_asset({"id": ID, "byte_size": "3"}),
+        lambda: read_part({"start": 0}),
+        lambda: read_record("feedback", {"search_id": ID}, {}),
+    ):
+        with pytest.raises(REFUSALS) as refused:
+            read()
+        assert describe_refusal(refused.value) == "has a field that cannot be read"
+
+
+def test_the_first_line_may_begin_with_a_byte_order_mark() -> None:
+    assert read_header(b'\xef\xbb\xbf{"kind": "tenant"}') == {"kind": "tenant"}

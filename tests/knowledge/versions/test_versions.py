@@ -1,21 +1,34 @@
-"""Which versions are kept, for how long, and how they are listed."""
+"""Former versions, their quarantine and replays."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any, get_args
+from uuid import UUID
 
 import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
+from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
+from app.contract.erasures import Release
+from app.contract.receipts import Replay
+from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch
+from app.contract.vocabulary import Fusion, Mode
 from app.db.queries import versions as db
-from app.errors import EntryNotFound, InvalidInput
+from app.db.queries.receipts import ranks_of
+from app.errors import EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.upkeep import Sweep
 from app.knowledge.versions import VersionService
 from tests.fixtures.database.cluster import connected
+from tests.fixtures.providers.failing import FailingProvider
+from tests.knowledge.conftest import RunJobs
+from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, choose
 from tests.knowledge.versions.keeping import found, keep, now, texts
-from tests.knowledge.writing import write
+from tests.knowledge.writing import ids, write
 
 pytestmark = pytest.mark.own_tenants
 
@@ -154,3 +167,232 @@ async def test_erased_versions_are_found_nowhere(services: Services, keeper: Ten
     assert await found(services, keeper, before) == ["kept harbour"]
     async with connected(superuser_dsn) as superuser:
         assert await superuser.fetchval("select array_agg(distinct entry_id) from former_embeddings") == [kept]
+
+
+async def quarantine(services: Services, tenant: Tenant, entry_id: UUID) -> None:
+    await choose(services, tenant, "quarantine")
+    await services.entries.change(tenant.id, entry_id, EntryDraft(content=ORDER))
+    assert (await services.entries.get(tenant.id, entry_id)).quarantined
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["quarantined", "deleted in quarantine"])
+async def test_no_version_of_a_quarantined_entry_is_found(
+    services: Services, keeper: Tenant, failing_provider: FailingProvider, deleted: bool
+) -> None:
+    failing_provider.default = failing_provider.direction(1)
+    held, other = await write(services, keeper, "the harbour at noon", "another harbour")
+    before = now()
+    assert len(await found(services, keeper, before)) == 2
+    await quarantine(services, keeper, held)
+    quarantined = now()
+    if deleted:
+        await services.entries.delete(keeper.id, held)
+    await services.entries.change(keeper.id, other, EntryDraft(content="another harbour again"))
+    for moment in (before, quarantined):
+        assert await found(services, keeper, moment) == ["another harbour"]
+    for mode in ("semantic", "hybrid"):
+        query = SearchQuery(query="harbour", mode=mode, as_of=before, similarity_threshold=0)
+        assert {hit.id for hit in await services.search.search(keeper.id, query)} == {other}
+    assert await texts(services, keeper, held) == []
+    page = await services.versions.list_versions(keeper.id, held, include_quarantined=True)
+    assert [v.content for v in page.items] == [*([ORDER] if deleted else []), "the harbour at noon"]
+
+
+async def test_a_release_shows_the_versions_from_before_the_quarantine(services: Services, keeper: Tenant) -> None:
+    (held,) = await write(services, keeper, "the harbour at noon")
+    before = now()
+    await quarantine(services, keeper, held)
+    quarantined = now()
+    await services.entries.quarantine.release(keeper.id, Release(entry_ids=[held]))
+    assert await found(services, keeper, before) == ["the harbour at noon"]
+    assert await found(services, keeper, quarantined) == []
+    assert await found(services, keeper, now()) == [ORDER]
+    assert await texts(services, keeper, held) == ["the harbour at noon"]
+
+
+async def test_a_text_that_was_replaced_in_quarantine_stays_hidden(services: Services, keeper: Tenant) -> None:
+    """Also after the quarantine; the text from before it is found again."""
+    (held,) = await write(services, keeper, "the harbour at noon")
+    before = now()
+    await quarantine(services, keeper, held)
+    quarantined = now()
+    assert await found(services, keeper, before) == []
+    await services.entries.change(keeper.id, held, EntryDraft(content=CLEAN))
+    assert await found(services, keeper, quarantined) == []
+    assert await found(services, keeper, before) == ["the harbour at noon"]
+    assert await found(services, keeper, now()) == [CLEAN]
+
+
+SECRET = "ghp_a8Kd93jfLq0PzXc72mNbVt5RwYh1Gu4Es6Qo"
+
+
+@pytest.mark.parametrize(
+    ("flagged", "clean"),
+    [
+        (EntryDraft(content="quiet pond", metadata={"token": SECRET}), EntryDraft(metadata={})),
+        (EntryDraft(content="quiet pond", tags=[SECRET]), EntryDraft(tags=["pond"])),
+    ],
+    ids=["metadata", "tag"],
+)
+async def test_versions_with_a_flagged_field_stay_hidden_after_a_change_ends_the_quarantine(
+    services: Services, keeper: Tenant, flagged: EntryDraft, clean: EntryDraft
+) -> None:
+    await choose(services, keeper, "flag")
+    held = (await services.entries.create(keeper.id, flagged))[0].id
+    before = now()
+    await choose(services, keeper, "quarantine")
+    await services.entries.change(keeper.id, held, EntryDraft(confidence=0.5, title="Pond"))
+    assert (await services.entries.get(keeper.id, held)).quarantined
+    assert await found(services, keeper, before) == []
+    await services.entries.change(keeper.id, held, clean)
+    assert not (await services.entries.get(keeper.id, held)).quarantined
+    assert await found(services, keeper, before) == []
+    assert await texts(services, keeper, held) == []
+
+
+async def test_a_release_shows_no_version_with_another_flagged_field(services: Services, keeper: Tenant) -> None:
+    await choose(services, keeper, "flag")
+    draft = EntryDraft(content="quiet pond", tags=[SECRET])
+    held = (await services.entries.create(keeper.id, draft))[0].id
+    before = now()
+    await choose(services, keeper, "quarantine")
+    await services.entries.change(keeper.id, held, EntryDraft(content=ORDER, tags=["pond"]))
+    await services.entries.quarantine.release(keeper.id, Release(entry_ids=[held]))
+    assert await found(services, keeper, before) == []
+    assert await texts(services, keeper, held) == []
+
+
+async def test_a_chunk_that_is_quarantined_when_its_file_is_ingested_again_is_hidden_before_too(
+    services: Services, keeper: Tenant, run_jobs: RunJobs
+) -> None:
+    await choose(services, keeper, "flag")
+    asset, _ = await services.assets.upload(keeper.id, Upload("a.md", ORDER.encode(), external_id="a"))
+    await run_jobs()
+    flagged = now()
+    assert await found(services, keeper, flagged) == [ORDER]
+    await choose(services, keeper, "quarantine")
+    again = ORDER.encode() + b"\n"
+    await services.assets.upload(keeper.id, Upload("a.md", again, external_id="a"))
+    await run_jobs()
+    assert await found(services, keeper, now()) == []
+    assert await found(services, keeper, flagged) == []
+    await services.entries.quarantine.release(keeper.id, Release(asset_ids=[asset.id]))
+    assert await found(services, keeper, flagged) == [ORDER]
+
+
+QUERY = "harbour at night"
+
+
+@pytest.fixture
+async def kept(services: Services, tenant: Tenant, run_jobs: RunJobs) -> Tenant:
+    """A tenant that keeps versions and query texts, with entries and an asset, some of which were changed already."""
+    await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=30, keep_query_text=True))
+    entries = await write(
+        services,
+        tenant,
+        *(f"the harbour {n} at {'night' if n % 2 else 'noon'}" for n in range(12)),
+        tags=["sea"],
+    )
+    await write(services, tenant, "mountains at night", is_verified=True)
+    await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nIt closes.\n\n# Night\n\nIt is dark."))
+    await run_jobs()
+    await services.entries.change(tenant.id, entries[0], EntryDraft(content="the harbour was changed"))
+    await services.entries.delete(tenant.id, entries[1])
+    return tenant
+
+
+async def run(services: Services, tenant: Tenant, **values: Any) -> SearchResult:
+    result = await services.search.search(tenant.id, SearchQuery(query=QUERY, **values))
+    await services.journal.flush()
+    assert result.results
+    return result
+
+
+async def replay(services: Services, tenant: Tenant, result: SearchResult, **given: Any) -> Replay:
+    return await services.replays.replay(tenant.id, result.metadata.search_id, **given)
+
+
+async def disturb(services: Services, tenant: Tenant, result: SearchResult) -> None:
+    """Change the first hit, delete the second, and add a better one."""
+    first, second = ids(result)[:2]
+    await services.entries.change(tenant.id, first, EntryDraft(title="something else", tags=["land"]))
+    await services.entries.delete(tenant.id, second)
+    await services.entries.create(tenant.id, EntryDraft(content="harbour at night, harbour at night", tags=["sea"]))
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["unchanged", "changed since"])
+@pytest.mark.parametrize("fusion", get_args(Fusion))
+@pytest.mark.parametrize(
+    "mode",
+    ["hybrid", *(pytest.param(mode, marks=pytest.mark.slow) for mode in get_args(Mode) if mode != "hybrid")],
+)
+async def test_a_replay_has_the_same_ranking_and_scores(
+    services: Services, kept: Tenant, mode: Mode, fusion: Fusion, changed: bool
+) -> None:
+    options: list[dict[str, Any]] = [
+        {},
+        {"tags": ["sea"], "limit": 3},
+        {"boost": ["type", "verified"], "diversity": 0.4},
+        {"group_by": "asset", "facets": ["tags"], "explain": True},
+    ]
+    results = [await run(services, kept, mode=mode, fusion=fusion, **each) for each in options]
+    if changed:
+        (only,) = [result for result, each in zip(results, options, strict=True) if "tags" in each]
+        await disturb(services, kept, only)
+    for result, each in zip(results, options, strict=True):
+        found = await replay(services, kept, result)
+        assert found.as_of is not None
+        assert found.causes == []
+        assert [entry.id for entry in found.now] == [entry.id for entry in found.then], each
+        if not changed:  # frequencies of words are today's
+            assert (found.same, found.differences) == (True, [])
+            assert list(map(ranks_of, found.now)) == list(map(ranks_of, found.then))
+        shown = [hit.id for hit in result]
+        assert [entry.id for entry in found.then if entry.passages != 0][: len(shown)] == shown
+
+
+async def test_without_versions_a_replay_tells_what_changed(services: Services, kept: Tenant) -> None:
+    await services.tenants.change_settings(kept.id, SettingsPatch(keep_versions_days=0))
+    result = await run(services, kept, mode="keyword", tags=["sea"])
+    assert (await replay(services, kept, result)).same, "nothing has changed"
+    first, second = ids(result)[:2]
+    await disturb(services, kept, result)
+    found = await replay(services, kept, result)
+    assert (found.as_of, found.causes) == (None, ["versions_not_kept"])
+    reasons = {difference.id: difference.reason for difference in found.differences}
+    assert (reasons[first], reasons[second]) == ("changed", "deleted")
+    assert "not_ranked_then" in reasons.values()
+
+
+async def test_a_replay_tells_what_else_differs(
+    services: Services, kept: Tenant, failing_provider: FailingProvider
+) -> None:
+    result = await run(services, kept, boost=["type"])
+    await services.tenants.change_settings(kept.id, SettingsPatch(type_weights={"fact": 3.0}))
+    failing_provider.down = True
+    found = await replay(services, kept, result, query=f" {QUERY} ")
+    assert set(found.causes) == {"settings_changed", "degraded_now"}
+    assert found.settings == ["type_weights"]
+    assert not found.same
+
+
+async def test_a_search_of_the_past_is_replayed_as_of_its_own_time(services: Services, kept: Tenant) -> None:
+    before = await run(services, kept)
+    as_of = (await replay(services, kept, before)).as_of
+    await disturb(services, kept, before)
+    result = await run(services, kept, as_of=as_of)
+    found = await replay(services, kept, result)
+    assert (found.as_of, found.same) == (as_of, True)
+    assert ids(result) == ids(before)
+
+
+async def test_the_query_must_be_that_of_the_search(services: Services, kept: Tenant, other_tenant: Tenant) -> None:
+    await services.tenants.change_settings(kept.id, SettingsPatch(keep_query_text=False))
+    result = await run(services, kept)
+    with pytest.raises(InvalidInput, match="does not keep"):
+        await replay(services, kept, result)
+    with pytest.raises(InvalidInput, match="is not the query"):
+        await replay(services, kept, result, query="another")
+    assert (await replay(services, kept, result, query=QUERY)).same
+    with pytest.raises(SearchNotFound):
+        await replay(services, other_tenant, result, query=QUERY)

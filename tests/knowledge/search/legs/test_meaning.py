@@ -1,11 +1,19 @@
-"""The local model finds a text that shares no word with the query."""
+"""The leg of meaning, and who may read its hits."""
 
 from __future__ import annotations
 
-from app.composition.services import Services
-from app.contract.administration import NewTenant
+import pytest
+
+from app.composition.services import Services, build_services
+from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
+from app.db.principals import SERVICE, acting_as, principals_of
+from app.db.queries.search import Readable, count_readable
+from app.knowledge.search.legs.semantic import usual_breadth, widened_breadth
+from app.knowledge.search.plan import SearchDefaults
+from app.knowledge.tenants.directory import MOST, WIDE_KEPT_SECONDS, WideCallers
+from tests.knowledge.writing import ids
 
 TEXTS = (
     "The cat sleeps on the warm windowsill all afternoon.",
@@ -29,3 +37,85 @@ async def test_question_finds_its_answer_without_a_common_word(local_services: S
         )
         assert result[0].id == made[answer], query
         assert result.metadata.exact
+
+
+FEW = 5
+LISTS = [["group:few"]] * 2 + [["group:east", "group:west"]] * 4 + [["group:east"]] * 2 + [["group:rest"]] * 8
+"""The readers of the entries: `few` and `west` have two and four entries, and more than FEW together."""
+
+
+@pytest.fixture
+async def divided(services: Services, tenant: Tenant) -> Services:
+    """Services that compare at most five passages exactly, over a tenant whose entries all have readers."""
+    drafts = [EntryDraft(content=f"harbour number {n}", readers=readers) for n, readers in enumerate(LISTS)]
+    with acting_as(SERVICE):
+        await services.entries.create_many(tenant.id, drafts)
+        while await services.worker.run_once():
+            pass
+    services.tenants.forget(tenant.id)
+    return await build_services(services.database, services.provider, defaults=SearchDefaults(exact_limit=FEW))
+
+
+async def find(services: Services, tenant: Tenant, *groups: str) -> int:
+    """The number of hits for a caller in these groups."""
+    with acting_as(principals_of("jane", groups)):
+        found = await services.search.search(tenant.id, SearchQuery(query="harbour", limit=50))
+        assert found.metadata.exact
+        return len(ids(found))
+
+
+@pytest.mark.parametrize(
+    ("groups", "bounds"),
+    [
+        ((), (0, 0)),
+        (("few",), (2, 2)),
+        (("east", "west"), (6, 10)),
+        (("few", "east", "west"), (6, 12)),
+    ],
+)
+async def test_statistics_bound_what_a_caller_may_read(
+    divided: Services, tenant: Tenant, groups: tuple[str, ...], bounds: tuple[int, int]
+) -> None:
+    with acting_as(principals_of("jane", groups)):
+        async with divided.database.tenant_session(tenant.id) as session:
+            assert await count_readable(session) == Readable(*bounds)
+
+
+async def test_the_service_may_read_all(divided: Services, tenant: Tenant) -> None:
+    with acting_as(SERVICE):
+        async with divided.database.tenant_session(tenant.id) as session:
+            assert await count_readable(session) == Readable(len(LISTS), len(LISTS))
+
+
+async def test_a_caller_whose_groups_overlap_is_counted_once(divided: Services, tenant: Tenant) -> None:
+    known = (await divided.tenants.context(tenant.id)).wide_callers
+    for groups, expected in ((("few",), 2), (("few", "west"), 6), (("east",), 6), ((), 0)):
+        assert await find(divided, tenant, *groups) == expected
+        # Six entries of one group are many without counting.
+        assert (principals_of("jane", groups) in known) == (groups == ("few", "west"))
+    assert await find(divided, tenant, "few", "west") == 6
+    assert (await divided.tenants.context(tenant.id)).wide_callers is known
+
+
+def test_wide_callers_are_remembered_for_a_while() -> None:
+    now = 100.0
+    known = WideCallers(clock=lambda: now)
+    known.add(("everyone",))
+    now += WIDE_KEPT_SECONDS - 1
+    assert ("everyone",) in known
+    assert ("everyone", "user:jane") not in known
+    now += 1
+    assert ("everyone",) not in known
+    for number in range(MOST + 1):
+        known.add((f"user:{number}",))
+    assert (f"user:{MOST}",) in known
+    assert ("user:0",) not in known
+
+
+def test_the_index_is_searched_more_widely_for_callers_who_may_read_less() -> None:
+    usual = usual_breadth(100_000)
+    breadths = [widened_breadth(100_000, share) for share in (1.0, 0.9, 0.5, 0.1, 0.01)]
+    assert breadths[0] == usual == 400
+    assert breadths == sorted(breadths)
+    assert breadths[2] == 1.25 * usual
+    assert breadths[-1] == 1_000

@@ -1,11 +1,15 @@
+"""Output."""
+
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 
 from app.cli.output import progress
 from app.cli.output.progress import show_progress, show_waiting
+from app.cli.output.text import align, flatten, make_printable, print_json, print_table
 from tests.cli.output.screen import open_screen
 
 
@@ -65,3 +69,53 @@ def test_long_work_shows_a_sign_of_life_and_short_work_does_not(
     assert "searching" in screen.getvalue()
     # It leaves nothing on the screen: its last action is to erase its line.
     assert screen.getvalue().endswith("\x1b[2K")
+
+
+def test_table_is_aligned_and_complete_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("slug", "uses"), [("acme", 7), ("x" * 200, 12)], right=("uses",))
+    heading, first, second = capsys.readouterr().out.splitlines()
+    assert heading == f"{'SLUG':<200}  USES"
+    assert first == f"{'acme':<200}     7"
+    assert second == f"{'x' * 200}    12"
+
+
+def test_table_on_a_terminal_has_styles_and_wraps_long_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = open_screen(monkeypatch)
+    print_table(("slug", "name"), [("acme", "[red]" + "x" * 100)])
+    drawn = screen.getvalue()
+    assert "\x1b[1macme" in drawn
+    assert "[red]" in drawn
+    assert drawn.count("x") == 100
+    assert drawn.count("\n") == 3
+    monkeypatch.setenv("TERM", "dumb")
+    screen.seek(0)
+    screen.truncate()
+    print_table(("slug",), [("acme",)])
+    assert screen.getvalue().split() == ["SLUG", "acme"]
+
+
+def test_columns_count_wide_characters_as_two() -> None:
+    assert align([["東京", "a"], ["abcd", "b"], ["é", "c"]]) == ["東京  a", "abcd  b", "é     c"]
+
+
+def test_stored_text_cannot_control_a_terminal() -> None:
+    assert make_printable("a\x1b]0;title\x07b\x7f\x9b31m") == "a␛]0;title␇b␡\ufffd31m"
+    assert make_printable("user\u202egpj.exe\u2066") == "user\ufffdgpj.exe\ufffd"
+    assert flatten("one\n\ttwo\r\nthree") == "one two three"
+    assert flatten("abcdef", 4) == "abc…"
+
+
+def test_json_on_a_terminal_is_the_same_without_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = {"title": "a\x1b]0;\x7f\x9b31m\u202egpj.exe\u2066 é東"}
+    print_json(stored)
+    assert "\x9b31m\u202e" in capsys.readouterr().out
+    screen = open_screen(monkeypatch)
+    print_json(stored)
+    shown = screen.getvalue()
+    assert "".join(shown.split()).isprintable()
+    assert "é東" in shown
+    assert json.loads(shown) == stored
