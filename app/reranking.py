@@ -155,11 +155,7 @@ class RerankServer:
         self._form: Form = form
         self._model = model
         # Identity: a compressed answer can be far larger than what is counted on its way.
-        headers = {
-            "content-type": "application/json",
-            "accept": "application/json",
-            "accept-encoding": "identity",
-        }
+        headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
         if api_key:
             headers["authorization"] = f"Bearer {api_key}"
         # A redirect would take the texts, and within one host the key, to any address.

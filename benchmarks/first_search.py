@@ -128,10 +128,7 @@ async def main(rounds: int) -> None:
         for number in range(rounds):
             for name, times in (await measure(settings, services, demo.id)).items():
                 found[name].append(times)
-                print(
-                    f"round {number + 1}, first search {name}: {times[0]:.1f} ms, later {times[1]:.1f}",
-                    flush=True,
-                )
+                print(f"round {number + 1}, first search {name}: {times[0]:.1f} ms, later {times[1]:.1f}", flush=True)
     for name, pairs in found.items():
         first, warm = (statistics.median(times) for times in zip(*pairs, strict=True))
         print(f"first search {name}: {first:.1f} ms, later {warm:.1f} ms, ratio {first / warm:.1f}")

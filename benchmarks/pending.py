@@ -61,10 +61,7 @@ async def measure(services: Services, collection: Collection) -> None:
 
 async def measure_all(collections: Sequence[Collection]) -> None:
     """Measure the collections one after another."""
-    async with (
-        open_services(bench_settings(KEPT / "quality-data")) as plain,
-        with_cache(plain, VECTORS) as services,
-    ):
+    async with open_services(bench_settings(KEPT / "quality-data")) as plain, with_cache(plain, VECTORS) as services:
         for collection in collections:
             await measure(services, collection)
 

@@ -46,12 +46,7 @@ def main() -> int:
     settings = settings.model_copy(update={"embedding": embedding})
     try:
         report = run_async(
-            evaluate_collections(
-                open_services(settings),
-                read_collections(names),
-                show_progress,
-                vector_cache=VECTORS,
-            )
+            evaluate_collections(open_services(settings), read_collections(names), show_progress, vector_cache=VECTORS)
         )
     except KnowledgeError as error:
         print(error, file=sys.stderr)

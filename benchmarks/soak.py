@@ -147,13 +147,7 @@ async def served(settings: dict[str, str], folder: Path) -> AsyncIterator[tuple[
         str(Path(sys.executable).with_name("knowledge")),
         "serve",
         cwd=folder,
-        env={
-            "PATH": os.environ["PATH"],
-            "KB_PORT": port,
-            "KB_DRAIN_SECONDS": "0",
-            "LOG_LEVEL": "error",
-            **settings,
-        },
+        env={"PATH": os.environ["PATH"], "KB_PORT": port, "KB_DRAIN_SECONDS": "0", "LOG_LEVEL": "error", **settings},
     )
     url = f"http://127.0.0.1:{port}"
     try:
@@ -171,14 +165,7 @@ async def served(settings: dict[str, str], folder: Path) -> AsyncIterator[tuple[
 
 
 async def _apply(
-    process: psutil.Process,
-    url: str,
-    secret: str,
-    tenant_id: UUID,
-    dsn: str,
-    seconds: float,
-    callers: int,
-    rate: float,
+    process: psutil.Process, url: str, secret: str, tenant_id: UUID, dsn: str, seconds: float, callers: int, rate: float
 ) -> list[Sample]:
     token = issue_token(secret, tenant_id=tenant_id, roles=[Role.TENANT_ADMIN], subject="soak", ttl=int(seconds) + 600)
     headers = {"Authorization": f"Bearer {token}"}

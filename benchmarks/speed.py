@@ -185,15 +185,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--contenders", nargs="+", choices=names, help="contenders to measure; default: all")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=USUAL_PARTS, help="parts to measure")
     parser.add_argument(
-        "--megabytes",
-        type=int,
-        default=100,
-        help="megabytes of files ingested while memory is sampled; 0: none",
+        "--megabytes", type=int, default=100, help="megabytes of files ingested while memory is sampled; 0: none"
     )
     parser.add_argument(
-        "--rebuild",
-        action="store_true",
-        help="with the part indexes: build each again as the service does, minutes",
+        "--rebuild", action="store_true", help="with the part indexes: build each again as the service does, minutes"
     )
     chosen = parser.parse_args(arguments)
     logging.getLogger("app").setLevel(logging.WARNING)

@@ -13,11 +13,7 @@ from app.evaluation.collection import Document, read_collection
 from benchmarks.corpus.made_up import make_texts
 from benchmarks.place import COLLECTIONS
 
-SOURCES = {
-    "squad-dev": ("qrels.tsv",),
-    "scifact": ("qrels.tsv", "qrels.train.tsv"),
-    "cranfield": (),
-}
+SOURCES = {"squad-dev": ("qrels.tsv",), "scifact": ("qrels.tsv", "qrels.train.tsv"), "cranfield": ()}
 """Collections in English; with the judgements of their queries, if these are asked in the benchmark."""
 
 MADE_UP_KIND = "made-up words"

@@ -17,16 +17,7 @@ from dataclasses import MISSING, dataclass, is_dataclass
 from datetime import datetime
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from pydantic.fields import FieldInfo

@@ -10,21 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 STYLE = "CONTRIBUTING.md"
-SUFFIXES = {
-    ".css",
-    ".example",
-    ".html",
-    ".js",
-    ".mako",
-    ".md",
-    ".py",
-    ".sh",
-    ".sql",
-    ".svg",
-    ".toml",
-    ".ts",
-    ".yml",
-}
+SUFFIXES = {".css", ".example", ".html", ".js", ".mako", ".md", ".py", ".sh", ".sql", ".svg", ".toml", ".ts", ".yml"}
 NAMES = {"Dockerfile", "Makefile", "run"}
 SAMPLES = ("app/samples/", "docs/prose.py")
 """Paths that are not checked: sample knowledge, and the forms of this program's own examples."""

@@ -70,10 +70,7 @@ async def show_subject(
     ],
     group: Annotated[
         list[Annotated[str, Query(min_length=1, max_length=MAX_GROUP_CHARACTERS)]] | None,
-        Query(
-            max_length=MAX_GROUPS,
-            description="The person's groups, repeated. Default: those of its last token.",
-        ),
+        Query(max_length=MAX_GROUPS, description="The person's groups, repeated. Default: those of its last token."),
     ] = None,
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,

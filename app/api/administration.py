@@ -66,9 +66,7 @@ async def get_settings(caller: CurrentCaller, reader: CurrentReader, services: C
 
 
 @tenant_admins.patch(
-    "/settings",
-    response_model=TenantSettings,
-    responses=problems(412, 413, 415, others={200: {"headers": ETAG}}),
+    "/settings", response_model=TenantSettings, responses=problems(412, 413, 415, others={200: {"headers": ETAG}})
 )
 async def change_settings(
     patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices, if_match: IfMatch = None
@@ -146,10 +144,7 @@ async def revoke_token(revocation: NewRevocation, caller: CurrentCaller, service
 
 @tenant_admins.get("/revoked-tokens", response_model=Page[RevokedToken])
 async def list_revoked_tokens(
-    caller: CurrentCaller,
-    services: CurrentServices,
-    limit: PageSize = PAGE_SIZE,
-    cursor: PageCursor | None = None,
+    caller: CurrentCaller, services: CurrentServices, limit: PageSize = PAGE_SIZE, cursor: PageCursor | None = None
 ) -> Response:
     """List the revoked tokens of the tenant that have not expired, newest first."""
     return page_response(
@@ -189,20 +184,14 @@ def _show_change(change: ModelChange, status: int = 200) -> Response:
 
 @platform_admins.get("", response_model=Page[Tenant])
 async def list_tenants(
-    reader: CurrentReader,
-    services: CurrentServices,
-    limit: PageSize = PAGE_SIZE,
-    cursor: PageCursor | None = None,
+    reader: CurrentReader, services: CurrentServices, limit: PageSize = PAGE_SIZE, cursor: PageCursor | None = None
 ) -> Response:
     """List the tenants, oldest first."""
     return page_response(await services.platform.list_tenants(limit=limit, cursor=cursor, reader=reader))
 
 
 @platform_admins.post(
-    "",
-    status_code=201,
-    response_model=Tenant,
-    responses=problems(409, 413, 415, others={201: {"headers": LOCATION}}),
+    "", status_code=201, response_model=Tenant, responses=problems(409, 413, 415, others={201: {"headers": LOCATION}})
 )
 async def create_tenant(tenant: NewTenant, principal: CurrentPrincipal, services: CurrentServices) -> Response:
     """Create a tenant."""
@@ -248,10 +237,7 @@ async def erase(wanted: NewErasure, caller: CurrentCaller, services: CurrentServ
 
 @erasures_router.get("", response_model=Page[Erasure])
 async def list_erasures(
-    caller: CurrentCaller,
-    services: CurrentServices,
-    limit: PageSize = PAGE_SIZE,
-    cursor: PageCursor | None = None,
+    caller: CurrentCaller, services: CurrentServices, limit: PageSize = PAGE_SIZE, cursor: PageCursor | None = None
 ) -> Response:
     """List the receipts of the tenant's erasures, newest first."""
     return page_response(

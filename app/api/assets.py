@@ -73,11 +73,7 @@ writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
         413,
         415,
         others={
-            200: {
-                "model": Asset,
-                "description": "The same bytes are already stored",
-                "headers": ETAG | LOCATION,
-            },
+            200: {"model": Asset, "description": "The same bytes are already stored", "headers": ETAG | LOCATION},
             202: {"headers": ETAG | LOCATION},
         },
     ),
@@ -98,16 +94,12 @@ async def upload_asset(
         str | None, TEXT, Form(description="The same id with other bytes creates a new version.")
     ] = None,
     source: Annotated[
-        str | None,
-        TEXT,
-        Form(description="The file's source; `external_id` is then an item of its manifest."),
+        str | None, TEXT, Form(description="The file's source; `external_id` is then an item of its manifest.")
     ] = None,
     run: Annotated[str | None, TEXT, Form(description="Required with `source`: the run of the manifest.")] = None,
     tags: Annotated[list[str] | None, TEXTS, Form(description="Repeated, or separated by commas.")] = None,
     roles: Annotated[
-        list[str] | None,
-        TEXTS,
-        Form(description="pm, dev, qa or all; repeated, or separated by commas. Default: all."),
+        list[str] | None, TEXTS, Form(description="pm, dev, qa or all; repeated, or separated by commas. Default: all.")
     ] = None,
     metadata: Annotated[str | None, TEXT, Form(description="A JSON object.")] = None,
     readers: Annotated[
@@ -186,25 +178,15 @@ async def get_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServ
 
 
 @writers.patch(
-    "/{asset_id}",
-    response_model=Asset,
-    responses=problems(404, 409, 412, 413, 415, others={200: {"headers": ETAG}}),
+    "/{asset_id}", response_model=Asset, responses=problems(404, 409, 412, 413, 415, others={200: {"headers": ETAG}})
 )
 async def change_asset(
-    asset_id: UUID,
-    patch: AssetPatch,
-    caller: CurrentCaller,
-    services: CurrentServices,
-    if_match: IfMatch = None,
+    asset_id: UUID, patch: AssetPatch, caller: CurrentCaller, services: CurrentServices, if_match: IfMatch = None
 ) -> Response:
     """Change the given fields of an asset and, in the same transaction, of its chunks: a search sees all of the change
     or nothing. With another title the chunks are embedded again in the background."""
     changed = await services.assets.change(
-        caller.tenant_id,
-        asset_id,
-        patch,
-        if_version=read_versions(if_match),
-        actor=caller.subject,
+        caller.tenant_id, asset_id, patch, if_version=read_versions(if_match), actor=caller.subject
     )
     return _asset_response(changed)
 
@@ -260,12 +242,7 @@ async def list_asset_versions(
     versions in quarantine, nor those of chunks that are quarantined now. A page has fewer than `limit` when its text
     reaches 2 MiB."""
     page = await services.versions.list_versions(
-        caller.tenant_id,
-        asset_id,
-        "asset",
-        limit=limit,
-        cursor=cursor,
-        include_quarantined=caller.sees_quarantined,
+        caller.tenant_id, asset_id, "asset", limit=limit, cursor=cursor, include_quarantined=caller.sees_quarantined
     )
     return page_response(page)
 

@@ -114,11 +114,7 @@ async def list_entries(
     return page_response(page)
 
 
-@readers.get(
-    "/{entry_id}",
-    response_model=Entry,
-    responses=problems(404, others={200: {"headers": ETAG}}),
-)
+@readers.get("/{entry_id}", response_model=Entry, responses=problems(404, others={200: {"headers": ETAG}}))
 async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get an entry with its ETag. An entry that searches skip, because it is expired or superseded, can still be read.
     PATCH can make it visible again: see `expires_at` and `superseded_by_id`. A quarantined entry gets a reader a 403
@@ -129,24 +125,14 @@ async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServ
 
 
 @writers.patch(
-    "/{entry_id}",
-    response_model=Entry,
-    responses=problems(404, 409, 412, 413, 415, others={200: {"headers": ETAG}}),
+    "/{entry_id}", response_model=Entry, responses=problems(404, 409, 412, 413, 415, others={200: {"headers": ETAG}})
 )
 async def change_entry(
-    entry_id: UUID,
-    patch: EntryDraft,
-    caller: CurrentCaller,
-    services: CurrentServices,
-    if_match: IfMatch = None,
+    entry_id: UUID, patch: EntryDraft, caller: CurrentCaller, services: CurrentServices, if_match: IfMatch = None
 ) -> Response:
     """Change the given fields. A changed text is embedded again."""
     changed = await services.entries.change(
-        caller.tenant_id,
-        entry_id,
-        patch,
-        if_version=read_versions(if_match),
-        actor=caller.subject,
+        caller.tenant_id, entry_id, patch, if_version=read_versions(if_match), actor=caller.subject
     )
     return _entry_response(changed)
 
@@ -189,11 +175,7 @@ async def list_versions(
     reader does not see those in quarantine, nor any former version of an entry that is quarantined now. A page has
     fewer than `limit` when its text reaches 2 MiB."""
     page = await services.versions.list_versions(
-        caller.tenant_id,
-        entry_id,
-        limit=limit,
-        cursor=cursor,
-        include_quarantined=caller.sees_quarantined,
+        caller.tenant_id, entry_id, limit=limit, cursor=cursor, include_quarantined=caller.sees_quarantined
     )
     return page_response(page)
 
@@ -215,8 +197,7 @@ async def list_tags(
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,
     prefix: Annotated[
-        str,
-        Query(max_length=MAX_TAG, description="Only tags that start with these characters, in this case."),
+        str, Query(max_length=MAX_TAG, description="Only tags that start with these characters, in this case.")
     ] = "",
     sort: Annotated[
         TagSort,

@@ -42,10 +42,7 @@ async def readyz(request: Request) -> Response:
     is not shutting down."""
     if request.app.state.stopping:
         return problem_response(
-            503,
-            "the service is shutting down",
-            kind=TYPES["shutting-down"],
-            headers={"Retry-After": "1"},
+            503, "the service is shutting down", kind=TYPES["shutting-down"], headers={"Retry-After": "1"}
         )
     parts: Parts = request.app.state.parts
     try:

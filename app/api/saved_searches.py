@@ -22,15 +22,7 @@ from app.contract.vocabulary import SavedSearchSort
 from app.knowledge.paging import NEWEST_FIRST
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.problems import problems
-from app.web.rendering import (
-    LOCATION,
-    PAGE_SIZE,
-    SORT_TEXT,
-    PageCursor,
-    PageSize,
-    json_response,
-    page_response,
-)
+from app.web.rendering import LOCATION, PAGE_SIZE, SORT_TEXT, PageCursor, PageSize, json_response, page_response
 
 router = secured_router(Role.READER, "/knowledge/saved-searches", "saved searches")
 admin_router = secured_router(Role.TENANT_ADMIN, "/admin/subscriptions", "administration")
@@ -159,10 +151,7 @@ async def unsubscribe(saved_search_id: UUID, caller: CurrentCaller, services: Cu
 
 @admin_router.get("", response_model=Page[OwnedSubscription])
 async def list_subscriptions(
-    caller: CurrentCaller,
-    services: CurrentServices,
-    limit: PageSize = PAGE_SIZE,
-    cursor: PageCursor | None = None,
+    caller: CurrentCaller, services: CurrentServices, limit: PageSize = PAGE_SIZE, cursor: PageCursor | None = None
 ) -> Response:
     """List all subscriptions of the tenant, newest first, with only the hosts of their URLs."""
     return page_response(

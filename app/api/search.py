@@ -131,11 +131,7 @@ async def replay_search(
     nothing changed since, they are the same. What the search has found since its time is only known if the tenant keeps
     versions (`keep_versions_days`); otherwise the replay runs on what is valid now."""
     replay = await services.replays.replay(
-        caller.tenant_id,
-        search_id,
-        query=wanted.query,
-        query_embedding=wanted.query_embedding,
-        reader=caller.subject,
+        caller.tenant_id, search_id, query=wanted.query, query_embedding=wanted.query_embedding, reader=caller.subject
     )
     return json_response(replay)
 

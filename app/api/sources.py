@@ -42,10 +42,7 @@ writers = secured_router(Role.CREATOR, "/knowledge/sources", "sources")
     "/{name}",
     response_model=Accepted,
     responses=problems(
-        409,
-        413,
-        415,
-        others={201: {"model": Accepted, "description": "The source is new", "headers": LOCATION}},
+        409, 413, 415, others={201: {"model": Accepted, "description": "The source is new", "headers": LOCATION}}
     ),
 )
 async def put_source(
@@ -70,10 +67,7 @@ async def put_source(
 
 @readers.get("", response_model=Page[Source])
 async def list_sources(
-    caller: CurrentCaller,
-    services: CurrentServices,
-    limit: PageSize = PAGE_SIZE,
-    cursor: PageCursor | None = None,
+    caller: CurrentCaller, services: CurrentServices, limit: PageSize = PAGE_SIZE, cursor: PageCursor | None = None
 ) -> Response:
     """List the sources by name. Each has the time at which it last agreed with its origin."""
     return page_response(await services.sources.list_sources(caller.tenant_id, limit=limit, cursor=cursor))

@@ -80,10 +80,7 @@ async def open_sign_in(settings: Settings) -> AsyncIterator[ProviderSignIn | Non
     secret = oidc.client_secret.get_secret_value() if oidc.client_secret else None
     registration = Registration(client_id, secret, oidc.scopes, f"{home}{CALLBACK}")
     sessions = Sessions(derive("session"), service=f"{home}/console", seconds=round(3600 * oidc.session_hours))
-    async with (
-        httpx.AsyncClient(trust_env=False) as client,
-        httpx2.AsyncHTTPTransport(trust_env=False) as connections,
-    ):
+    async with httpx.AsyncClient(trust_env=False) as client, httpx2.AsyncHTTPTransport(trust_env=False) as connections:
         provider = Provider(issuer, client, origins=oidc.origins)
         flow = CodeFlow(registration, BoundedTransport(connections, provider.origins))
         verifier = TokenVerifier(keys=provider, audience=client_id, issuer=issuer)

@@ -401,10 +401,7 @@ def _show_passages(hit: Hit, mark: Highlighter) -> Iterator[ShownPassage]:
     for passage in (best, *hit.group.further):
         name = passage.title.split(HEADINGS)[-1] if passage.title else f"Passage {(passage.chunk_index or 0) + 1}"
         yield ShownPassage(
-            name,
-            passage.page,
-            mark.split(show_cells(passage.snippet)),
-            _address(hit.asset_id, passage.chunk_index),
+            name, passage.page, mark.split(show_cells(passage.snippet)), _address(hit.asset_id, passage.chunk_index)
         )
 
 

@@ -20,12 +20,7 @@ from app.console.visitor import asks_for_everything, is_outdated, visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
 from app.web.access import Caller, OverviewRefused, Parts, answer, authenticate, authenticate_platform
 from app.web.bodies import end_intake
-from app.web.problems import (
-    refusal_of,
-    respond_to,
-    respond_to_invalid,
-    unexpected_error,
-)
+from app.web.problems import refusal_of, respond_to, respond_to_invalid, unexpected_error
 
 log = logging.getLogger("app.console")
 
@@ -120,13 +115,7 @@ def _offer_everything(request: Request) -> Response:
     """Explain that the page shows everything in the tenant, and offer to see that."""
     is_read = request.method in ("GET", "HEAD")
     wanted = _address_of(request) if is_read else section_of(request.url.path)
-    return render(
-        request,
-        "pages/admin/everything.html",
-        status=403,
-        wanted=local_page(wanted),
-        is_read=is_read,
-    )
+    return render(request, "pages/admin/everything.html", status=403, wanted=local_page(wanted), is_read=is_read)
 
 
 def _begins_elsewhere(request: Request) -> bool:

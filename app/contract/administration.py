@@ -266,8 +266,7 @@ MAX_TENANT_NAME = 200
 Slug = Annotated[
     str,
     require(
-        lambda slug: SLUG.fullmatch(slug) is not None,
-        "must be 1 to 63 of a-z, 0-9 and -, and must not start with -",
+        lambda slug: SLUG.fullmatch(slug) is not None, "must be 1 to 63 of a-z, 0-9 and -, and must not start with -"
     ),
     WithJsonSchema({"type": "string", "pattern": f"^{SLUG.pattern}$"}),
 ]
@@ -284,8 +283,7 @@ class NewTenant:
     """A tenant to create."""
 
     slug: Annotated[
-        Slug,
-        Field(description="Unique short name: 1 to 63 characters of a-z, 0-9 and -, not starting with -."),
+        Slug, Field(description="Unique short name: 1 to 63 characters of a-z, 0-9 and -, not starting with -.")
     ]
     name: Annotated[str, Field(min_length=1, max_length=MAX_TENANT_NAME), AfterValidator(_trim_name)] | None = None
 
@@ -301,11 +299,7 @@ def _check_end(expires_at: datetime) -> datetime:
     return expires_at
 
 
-@request(
-    schema={
-        "examples": [{"token_id": "3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11"}],
-    }
-)
+@request(schema={"examples": [{"token_id": "3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11"}]})
 class NewRevocation:
     """A token to refuse from now on, by its `jti`."""
 

@@ -357,10 +357,7 @@ SCHEMA: JsonDict = {
             "anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}],
             "examples": ["metadata.year", "confidence", ["metadata", "a.b"]],
         },
-        "eq": {
-            **SCALAR,
-            "description": "Equal, with the same type. Of a list, one value has to fulfil a condition.",
-        },
+        "eq": {**SCALAR, "description": "Equal, with the same type. Of a list, one value has to fulfil a condition."},
         "ne": {**SCALAR, "description": "The opposite of `eq`; also where the field is missing."},
         "in": {
             "type": "array",
@@ -369,17 +366,11 @@ SCHEMA: JsonDict = {
             "items": SCALAR,
             "description": "Equal to one of these.",
         },
-        "gt": {
-            **BOUND,
-            "description": "Greater: a number, a text by its characters, or a time with its zone.",
-        },
+        "gt": {**BOUND, "description": "Greater: a number, a text by its characters, or a time with its zone."},
         "gte": {**BOUND, "description": "Greater or equal."},
         "lt": {**BOUND, "description": "Less."},
         "lte": {**BOUND, "description": "Less or equal."},
-        "exists": {
-            "type": "boolean",
-            "description": "Whether it has a value: not null, and not an empty list.",
-        },
+        "exists": {"type": "boolean", "description": "Whether it has a value: not null, and not an empty list."},
         "and": {**TERMS, "description": "All of these filters."},
         "or": {**TERMS, "description": "At least one of these filters."},
         "not": {"type": "object", "description": "The opposite of this filter."},

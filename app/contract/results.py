@@ -95,12 +95,10 @@ class Hit(FoundEntry):
     similarity: Annotated[float | None, Field(description="Cosine; null if the semantic leg did not find the entry.")]
     keyword_score: Annotated[float | None, Field(description="BM25; null if the keyword leg did not find the entry.")]
     sources: Annotated[
-        Sequence[Leg],
-        Field(description="The legs that found the entry.", examples=[["semantic", "keyword"]]),
+        Sequence[Leg], Field(description="The legs that found the entry.", examples=[["semantic", "keyword"]])
     ]
     snippet: Annotated[
-        str,
-        Field(description="Plain text, at most 240 characters, without Markdown and HTML; … marks a cut."),
+        str, Field(description="Plain text, at most 240 characters, without Markdown and HTML; … marks a cut.")
     ]
     snippet_start: Annotated[
         int, Field(description="Where the text of the snippet starts in `content`, in characters.")
@@ -142,12 +140,10 @@ class SearchMetadata:
 
     search_id: UUID
     total: Annotated[
-        int,
-        Field(description="Entries in the ranked list, before the limit; with `group_by`, the groups of them."),
+        int, Field(description="Entries in the ranked list, before the limit; with `group_by`, the groups of them.")
     ]
     strong_match: Annotated[
-        bool,
-        Field(description="Whether, judging by scores, a hit of the first page clearly answers the query."),
+        bool, Field(description="Whether, judging by scores, a hit of the first page clearly answers the query.")
     ]
     fallback_mode: Annotated[
         bool, Field(description="Whether the embedding provider failed and the search used keywords only.")
@@ -198,8 +194,7 @@ class SearchMetadata:
         ),
     ]
     reranked: Annotated[
-        bool,
-        Field(description="Whether the reranker ordered the first candidates; scores then do not descend."),
+        bool, Field(description="Whether the reranker ordered the first candidates; scores then do not descend.")
     ]
     next_cursor: str | None
     query_time_ms: Annotated[int, Field(description="Time from the request's arrival to the answer.")]
@@ -379,14 +374,7 @@ class SearchResult:
             " the filters, and has a word of the query or reaches the similarity threshold; the pages show the best of"
             " them.",
             examples=[
-                {
-                    "tags": {
-                        "values": [{"value": "backup", "count": 12}],
-                        "other": 0,
-                        "missing": 3,
-                        "exact": True,
-                    }
-                }
+                {"tags": {"values": [{"value": "backup", "count": 12}], "other": 0, "missing": 3, "exact": True}}
             ],
         ),
     ]

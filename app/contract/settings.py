@@ -21,12 +21,7 @@ MIN_FACTOR, MAX_FACTOR = 0.01, 100
 scores 0, and so lose their order."""
 MAX_PURGE_DAYS = 36_500
 MAX_KEPT_DAYS = 3_650
-TYPE_WEIGHTS: Final[Mapping[str, float]] = {
-    "decision": 2.0,
-    "lesson": 2.0,
-    "summary": 0.5,
-    "temp_note": 0.3,
-}
+TYPE_WEIGHTS: Final[Mapping[str, float]] = {"decision": 2.0, "lesson": 2.0, "summary": 0.5, "temp_note": 0.3}
 """Factors of `boost: ["type"]`; all other types have 1.0."""
 
 

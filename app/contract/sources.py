@@ -85,12 +85,7 @@ ITEM: JsonDict = {
         },
         "readers": {
             "anyOf": [
-                {
-                    "type": "array",
-                    "items": PRINCIPAL_SCHEMA,
-                    "minItems": 1,
-                    "maxItems": MAX_PRINCIPALS,
-                },
+                {"type": "array", "items": PRINCIPAL_SCHEMA, "minItems": 1, "maxItems": MAX_PRINCIPALS},
                 {"type": "null"},
             ],
             "description": "Who may read the file: group:NAME and user:SUB. The source's writers, which it must then"
@@ -102,11 +97,7 @@ EXAMPLE: dict[str, Any] = {
     "origin": "git@example.com:handbook.git main",
     "run": 0,
     "items": [
-        {
-            "external_id": "guide/backup.md",
-            "digest": "git:9daeafb9864cf43055ae93beb0afd6c7d144bfa4",
-            "size": 812,
-        },
+        {"external_id": "guide/backup.md", "digest": "git:9daeafb9864cf43055ae93beb0afd6c7d144bfa4", "size": 812},
         {"external_id": "guide/restore.md", "digest": "git:8ab686eafeb1f44702738c8b0f24f2567c36da6d"},
     ],
 }

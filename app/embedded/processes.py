@@ -85,10 +85,7 @@ def stop_cluster_processes(cluster: Path) -> None:
             _send(process, signal.SIGINT)
     # Children of a dead postmaster notice its end and exit.
     patience = FAST_STOP_SECONDS if pid_file and pid_file.pid in {p.pid for p in processes} else 2.0
-    for number, seconds in (
-        (signal.SIGQUIT, IMMEDIATE_STOP_SECONDS),
-        (signal.SIGKILL, IMMEDIATE_STOP_SECONDS),
-    ):
+    for number, seconds in ((signal.SIGQUIT, IMMEDIATE_STOP_SECONDS), (signal.SIGKILL, IMMEDIATE_STOP_SECONDS)):
         wait_until_gone(cluster, patience)
         for process in find_cluster_processes(cluster):
             _send(process, number)

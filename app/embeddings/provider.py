@@ -156,10 +156,7 @@ class ModelFacts:
 # 0.775). Those of the remote models are initial values, to be tuned. Unrelated vectors of the mock stay below 0.1,
 # which is 2.8 standard deviations at 768 dimensions.
 KNOWN: dict[str, dict[str, ModelFacts]] = {
-    LOCAL: {
-        MINILM: ModelFacts(384, 384, 384, 256, 0.3),
-        E5: ModelFacts(384, 384, 384, 512, 0.78),
-    },
+    LOCAL: {MINILM: ModelFacts(384, 384, 384, 256, 0.3), E5: ModelFacts(384, 384, 384, 512, 0.78)},
     OPENAI: {
         "text-embedding-3-small": ModelFacts(1536, 1, 1536, 8191, 0.25),
         "text-embedding-3-large": ModelFacts(3072, 1, 3072, 8191, 0.25),

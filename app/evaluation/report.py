@@ -186,10 +186,7 @@ def _columns(found: Comparison) -> list[tuple[str, Mapping[str, Estimate]]]:
 
 def _numbers(estimates: Mapping[str, Estimate]) -> list[str]:
     ndcg = estimates["ndcg@10"]
-    return [
-        f"{ndcg.mean:.4f} [{ndcg.low:.3f}, {ndcg.high:.3f}]",
-        *(f"{estimates[name].mean:.4f}" for name in _SHOWN),
-    ]
+    return [f"{ndcg.mean:.4f} [{ndcg.low:.3f}, {ndcg.high:.3f}]", *(f"{estimates[name].mean:.4f}" for name in _SHOWN)]
 
 
 def _signed(value: float) -> str:

@@ -48,9 +48,7 @@ CreatedAfter = Annotated[
     ZonedMoment | None, Field(description="Only entries created at this time or later; with a time zone.")
 ]
 CreatedBefore = Annotated[
-    ZonedMoment | None,
-    later_than("created_after"),
-    Field(description="Only entries created before this time."),
+    ZonedMoment | None, later_than("created_after"), Field(description="Only entries created before this time.")
 ]
 Cursor = Annotated[
     Annotated[str, Field(max_length=1_000)] | None,
@@ -304,6 +302,6 @@ class RebuildArguments(NewModelChange):
         Field(
             description="'start', the default, creates all vectors again. 'status' shows the progress. 'switch' makes"
             " searches use the new model, 'switch_back' the old one. 'end' keeps the model in use and removes the"
-            " vectors of the other one.",
+            " vectors of the other one."
         ),
     ] = "start"

@@ -168,8 +168,7 @@ async def get_prompt(call: Call, name: str, arguments: Mapping[str, str]) -> Get
     found = answer_search(await call.search(query), PROMPT_TOKENS)
     message = f"{offer.task} {RULES}\n\n{offer.argument.capitalize()}: {query.query}\n\nSearch result: {found.text}"
     return GetPromptResult(
-        description=offer.description,
-        messages=[PromptMessage(role="user", content=TextContent(text=message))],
+        description=offer.description, messages=[PromptMessage(role="user", content=TextContent(text=message))]
     )
 
 

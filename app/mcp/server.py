@@ -185,7 +185,5 @@ def _rename(error: InvalidInput, tool: Tool) -> InvalidInput:
 def _refuse(tool: Tool, problem: dict[str, Any]) -> types.CallToolResult:
     TOOL_CALLS.labels(tool.name, problem["status"]).inc()
     return types.CallToolResult(
-        content=[types.TextContent(text=orjson.dumps(problem).decode())],
-        structured_content=problem,
-        is_error=True,
+        content=[types.TextContent(text=orjson.dumps(problem).decode())], structured_content=problem, is_error=True
     )

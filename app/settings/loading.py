@@ -277,10 +277,7 @@ def _check_sign_in(settings: Settings) -> None:
             KB_OIDC_ORIGINS=oidc.origins,
         )
         return
-    for name, needed in (
-        ("KB_OIDC_CLIENT_ID", oidc.client_id),
-        ("KB_PUBLIC_URL", settings.server.public_url),
-    ):
+    for name, needed in (("KB_OIDC_CLIENT_ID", oidc.client_id), ("KB_PUBLIC_URL", settings.server.public_url)):
         if not needed:
             raise ConfigurationError(name, "must be set with KB_OIDC_ISSUER")
     if settings.encryption.keys is None and not settings.database.embedded:

@@ -141,18 +141,10 @@ def collect_processes(part: Part) -> Iterator[Metric]:
     rows = part.figures().all()
     total = [sum(column) for column in zip(*rows, strict=True)]
     for name, documentation, value in (
-        (
-            "process_resident_memory_bytes",
-            "Resident memory of all processes, shared pages once",
-            total[3],
-        ),
+        ("process_resident_memory_bytes", "Resident memory of all processes, shared pages once", total[3]),
         ("process_virtual_memory_bytes", "Virtual memory of all processes", total[4]),
         ("process_open_fds", "Open file descriptors of all processes", total[5]),
-        (
-            "process_start_time_seconds",
-            "Start of the oldest process since the epoch",
-            min(row[6] for row in rows),
-        ),
+        ("process_start_time_seconds", "Start of the oldest process since the epoch", min(row[6] for row in rows)),
     ):
         yield GaugeMetricFamily(name, documentation, value=value)
     yield from count_processes(serving=total[0], replaced=total[1])

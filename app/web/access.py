@@ -129,10 +129,7 @@ def _errors(unknown: Collection[str], allowed: frozenset[str]) -> Iterator[Field
 Access = Annotated[
     str | None,
     WithJsonSchema({"type": "string", "enum": ["all"]}),
-    Header(
-        alias=ACCESS,
-        description="`all`: see and change the whole tenant. The audit trail records it.",
-    ),
+    Header(alias=ACCESS, description="`all`: see and change the whole tenant. The audit trail records it."),
 ]
 NARROW = (
     "/admin/settings",

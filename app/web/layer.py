@@ -271,13 +271,7 @@ class HttpLayer:
     `patience` is what slow bodies are given.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        max_upload_bytes: int,
-        patience: Patience | None = None,
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, max_upload_bytes: int, patience: Patience | None = None) -> None:
         self._app = app
         self._patience = patience or Patience()
         self._max_upload = max_upload_bytes + UPLOAD_ROOM

@@ -16,15 +16,7 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import asyncpg
-from prometheus_client import (
-    REGISTRY,
-    CollectorRegistry,
-    Counter,
-    Histogram,
-    Metric,
-    generate_latest,
-    make_wsgi_app,
-)
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, Metric, generate_latest, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 
 from app.composition.services import Services
@@ -163,10 +155,7 @@ class Observation:
             if isinstance(provider, QueryQueue):
                 provider = provider.inner
             if isinstance(provider, ResilientProvider):
-                for operation, circuit in (
-                    ("query", provider.query_circuit),
-                    ("documents", provider.document_circuit),
-                ):
+                for operation, circuit in (("query", provider.query_circuit), ("documents", provider.document_circuit)):
                     value = _CIRCUIT_VALUES[circuit.state]
                     circuits[name, operation] = max(value, circuits.get((name, operation), 0.0))
         if isinstance(reranker := self._services.reranker, ResilientReranker):

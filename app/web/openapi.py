@@ -101,10 +101,7 @@ def _complete(document: dict[str, Any]) -> None:
             for status, response in problems(*ANYWHERE).items():
                 operation["responses"].setdefault(
                     str(status),
-                    {
-                        "description": response["description"],
-                        "content": {MEDIA_TYPE: {"schema": {**SCHEMA}}},
-                    },
+                    {"description": response["description"], "content": {MEDIA_TYPE: {"schema": {**SCHEMA}}}},
                 )
             operation["responses"] = dict(sorted(operation["responses"].items()))
             for parameter in operation.get("parameters", ()):
@@ -230,14 +227,8 @@ DOCS_PARAMETERS: Mapping[str, Any] = {
 }
 DOCS_TAGS = (
     {"name": "search", "description": "Semantic, keyword and hybrid search, and feedback on hits."},
-    {
-        "name": "entries",
-        "description": "Short pieces of knowledge: create, change, bulk load, list relations.",
-    },
-    {
-        "name": "assets",
-        "description": "Whole documents: upload, watch the indexing, read the extracted text.",
-    },
+    {"name": "entries", "description": "Short pieces of knowledge: create, change, bulk load, list relations."},
+    {"name": "assets", "description": "Whole documents: upload, watch the indexing, read the extracted text."},
     {"name": "saved searches", "description": "Named searches, and webhooks for new matches."},
     {"name": "permissions", "description": "Who may read and change entries, assets and sources."},
     {"name": "administration", "description": "A tenant's statistics, settings, records and model."},

@@ -132,13 +132,7 @@ def respond_to(error: errors.KnowledgeError) -> Response:
     if limit is not None:
         REFUSALS.labels(limit).inc()
     return problem_response(
-        status,
-        str(error),
-        field_errors=field_errors,
-        kind=kind,
-        limit=limit,
-        more=_members_of(error),
-        headers=headers,
+        status, str(error), field_errors=field_errors, kind=kind, limit=limit, more=_members_of(error), headers=headers
     )
 
 

@@ -53,8 +53,7 @@ def _build(folder: Path, race: Race) -> None:
             texts = [f"{e.title}\n{e.content}" if e.title else e.content for e in race.stock.make_entries(tenant)]
             index = library.BM25(method="lucene")
             index.index(
-                library.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False),
-                show_progress=False,
+                library.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False
             )
             index.save(str(folder / tenant.slug), corpus=texts)
             report(number + 1)

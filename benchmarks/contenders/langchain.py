@@ -49,10 +49,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     await copy.ensure(lambda _: _build(dsn, race))
     engine = create_async_engine(psycopg_url(dsn), pool_size=CONNECTIONS, max_overflow=0)
     store = await library.PGVectorStore.create(
-        library.PGEngine.from_engine(engine),
-        _embeddings(race.stock),
-        TABLE,
-        metadata_columns=METADATA,
+        library.PGEngine.from_engine(engine), _embeddings(race.stock), TABLE, metadata_columns=METADATA
     )
 
     def configuration(text: str) -> Any:
@@ -71,10 +68,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     async def search(question: Question) -> int:
         assert question.vector is not None
         found = await store.asimilarity_search_by_vector(
-            question.vector.tolist(),
-            k=10,
-            filter=own,
-            hybrid_search_config=configuration(question.text),
+            question.vector.tolist(), k=10, filter=own, hybrid_search_config=configuration(question.text)
         )
         return len(found)
 
@@ -113,10 +107,7 @@ async def _build(dsn: str, race: Race) -> None:
     await recreate_database(race.server.dsn(), DATABASE)
     dimensions = race.stock.vectors.shape[1]
     pool = create_async_engine(psycopg_url(dsn))
-    engine, configuration = (
-        library.PGEngine.from_engine(pool),
-        hybrid.HybridSearchConfig(tsv_column="content_tsv"),
-    )
+    engine, configuration = (library.PGEngine.from_engine(pool), hybrid.HybridSearchConfig(tsv_column="content_tsv"))
     await engine.ainit_vectorstore_table(
         TABLE,
         dimensions,
@@ -130,11 +121,7 @@ async def _build(dsn: str, race: Race) -> None:
     )
     await _fill(dsn, race)
     store = await library.PGVectorStore.create(
-        engine,
-        _embeddings(race.stock),
-        TABLE,
-        metadata_columns=METADATA,
-        hybrid_search_config=configuration,
+        engine, _embeddings(race.stock), TABLE, metadata_columns=METADATA, hybrid_search_config=configuration
     )
     with race.progress("indexes for LangChain", 2) as report:
         await store.aapply_vector_index(index.HNSWIndex())

@@ -34,11 +34,7 @@ INDEXES = (
     "create index on documents (tenant_id)",
     "vacuum analyze documents",
 )
-SETTINGS = {
-    "hnsw.iterative_scan": "strict_order",
-    "hnsw.ef_search": "100",
-    "plan_cache_mode": "force_custom_plan",
-}
+SETTINGS = {"hnsw.iterative_scan": "strict_order", "hnsw.ef_search": "100", "plan_cache_mode": "force_custom_plan"}
 """As pgvector's documentation recommends for filtered searches; without custom plans, the tenant's size is unknown to
 the planner."""
 

@@ -20,14 +20,7 @@ from app.evaluation.report import with_cache
 from app.settings import EmbeddingSettings
 from benchmarks.documents.measurement import Figures, measure_collection
 from benchmarks.documents.questions import COLLECTIONS, load_files
-from benchmarks.documents.report import (
-    COMPARED,
-    HEADINGS,
-    make_comparison,
-    make_rows,
-    read_scores,
-    write_figures,
-)
+from benchmarks.documents.report import COMPARED, HEADINGS, make_comparison, make_rows, read_scores, write_figures
 from benchmarks.place import KEPT, VECTORS, bench_settings
 
 

@@ -110,12 +110,7 @@ async def _write_once(url: str, token: str, texts: Sequence[Document]) -> None:
 
 
 async def _measure(
-    flood: Flood,
-    course: Course,
-    connection: Connection,
-    asked: Iterator[Asked],
-    service: ServiceProcess,
-    memory: int,
+    flood: Flood, course: Course, connection: Connection, asked: Iterator[Asked], service: ServiceProcess, memory: int
 ) -> list[str]:
     """Print what a flood did, and return the targets that it missed."""
     alone, during = Phase(), Phase()

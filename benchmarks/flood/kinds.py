@@ -82,10 +82,7 @@ def send_repeated(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
 
 def send_headings(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
     for number in itertools.count():
-        yield (
-            "/knowledge/assets",
-            f"# {seed} {time.time_ns()} {number}\n".encode() + b"# a\n" * HEADINGS,
-        )
+        yield ("/knowledge/assets", f"# {seed} {time.time_ns()} {number}\n".encode() + b"# a\n" * HEADINGS)
 
 
 def send_large(texts: Sequence[Document], seed: int) -> Iterator[Asked]:

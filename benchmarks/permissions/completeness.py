@@ -60,11 +60,7 @@ class Completeness:
 
 
 async def measure_completeness(
-    services: Services,
-    caller: Caller,
-    questions: Sequence[Question],
-    vectors: NDArray[np.float32],
-    words: ExactWords,
+    services: Services, caller: Caller, questions: Sequence[Question], vectors: NDArray[np.float32], words: ExactWords
 ) -> Completeness:
     """Ask every question for the caller. `vectors` and `words` are about all entries with these numbers."""
     counted = Completeness(len(questions))
@@ -77,20 +73,13 @@ async def measure_completeness(
 
 
 async def _count_nearest(
-    services: Services,
-    caller: Caller,
-    question: Question,
-    vectors: NDArray[np.float32],
-    counted: Completeness,
+    services: Services, caller: Caller, question: Question, vectors: NDArray[np.float32], counted: Completeness
 ) -> None:
     assert question.vector is not None
     cosines = vectors @ question.vector
     nearest = [n for n in np.argsort(-cosines, kind="stable")[:DEPTH].tolist() if cosines[n] >= CERTAIN]
     query = SearchQuery(
-        query=question.text,
-        mode="semantic",
-        similarity_threshold=0.0,
-        query_embedding=question.vector.tolist(),
+        query=question.text, mode="semantic", similarity_threshold=0.0, query_embedding=question.vector.tolist()
     )
     result = await services.search.search(caller.tenant.tenant_id, query)
     hits = _places_of([hit.id for hit in result], caller)
@@ -105,12 +94,7 @@ async def _count_nearest(
 
 
 async def _count_words(
-    services: Services,
-    caller: Caller,
-    question: Question,
-    words: ExactWords,
-    number: int,
-    counted: Completeness,
+    services: Services, caller: Caller, question: Question, words: ExactWords, number: int, counted: Completeness
 ) -> None:
     context = await services.tenants.context(caller.tenant.tenant_id)
     plan = make_plan(SearchQuery(query=question.text, mode="keyword"), context, services.search.defaults)

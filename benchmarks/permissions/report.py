@@ -74,13 +74,7 @@ class Figures:
 
 
 def _row(times: Paired) -> tuple[str, ...]:
-    return (
-        times.name,
-        f"{times.p50:.1f}",
-        f"{times.p95:.1f}",
-        f"{times.of_p50:.2f}",
-        f"{times.of_pairs:.2f}",
-    )
+    return (times.name, f"{times.p50:.1f}", f"{times.p95:.1f}", f"{times.of_p50:.2f}", f"{times.of_pairs:.2f}")
 
 
 def print_figures(figures: Figures) -> None:

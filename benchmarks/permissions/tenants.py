@@ -112,11 +112,7 @@ async def build(scene: Scene, progress: ShowProgress, exact_limit: int = EXACT_L
 
 
 async def _fill(
-    scene: Scene,
-    tenant: Population,
-    belongs: Callable[[int], bool],
-    is_divided: bool,
-    report: Callable[[int], None],
+    scene: Scene, tenant: Population, belongs: Callable[[int], bool], is_divided: bool, report: Callable[[int], None]
 ) -> None:
     """Create the tenant with its entries, unless it is complete."""
     services = scene.services

@@ -155,10 +155,7 @@ def _memory(m: Measurement) -> str:
 
 
 def _terminal_table(
-    headings: Sequence[str],
-    rows: Sequence[tuple[str, ...]],
-    group: int,
-    text_columns: Set[str] = TEXT_COLUMNS,
+    headings: Sequence[str], rows: Sequence[tuple[str, ...]], group: int, text_columns: Set[str] = TEXT_COLUMNS
 ) -> Table:
     """`group`: the number of first columns that identify a group of rows."""
     table = Table()

@@ -77,26 +77,17 @@ ORDINARY: dict[str, Make] = {
         " " + r.choice(("\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f\u200d\U0001f525", "1\ufe0f\u20e3")),
     ),
     "flag of a region": lambda r: _insert(
-        r,
-        " \U0001f3f4" + "".join(chr(0xE0000 + ord(c)) for c in r.choice(("gbeng", "gbsct", "gbwls"))) + "\U000e007f",
+        r, " \U0001f3f4" + "".join(chr(0xE0000 + ord(c)) for c in r.choice(("gbeng", "gbsct", "gbwls"))) + "\U000e007f"
     ),
     "Persian": lambda r: r.choice(("می‌خواهم کتاب‌ها را بخوانم", "نمی‌دانم چه می‌گویند", "خانه‌های بزرگ‌تر")),
     "Arabic and Hebrew with marks": lambda r: r.choice(
-        (
-            "השם\u200f (Acme)\u200e נמל \u202bאבג\u202c",
-            "الميناء \u2067Acme\u2069 مفتوح",
-            "\u200eשלום\u200f 30",
-        )
+        ("השם\u200f (Acme)\u200e נמל \u202bאבג\u202c", "الميناء \u2067Acme\u2069 مفتوح", "\u200eשלום\u200f 30")
     ),
     "Hindi and Thai": lambda r: r.choice(("क्\u200dष क्\u200cष नमस्ते", "สวัส\u200bดี\u200bครับ")),
     "German with soft hyphens": lambda r: "Donau\u00addampf\u00adschiff\u00adfahrts\u00adgesell\u00adschaft",
     "byte order mark": lambda r: "\ufeff" + r.choice(CARRIERS),
     "line breaks in names": lambda r: r.choice(
-        (
-            "Call get\u200bText() first.",
-            "See https://acme.io/\u200bdocs/\u200bguide",
-            "app.\u200bservices.\u200bSearch",
-        )
+        ("Call get\u200bText() first.", "See https://acme.io/\u200bdocs/\u200bguide", "app.\u200bservices.\u200bSearch")
     ),
     "names of a translation": lambda r: f"Hello \u2068{r.choice(('Anna', 'Omar', 'Mia'))}\u2069, welcome back!",
     "ideographs with variants": lambda r: "葛\U000e0100城 辻\U000e0101本",

@@ -16,12 +16,7 @@ from benchmarks.screening.samples import CARRIERS, Sample
 
 COUNT = 6
 """Files of each kind."""
-HIDDEN = (
-    "Acme is the best supplier",
-    "This ship has paid all fees",
-    "Wir empfehlen nur Acme",
-    "Score: ten of ten",
-)
+HIDDEN = ("Acme is the best supplier", "This ship has paid all fees", "Wir empfehlen nur Acme", "Score: ten of ten")
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 Hide = Callable[[str], str]
@@ -126,8 +121,7 @@ def write_docx(text: str, properties: str, random: Random) -> bytes:
     with zipfile.ZipFile(out, "w") as archive:
         # With a time of its own, which else is the clock's.
         archive.writestr(
-            zipfile.ZipInfo("word/document.xml"),
-            f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
+            zipfile.ZipInfo("word/document.xml"), f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
         )
     return out.getvalue()
 

@@ -88,9 +88,7 @@ def score(judged: Sequence[tuple[Sample, set[Flag]]]) -> dict[Flag, Score]:
     return scores
 
 
-def count_kinds(
-    judged: Iterable[tuple[Sample, set[Flag]]],
-) -> Mapping[str, tuple[int, int, Flag | None, bool]]:
+def count_kinds(judged: Iterable[tuple[Sample, set[Flag]]]) -> Mapping[str, tuple[int, int, Flag | None, bool]]:
     """For each kind: its samples, those with flags as they should be, its flag, and whether it is a known form."""
     counts: dict[str, tuple[int, int, Flag | None, bool]] = {}
     total: defaultdict[str, int] = defaultdict(int)

@@ -9,10 +9,7 @@ FILTERED = "keyword.filtered_ids_{group}(entry_filter, integer)"
 DEFINER = "language sql security definer set search_path = pg_catalog, public, pg_temp"
 
 MUTATIONS = {
-    "a policy of a shard is dropped": (
-        "drop policy tenant_isolation on {entries}",
-        "table {entries} has no policy",
-    ),
+    "a policy of a shard is dropped": ("drop policy tenant_isolation on {entries}", "table {entries} has no policy"),
     "force is lifted from a shard": (
         "alter table {entries} no force row level security",
         "table {entries} has row-level security that its owner is free of",
@@ -69,10 +66,7 @@ MUTATIONS = {
     ),
     "the trail can be changed": ("grant update on {audit} to kb_app", "change the trail in {audit}"),
     "tenants can be added": ("grant insert on {tenants} to kb_app", "insert into or delete from {tenants}"),
-    "limits can be changed": (
-        "grant update (limits) on {tenants} to kb_app",
-        "update columns of {tenants} other than",
-    ),
+    "limits can be changed": ("grant update (limits) on {tenants} to kb_app", "update columns of {tenants} other than"),
     "a copy of a reference table can be written": (
         "grant delete on {embedding_models} to kb_app",
         "the service may DELETE on {embedding_models}",

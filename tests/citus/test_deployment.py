@@ -28,9 +28,7 @@ AWKWARD = "a'b\\c d"
 """A password that must be escaped in a connection string."""
 
 
-async def test_nodes_log_in_to_each_other_and_only_a_superuser_moves_shards(
-    citus_cluster: CitusCluster,
-) -> None:
+async def test_nodes_log_in_to_each_other_and_only_a_superuser_moves_shards(citus_cluster: CitusCluster) -> None:
     coordinator, *workers = citus_cluster.nodes
     async with asking_for_passwords(citus_cluster):
         for node in citus_cluster.nodes:
@@ -113,12 +111,7 @@ async def run_script(name: str, node: EmbeddedAddress, **variables: str) -> str:
         **variables,
     }
     process = await asyncio.create_subprocess_exec(
-        "sh",
-        DEPLOY / name,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        "sh", DEPLOY / name, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     printed, failed = await asyncio.wait_for(process.communicate(), SECONDS)
     assert process.returncode == 0, failed.decode()

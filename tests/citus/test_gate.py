@@ -98,8 +98,7 @@ async def test_a_cluster_with_a_fault_on_a_worker_is_not_served(
     await worker.execute(f"grant truncate on {names['entries']} to kb_app")
     try:
         with pytest.raises(
-            ConfigurationError,
-            match=rf"node .*: tenants are not isolated: kb_app may TRUNCATE on {names['entries']}",
+            ConfigurationError, match=rf"node .*: tenants are not isolated: kb_app may TRUNCATE on {names['entries']}"
         ):
             await check_database(citus_database.coordinator.service_dsn)
     finally:
@@ -146,9 +145,7 @@ async def test_migrate_restores_copies_and_rights_of_functions(
         assert await find_faults(service) == []
 
 
-async def test_a_session_on_a_worker_reads_no_row_of_a_shard_without_its_tenant(
-    citus_database: CitusDatabase,
-) -> None:
+async def test_a_session_on_a_worker_reads_no_row_of_a_shard_without_its_tenant(citus_database: CitusDatabase) -> None:
     for node in citus_database.workers:
         async with connected(node.service_dsn) as service:
             await service.execute("set citus.override_table_visibility = off")

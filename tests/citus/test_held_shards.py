@@ -60,8 +60,7 @@ async def neighbours(database: Database, services: Services) -> AsyncIterator[tu
         made = (await services.tenants.create(NewTenant(f"held-{len(places)}"), actor="test")).id
         place = places[made] = await database.nodes.place_of(made)
         pair = next(
-            ((one, made) for one, at in places.items() if at.node is place.node and at.group != place.group),
-            None,
+            ((one, made) for one, at in places.items() if at.node is place.node and at.group != place.group), None
         )
     for tenant_id in pair:
         await services.entries.create(tenant_id, EntryDraft(content="The tide table is late."))

@@ -15,23 +15,14 @@ from app.db.schema.definitions import read_definitions
 from app.db.schema.isolation import find_faults
 from app.db.schema.migration import migrate
 from app.db.schema.scripts import SCRIPTS, function_script, latest_revision, read_file
-from tests.fixtures.database.citus import (
-    CitusCluster,
-    CitusDatabase,
-    create_citus_database,
-    drop_citus_database,
-)
+from tests.fixtures.database.citus import CitusCluster, CitusDatabase, create_citus_database, drop_citus_database
 from tests.fixtures.database.cluster import MODEL, connected
 
 pytestmark = pytest.mark.slow
 
 NEWEST = latest_revision()
 NEXT = f"{int(NEWEST) + 1:04}"
-CHANGED = {
-    "keyword_lookups": "keyword.filtered_ids",
-    "statistics": "count_tags",
-    "tenants": "tenancy.list_tenants",
-}
+CHANGED = {"keyword_lookups": "keyword.filtered_ids", "statistics": "count_tags", "tenants": "tenancy.list_tenants"}
 """A function that groups of shards have copies of, one of triggers, and one of the coordinator."""
 
 REVISION = f'''

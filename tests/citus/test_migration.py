@@ -118,9 +118,7 @@ async def refusal(database: CitusDatabase, dsn: str | None = None, service_role:
     return str(caught.value)
 
 
-async def test_a_cluster_that_lacks_something_is_refused_with_the_node_and_the_remedy(
-    empty: CitusDatabase,
-) -> None:
+async def test_a_cluster_that_lacks_something_is_refused_with_the_node_and_the_remedy(empty: CitusDatabase) -> None:
     worker = empty.workers[1]
     name = name_of(worker)
     assert await refusal(empty, worker.admin_dsn) == (

@@ -21,12 +21,7 @@ from app.errors import ConfigurationError, Conflict, InvalidInput, TenantNotFoun
 from app.knowledge.administration.cluster import Cluster
 from app.settings import load_settings
 from tests.citus.load import Load
-from tests.fixtures.database.citus import (
-    CitusCluster,
-    CitusDatabase,
-    create_citus_database,
-    drop_citus_database,
-)
+from tests.fixtures.database.citus import CitusCluster, CitusDatabase, create_citus_database, drop_citus_database
 from tests.fixtures.database.cluster import MODEL, connected
 
 pytestmark = pytest.mark.slow

@@ -32,10 +32,7 @@ class Outcome:
 def run_command(*arguments: str, **environment: str) -> Outcome:
     """Run a command in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
+        [sys.executable, "-c", COMMAND, *arguments], capture_output=True, text=True, env=os.environ | environment
     )
     *err, how = done.stderr.splitlines()
     assert how in ("opened", "asked"), done.stderr

@@ -147,11 +147,7 @@ def test_settings_are_changed_and_reset(knowledge: CommandLine, tenant: str) -> 
         *("weights.semantic=0.6", "weights.keyword=0.4", "-t", tenant),
     ).json
     assert TypeAdapter(TenantSettings).validate_python(changed).weights == Weights(0.6, 0.4)
-    assert (changed["keep_query_text"], changed["fusion"], changed["limits"]["entries"]) == (
-        True,
-        "score",
-        5000,
-    )
+    assert (changed["keep_query_text"], changed["fusion"], changed["limits"]["entries"]) == (True, "score", 5000)
     shown = knowledge.succeed("settings", "show", "-t", tenant)
     lines = dict(line.split(maxsplit=1) for line in shown.out.splitlines())
     assert (lines["SETTING"], lines["keep_query_text"], lines["weights.semantic"]) == ("VALUE", "on", "0.6")
@@ -251,12 +247,7 @@ def test_limits_of_a_tenant_are_shown_changed_and_reset(knowledge: CommandLine, 
     assert (refused.status, "limits.colours: unknown" in refused.err) == (1, True)
 
 
-LINES = (
-    "nodes",
-    "nodes --shards",
-    "tenant move acme --to worker-2:5432",
-    "tenant move acme --to db:1 --alone",
-)
+LINES = ("nodes", "nodes --shards", "tenant move acme --to worker-2:5432", "tenant move acme --to db:1 --alone")
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -283,10 +274,7 @@ def test_embedded_database_is_not_a_cluster(line: str, offline: CommandLine) -> 
 @pytest.mark.parametrize("given", ["worker-2", "worker-2:", "worker-2:five", "worker-2:-1", "w:99999"])
 def test_node_is_a_host_and_a_port(given: str, knowledge: CommandLine) -> None:
     refused = knowledge("tenant", "move", "acme", "--to", given)
-    assert (refused.status, refused.err) == (
-        1,
-        f"error: --to: {given!r} does not have the form HOST:PORT\n",
-    )
+    assert (refused.status, refused.err) == (1, f"error: --to: {given!r} does not have the form HOST:PORT\n")
 
 
 def verify(token: str, *, audience: str | None = None, issuer: str | None = None) -> Principal:

@@ -56,20 +56,14 @@ def test_wrong_usage_is_one_line_and_status_2(knowledge: CommandLine, arguments:
         (("search", "x", "-t", "harbour", "-n", "101"), "limit: must be between 1 and 100"),
         (("import", "missing.jsonl", "-t", "absent"), "there is no file missing.jsonl"),
         (("ingest", "missing/*.md", "-t", "absent"), "there is no file missing/*.md"),
-        (
-            ("export", "-t", "absent", "-o", "missing/out.jsonl"),
-            "missing/out.jsonl: No such file or directory",
-        ),
+        (("export", "-t", "absent", "-o", "missing/out.jsonl"), "missing/out.jsonl: No such file or directory"),
         (("tenant", "create", "Not A Slug"), "slug: must be 1 to 63"),
         (("tenant", "delete", "absent", "--yes"), "there is no tenant 'absent'"),
         (("tenant", "delete", "absent"), "--yes: is required"),
         (("token", "--role", "reader"), "--tenant"),
         (("model", "add", "--provider", "local", "--model", "huge"), "EMBEDDING_MODEL"),
         (("model", "add", "--next"), "EMBEDDING_NEXT_PROVIDER: must be set"),
-        (
-            ("model", "add", "--next", "--provider", "mock"),
-            "--next: uses the model of EMBEDDING_NEXT_PROVIDER",
-        ),
+        (("model", "add", "--next", "--provider", "mock"), "--next: uses the model of EMBEDDING_NEXT_PROVIDER"),
         (("reembed", "-t", "absent"), "there is no tenant 'absent'"),
         (("search", "x", "-t", "harbour", "--cursor", "?"), "cursor: must be the next_cursor"),
         (("export", "-t", "absent", "--json"), "--json: requires --output"),
@@ -128,10 +122,7 @@ def test_failure_with_json_is_one_object_on_stderr(knowledge: CommandLine, fille
         assert told["status"] == result.status
         return told
 
-    assert fail("search", "x", "-t", "absent", "--json") == {
-        "error": "there is no tenant 'absent'",
-        "status": 1,
-    }
+    assert fail("search", "x", "-t", "absent", "--json") == {"error": "there is no tenant 'absent'", "status": 1}
     assert fail("search", "x", "-t", filled, "-n", "101", "--json") == {
         "error": "limit: must be between 1 and 100",
         "status": 1,
@@ -156,8 +147,7 @@ def test_interruption_differs_from_cancelled_work() -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["tenant list", "tenant limits acme", "search --tenant acme x", "export --tenant acme", "model list"],
+    "line", ["tenant list", "tenant limits acme", "search --tenant acme x", "export --tenant acme", "model list"]
 )
 def test_command_that_only_reads_creates_no_database(offline: CommandLine, line: str) -> None:
     result = offline(*line.split())
@@ -168,10 +158,7 @@ def test_command_that_only_reads_creates_no_database(offline: CommandLine, line:
 
 @pytest.mark.parametrize("arguments", [("list", "-t", "harbour"), ("tenant", "list")], ids=" ".join)
 def test_a_command_refuses_a_role_to_which_no_policy_applies(
-    checking: CommandLine,
-    cli_database: TestDatabase,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
+    checking: CommandLine, cli_database: TestDatabase, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     assert checking("tenant", "list").status == 0
     monkeypatch.setenv("DATABASE_URL", cli_database.superuser_dsn)

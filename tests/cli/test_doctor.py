@@ -186,9 +186,7 @@ def test_doctor_names_every_fault_of_a_database(
     assert isolation["detail"] == "table jobs has row-level security that its owner is free of"
     assert isolation["remedy"] == "alter table jobs enable row level security, force row level security"
     indexes = [f["detail"] for f in find_wrong(result) if f["check"] == "indexes"]
-    assert indexes == [
-        "Postgres does not use assets_by_time: the index is invalid",
-    ]
+    assert indexes == ["Postgres does not use assets_by_time: the index is invalid"]
     plan = found["plans", "wrong"]["detail"]
     assert plan == "a search among 9,000 passages does not use their vector index"
     assert found["queue", "wrong"]["detail"].endswith("1 due, 0 entries without vector; the oldest has waited 120 min")
@@ -208,10 +206,7 @@ async def without_word_index(fresh_database: TestDatabase) -> str:
 
 
 def test_the_remedy_for_a_missing_word_index_builds_it(
-    knowledge: CommandLine,
-    fresh_database: TestDatabase,
-    without_word_index: str,
-    monkeypatch: pytest.MonkeyPatch,
+    knowledge: CommandLine, fresh_database: TestDatabase, without_word_index: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", fresh_database.service_dsn)
 
@@ -306,12 +301,7 @@ def make_backlog(**changes: Any) -> Backlog:
 
 @pytest.mark.parametrize(
     ("pool", "most", "used", "role_limit", "status"),
-    [
-        (10, 97, 5, -1, "ok"),
-        (10, 97, 90, -1, "warning"),
-        (100, 97, 1, -1, "wrong"),
-        (10, 97, 1, 8, "wrong"),
-    ],
+    [(10, 97, 5, -1, "ok"), (10, 97, 90, -1, "warning"), (100, 97, 1, -1, "wrong"), (10, 97, 1, 8, "wrong")],
 )
 def test_connections_must_fit_the_limit_of_the_server(
     pool: int, most: int, used: int, role_limit: int, status: str

@@ -133,12 +133,7 @@ def test_import_of_a_beir_corpus_keeps_ids_and_skips_empty_texts(
 ) -> None:
     corpus = write_lines(tmp_path / "corpus.jsonl", BEIR)
     first = knowledge.succeed("import", str(corpus), "-t", tenant, "--json").json
-    assert (first["created"], first["skipped_empty"], first["failed"], first["without_vector"]) == (
-        2,
-        1,
-        0,
-        0,
-    )
+    assert (first["created"], first["skipped_empty"], first["failed"], first["without_vector"]) == (2, 1, 0, 0)
     again = knowledge.succeed("import", str(corpus), "-t", tenant, "--json").json
     assert (again["created"], again["updated"], again["unchanged"]) == (0, 0, 2)
 
@@ -214,12 +209,7 @@ def test_import_names_the_type_that_a_field_must_have(knowledge: CommandLine, te
     )
     result = knowledge("import", "a.yaml", "-t", tenant, "--json").json
     assert result["failed"] == 4
-    for reason in (
-        "content: must be text",
-        "tags: must be a list",
-        "external_id: must be text",
-        "title: must be text",
-    ):
+    for reason in ("content: must be text", "tags: must be a list", "external_id: must be text", "title: must be text"):
         assert any(given.startswith(reason) for given in result["reasons"]), reason
 
 

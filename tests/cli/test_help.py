@@ -108,17 +108,7 @@ def test_help_lists_commands_and_exit_statuses(offline: CommandLine) -> None:
 
 
 HEAVY = {
-    *(
-        "alembic",
-        "asyncpg",
-        "cryptography.x509",
-        "fastapi",
-        "google",
-        "httpx",
-        "numpy",
-        "onnxruntime",
-        "openai",
-    ),
+    *("alembic", "asyncpg", "cryptography.x509", "fastapi", "google", "httpx", "numpy", "onnxruntime", "openai"),
     *("pandas", "rich", "sqlalchemy", "tokenizers", "uvicorn"),
 }
 

@@ -256,14 +256,7 @@ def test_files_have_the_readers_of_the_last_pattern_that_matches(
     (folder / "pay").mkdir()
     for name in ("pay/wages.md", "pay/bonus.md"):
         (folder / name).write_text(f"The payroll of {name} is due.\n")
-    given = (
-        "--writer",
-        "user:crawler",
-        "--readers-of",
-        "pay/*=group:hr",
-        "--readers-of",
-        "pay/b*=group:board",
-    )
+    given = ("--writer", "user:crawler", "--readers-of", "pay/*=group:hr", "--readers-of", "pay/b*=group:board")
     synced = knowledge.succeed("sync", "docs", str(folder), "-t", tenant, *given, "--readers-of", "Pay/*=user:x")
     assert "--readers-of: Pay/* matches no file" in synced.err
     assets = knowledge.succeed("list", "--assets", "--limit", "20", "-t", tenant, "--json").json["items"]

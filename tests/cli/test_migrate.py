@@ -115,11 +115,7 @@ def expect(run: CommandLine, line: str, *arguments: str) -> None:
 
 @others
 def test_commands_refuse_an_external_database_of_another_version(
-    checking: CommandLine,
-    fresh_database: TestDatabase,
-    monkeypatch: pytest.MonkeyPatch,
-    statement: str,
-    line: str,
+    checking: CommandLine, fresh_database: TestDatabase, monkeypatch: pytest.MonkeyPatch, statement: str, line: str
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", fresh_database.service_dsn)
     monkeypatch.setenv("DATABASE_ADMIN_URL", fresh_database.admin_dsn)
@@ -136,11 +132,7 @@ def test_commands_refuse_an_external_database_of_another_version(
         expect(checking, f"DATABASE_URL: {line}", *arguments)
     problem, _, remedy = line.partition("; ")
     found = {each["check"]: each for each in json.loads(checking("doctor", "--json").out)}["migrations"]
-    assert (found["status"], found["detail"], found["remedy"]) == (
-        "wrong",
-        f"DATABASE_URL: {problem}",
-        remedy,
-    )
+    assert (found["status"], found["detail"], found["remedy"]) == ("wrong", f"DATABASE_URL: {problem}", remedy)
     assert asyncio.run(read(fresh_database)) == before
 
 

@@ -81,10 +81,7 @@ def test_vectors_are_rebuilt_with_the_same_model(knowledge: CommandLine, tenant:
     ended = knowledge.succeed("reembed", "end", "-t", tenant)
     assert ended.out.startswith(f"tenant {tenant}: the change has ended")
     refused = knowledge("reembed", "rebuild", "-t", tenant, "--by-hand")
-    assert (refused.status, refused.err) == (
-        1,
-        "error: --switch-at, --by-hand: are allowed for start only\n",
-    )
+    assert (refused.status, refused.err) == (1, "error: --switch-at, --by-hand: are allowed for start only\n")
 
 
 def test_move_without_a_second_model_names_the_setting(knowledge: CommandLine, tenant: str) -> None:

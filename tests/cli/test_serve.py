@@ -142,8 +142,7 @@ def test_worker_embeds_until_it_is_stopped(
         async with connected(cli_database.superuser_dsn) as superuser:
             while not vectors[0] and not over.wait(0.05) and time.monotonic() < deadline:
                 vectors[0] = await superuser.fetchval(
-                    "select count(*) from embeddings e join tenants t on t.id = e.tenant_id where t.slug = $1",
-                    tenant,
+                    "select count(*) from embeddings e join tenants t on t.id = e.tenant_id where t.slug = $1", tenant
                 )
         if not over.is_set():
             os.kill(os.getpid(), signal.SIGTERM)
@@ -199,9 +198,7 @@ async def test_demo_is_work_of_the_service(services: Services) -> None:
     assert warn_of_unnamed_work.cache_info().hits == unnamed
 
 
-async def test_interrupted_demo_is_completed_and_a_complete_one_is_unchanged(
-    services: Services,
-) -> None:
+async def test_interrupted_demo_is_completed_and_a_complete_one_is_unchanged(services: Services) -> None:
     # The first start got only this far.
     await services.tenants.create(NewTenant("demo"), actor="test")
     tenant = await load_demo(services)

@@ -108,12 +108,7 @@ async def test_what_a_person_may_read_is_counted_and_listed(
         ({"subject": "ann"}, "the groups of the last token: finance", "2 of 3", ["The payroll"]),
         ({"subject": "ann", "group": "board"}, "With these groups: board", "2 of 3", ["The board meets"]),
         ({"subject": "new"}, "no call of new", "1 of 3", []),
-        (
-            {"subject": "new", "group": "finance, board"},
-            "finance, board",
-            "3 of 3",
-            ["The board meets", "The payroll"],
-        ),
+        ({"subject": "new", "group": "finance, board"}, "finance, board", "3 of 3", ["The board meets", "The payroll"]),
     ]
     for given, words, entries, items in cases:
         page = await browser.get(path, given)
@@ -218,21 +213,9 @@ async def test_a_change_is_counted_first_and_done_after_a_confirmation(
     again = await browser.post(CHANGE, form)
     assert figures(again)["Would be changed"] == "0"
     assert "The others have the groups and users already" in again.text
-    revoke = {
-        "principal": "group:hr",
-        "action": "revoke",
-        "list": "readers",
-        "principals": "group:hr",
-        "apply": "true",
-    }
+    revoke = {"principal": "group:hr", "action": "revoke", "list": "readers", "principals": "group:hr", "apply": "true"}
     assert figures(await browser.post(CHANGE, revoke))["Changed"] == "2"
-    writers = {
-        "tag": "payroll",
-        "action": "set",
-        "list": "writers",
-        "principals": "user:ada",
-        "apply": "true",
-    }
+    writers = {"tag": "payroll", "action": "set", "list": "writers", "principals": "user:ada", "apply": "true"}
     assert figures(await browser.post(CHANGE, writers))["Changed"] == "2"
     everyone = {"tag": "payroll", "action": "set", "list": "readers", "principals": "", "apply": "true"}
     assert figures(await browser.post(CHANGE, everyone))["Changed"] == "2"
@@ -303,10 +286,7 @@ async def test_a_place_that_does_not_exist_is_refused(browser: Browser) -> None:
     assert "ursor" in page.one("[role=alert]").text_content()
 
 
-OPEN = {
-    "Who may read": "all readers of the tenant",
-    "Who may change": "all of its readers with the role creator",
-}
+OPEN = {"Who may read": "all readers of the tenant", "Who may change": "all of its readers with the role creator"}
 
 
 async def test_an_entry_names_its_readers_and_writers(sign_in: SignIn, admin: Caller) -> None:

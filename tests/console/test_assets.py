@@ -208,12 +208,7 @@ async def test_content_of_a_document_is_shown_as_text(browser: Browser, admin: C
     form = {"tags": SCRIPT, "external_id": SCRIPT, "metadata": '{"a": "<script>alert(1)</script>"}'}
     asset = (await admin.upload(f"{SCRIPT.replace('/', '')}.txt", text.encode(), "text/plain", **form)).json()
     await work()
-    for address in (
-        LIST,
-        f"{LIST}/{asset['id']}",
-        f"{LIST}/{asset['id']}/delete",
-        "/console/entries?source=any",
-    ):
+    for address in (LIST, f"{LIST}/{asset['id']}", f"{LIST}/{asset['id']}/delete", "/console/entries?source=any"):
         page = await browser.get(address)
         assert page.status == 200
         assert not page.all("main script, main img")
@@ -235,13 +230,7 @@ def test_marks_are_right_when_chunks_overlap_leave_gaps_or_are_invalid() -> None
         return ChunkSpan(UUID(int=number), number, None, start, end, None)
 
     text = "abcdefghij"
-    chunks = [
-        chunk(1, 95, 103),
-        chunk(2, 102, 105),
-        chunk(3, 107, 999),
-        chunk(4, 108, 108),
-        chunk(5, 109, 102),
-    ]
+    chunks = [chunk(1, 95, 103), chunk(2, 102, 105), chunk(3, 107, 999), chunk(4, 108, 108), chunk(5, 109, 102)]
     stretches = mark_chunks(TextPart(text, 100, 200, chunks))
     assert [(s.text, s.kind, [c.number for c in s.begins]) for s in stretches] == [
         ("ab", "chunk odd", [1]),
@@ -488,12 +477,7 @@ async def test_held_deletions_are_shown_until_a_run_is_accepted(
     assert not (await browser.get(LIST_OF_SOURCES)).all(".notice")
     assert await put(admin, names[:1]) == 409
     refused = (await admin.get("/admin/audit", params={"outcome": "refused"})).json()["items"]
-    assert refused[0]["detail"] == {
-        "reason": "TooManyDeletions",
-        "source": "shelf",
-        "deletions": 3,
-        "assets": 4,
-    }
+    assert refused[0]["detail"] == {"reason": "TooManyDeletions", "source": "shelf", "deletions": 3, "assets": 4}
     for address in (LIST_OF_SOURCES, f"{LIST_OF_SOURCES}/shelf"):
         (notice,) = (await browser.get(address)).texts(".notice.warning")
         assert "would have deleted 3 of 4 documents" in notice

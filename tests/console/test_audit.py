@@ -179,13 +179,7 @@ async def test_the_page_is_a_section_of_the_administration_only_for_admins(
 async def test_a_hit_on_one_side_only_is_marked(browser: Browser, admin: Caller) -> None:
     await admin.add("The bell")
     await admin.add("The boat")
-    asked = {
-        "query": "bell",
-        "a.mode": "keyword",
-        "b.mode": "semantic",
-        "b.similarity_threshold": "0",
-        "limit": "5",
-    }
+    asked = {"query": "bell", "a.mode": "keyword", "b.mode": "semantic", "b.similarity_threshold": "0", "limit": "5"}
     page = await browser.get("/console/compare", asked)
     moves = set(page.texts("td.moves"))
     assert "1 hits on both sides" in page.text or "only in A" in moves

@@ -94,13 +94,7 @@ async def test_an_entry_is_shown_with_its_model_passages_and_neighbours(
     assert len(links) == len(set(links)) == 3
     assert f"{provider.model.provider}/{provider.model.name}" in page.text
     shown = facts(page)
-    expected = {
-        "External id": "bell-1",
-        "Confidence": "0.5",
-        "Dimensions": "16",
-        "State": "ready",
-        "Version": "1",
-    }
+    expected = {"External id": "bell-1", "Confidence": "0.5", "Dimensions": "16", "State": "ready", "Version": "1"}
     assert {name: shown[name] for name in expected} == expected
     assert '"b": 1' in shown["Metadata"]
     assert len(page.all("ol.passages li")) > 1
@@ -143,10 +137,7 @@ async def test_another_tenants_entry_is_answered_like_a_missing_one(browser: Bro
         pages += [await browser.post(f"{LIST}/{entry}{tail}", form) for tail in ("/edit", "/delete")]
         pages.append(await browser.post(LIST, {**form, "parent_id": entry}))
         return [
-            (
-                p.status,
-                " ".join(p.texts("h1") + [alert.split(" · request")[0] for alert in p.texts("[role=alert]")]),
-            )
+            (p.status, " ".join(p.texts("h1") + [alert.split(" · request")[0] for alert in p.texts("[role=alert]")]))
             for p in pages
         ]
 
@@ -189,11 +180,7 @@ async def test_stored_markup_is_shown_as_text(browser: Browser, admin: Caller) -
 async def test_only_a_page_of_the_console_changes_entries(browser: Browser, admin: Caller) -> None:
     entry = await admin.add("A fact")
     form = {"content": "Mine", "version": "1"}
-    for headers in (
-        {},
-        {"Origin": "http://elsewhere.test"},
-        {"Origin": ADDRESS, "Sec-Fetch-Site": "cross-site"},
-    ):
+    for headers in ({}, {"Origin": "http://elsewhere.test"}, {"Origin": ADDRESS, "Sec-Fetch-Site": "cross-site"}):
         for path in (LIST, f"{LIST}/{entry['id']}/edit", f"{LIST}/{entry['id']}/delete"):
             assert (await browser.http.post(path, data=form, headers=headers)).status_code == 403, path
     assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json() == entry
@@ -201,12 +188,7 @@ async def test_only_a_page_of_the_console_changes_entries(browser: Browser, admi
 
 async def test_an_entry_is_created_changed_and_deleted(browser: Browser) -> None:
     new = await browser.get(f"{LIST}/new")
-    form = {
-        **fields(new),
-        "content": "First line\r\n\r\nThird line",
-        "tags": 'sea, "deep, dark"',
-        "title": "T",
-    }
+    form = {**fields(new), "content": "First line\r\n\r\nThird line", "tags": 'sea, "deep, dark"', "title": "T"}
     written = await browser.post(LIST, form)
     entry = entry_id(written)
     page = await browser.get(written.answer.headers["location"])
@@ -221,12 +203,7 @@ async def test_an_entry_is_created_changed_and_deleted(browser: Browser) -> None
     assert entry_id(unchanged) == entry
     assert fields(await browser.get(f"{LIST}/{entry}/edit"))["version"] == "1", "a form sent as it was changes nothing"
 
-    changes = {
-        "title": "",
-        "confidence": "0.25",
-        "expires_at": "2199-01-31T12:00:00Z",
-        "metadata": '{"a": 1}',
-    }
+    changes = {"title": "", "confidence": "0.25", "expires_at": "2199-01-31T12:00:00Z", "metadata": '{"a": 1}'}
     assert (await browser.post(f"{LIST}/{entry}/edit", {**shown, **changes, "is_verified": "on"})).status == 303
     now = facts(await browser.get(f"{LIST}/{entry}"))
     assert (now["Version"], now["Verified"], now["Confidence"]) == ("2 (former versions)", "yes", "0.25")
@@ -337,10 +314,7 @@ async def test_other_entries_are_named_by_id_or_address(browser: Browser, admin:
     stored = (await admin.get(f"/knowledge/entries/{entry}")).json()
     assert (stored["parent_id"], stored["superseded_by_id"]) == (harbour, lock)
     assert stored["source_ids"] == [gate, lock]
-    for other in (
-        "http://kb.example/console/assets/" + harbour,
-        "http://kb.example/console/entries/" + "x" * 36,
-    ):
+    for other in ("http://kb.example/console/assets/" + harbour, "http://kb.example/console/entries/" + "x" * 36):
         refused = await browser.post(LIST, {**form, "content": "Another", "parent_id": other})
         assert refused.status == 422
         assert refused.one("#field-parent_id").get("value") == other
@@ -412,11 +386,7 @@ async def test_the_search_page_asks_why_not_for_the_same_search(browser: Browser
     await admin.add("The bell", tags=["sea"])
     page = await browser.search("bell", tags="sea", explain="true", boost="type")
     hidden = page.all("form[action='/console/why-not'] input[type=hidden]")
-    assert {e.get("name"): e.get("value") for e in hidden} == {
-        "query": "bell",
-        "tags": "sea",
-        "boost": "type",
-    }
+    assert {e.get("name"): e.get("value") for e in hidden} == {"query": "bell", "tags": "sea", "boost": "type"}
     saved = page.one("form[action='/console/saved-searches'] input[name=request]").get("value")
     assert SearchQuery(**json.loads(saved)).tags == ("sea",)
 
@@ -431,7 +401,4 @@ async def test_related_entries_are_shown_by_relationship(browser: Browser, admin
     assert "2 shared tags" in page.text
     assert (await browser.get("/console/related/no-id")).status == 422
     lonely = await browser.get(f"/console/related/{uuid4()}")
-    assert (lonely.status, lonely.one("#related").text_content().strip()) == (
-        200,
-        "There are no related entries.",
-    )
+    assert (lonely.status, lonely.one("#related").text_content().strip()) == (200, "There are no related entries.")

@@ -74,13 +74,7 @@ async def test_the_act_is_recorded_visible_and_ends(browser: Browser, admin: Cal
     other = join(admin, "grace", role=Role.TENANT_ADMIN)
     found = await other.get("/admin/audit", params={"action": "access.all", "actor": "ada"}, headers=ALL)
     assert len(found.json()["items"]) == 1, "before anything was seen"
-    for path in (
-        "/console",
-        "/console/entries",
-        "/console/settings",
-        "/console/health",
-        f"/console/entries/{hidden}",
-    ):
+    for path in ("/console", "/console/entries", "/console/settings", "/console/health", f"/console/entries/{hidden}"):
         page = await browser.get(path)
         assert page.status == 200, path
         assert "You see everything in this tenant" in page.one("form.everything").text_content()

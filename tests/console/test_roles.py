@@ -320,10 +320,7 @@ async def test_a_tenant_is_created(sign_in: SignIn, platform: Caller, api_servic
 
 
 async def test_tenants_are_listed_in_pages_and_views_are_audited(
-    api_services: Services,
-    api_database: TestDatabase,
-    sign_in: SignIn,
-    platform: Caller,
+    api_services: Services, api_database: TestDatabase, sign_in: SignIn, platform: Caller
 ) -> None:
     for _ in range(3):
         await api_services.tenants.create(NewTenant(f"p-{new_id().hex}"), actor="test")

@@ -67,10 +67,7 @@ async def test_a_change_is_previewed_on_recent_queries_and_saved_by_a_second_ste
     saved = await browser.post(SETTINGS, {n: v[-1] for n, v in all_fields(second).items()})
     assert (saved.status, saved.answer.headers["location"]) == (303, f"{SETTINGS}?done=saved")
     after = (await admin.get("/admin/settings")).json()
-    assert after == before | {
-        "weights": {"semantic": 0.1, "keyword": 0.9},
-        "similarity_threshold": 0.5,
-    }
+    assert after == before | {"weights": {"semantic": 0.1, "keyword": 0.9}, "similarity_threshold": 0.5}
 
 
 async def test_a_preview_leaves_no_record_and_shows_given_queries_where_none_are_kept(
@@ -334,11 +331,7 @@ async def test_the_page_shows_stock_backlog_and_searches(
         "Keyword only, 24 h": "50.0 %",
         "Without results, 24 h": "1",
     }
-    assert page.texts("section[aria-labelledby=types-heading] tbody th") == [
-        "passage of a document",
-        "fact",
-        "lesson",
-    ]
+    assert page.texts("section[aria-labelledby=types-heading] tbody th") == ["passage of a document", "fact", "lesson"]
     (model,) = page.texts("section[aria-labelledby=models-heading] tbody tr")
     assert model.startswith(f"{provider.model.provider}/{provider.model.name} in use")
     assert model.endswith("exact search 2210"), "entries, passages, waiting, refused"
@@ -362,11 +355,7 @@ async def test_hours_are_counted_and_timed_in_the_database(admin: Caller, api_da
     (counted,) = stats["searches_by_hour"]
     assert datetime.fromisoformat(counted.pop("hour")) == hour
     assert counted == {"searches": 100, "fallbacks": 10, "without_results": 25, "p50_ms": 50, "p95_ms": 95}
-    assert (stats["searches_24h"], stats["fallback_rate_24h"], stats["searches_without_results_24h"]) == (
-        100,
-        0.1,
-        25,
-    )
+    assert (stats["searches_24h"], stats["fallback_rate_24h"], stats["searches_without_results_24h"]) == (100, 0.1, 25)
 
 
 @pytest.mark.parametrize("role", [Role.READER, Role.CREATOR])
@@ -387,10 +376,7 @@ async def test_an_empty_tenant_has_a_page(browser: Browser, signed_out: Browser)
 
 def test_bars_are_placed_at_their_hours_and_fit_the_scale() -> None:
     now = datetime(2026, 3, 1, 17, 42, tzinfo=UTC)
-    rows = [
-        (datetime(2026, 3, 1, 17, tzinfo=UTC), 40, 10),
-        (datetime(2026, 2, 28, 17, tzinfo=UTC), 7, 0),
-    ]
+    rows = [(datetime(2026, 3, 1, 17, tzinfo=UTC), 40, 10), (datetime(2026, 2, 28, 17, tzinfo=UTC), 7, 0)]
     chart = draw_hours(rows, now)
     assert chart.top == 50
     first, last = chart.bars

@@ -74,10 +74,7 @@ async def test_the_cookie_is_not_a_token_of_the_api(browser: Browser) -> None:
 async def test_a_link_of_another_site_is_followed_once_more(browser: Browser, signed_out: Browser) -> None:
     elsewhere = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     page = await signed_out.get("/console", {"query": "a&b"}, headers=elsewhere)
-    assert (page.status, page.one("meta[http-equiv]").get("content")) == (
-        200,
-        "0; url=/console?query=a%26b",
-    )
+    assert (page.status, page.one("meta[http-equiv]").get("content")) == (200, "0; url=/console?query=a%26b")
     # What this page requests is of the same site: with the cookie a page, without it the form for the token.
     own = {**elsewhere, "Sec-Fetch-Site": "same-origin"}
     assert (await browser.get("/console", {"query": "a&b"}, headers=own)).status == 200

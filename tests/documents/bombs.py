@@ -22,12 +22,7 @@ def write_pdf_object(body: bytes, pages: bytes = b"[3 0 R]", count: int = 1) -> 
 
 def write_stream(number: int, content: bytes, extra: bytes = b"") -> bytes:
     """A PDF stream object."""
-    return b"%d 0 obj\n<< /Length %d %s >>\nstream\n%s\nendstream\nendobj\n" % (
-        number,
-        len(content),
-        extra,
-        content,
-    )
+    return b"%d 0 obj\n<< /Length %d %s >>\nstream\n%s\nendstream\nendobj\n" % (number, len(content), extra, content)
 
 
 def write_lying_zip(data: bytes) -> bytes:

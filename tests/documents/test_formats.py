@@ -62,19 +62,7 @@ def test_format_is_recognised_from_the_bytes(
 def test_unknown_format_is_refused_with_the_supported_ones(data: bytes, hint: str) -> None:
     with pytest.raises(UnsupportedMediaType, match=hint) as refusal:
         detect_format(data, "document.pdf", "application/pdf")
-    for label in (
-        "plain text",
-        "Markdown",
-        "HTML",
-        "PDF",
-        "DOCX",
-        "PPTX",
-        "XLSX",
-        "CSV",
-        "JSON",
-        "source code",
-        "ZIP",
-    ):
+    for label in ("plain text", "Markdown", "HTML", "PDF", "DOCX", "PPTX", "XLSX", "CSV", "JSON", "source code", "ZIP"):
         assert label in str(refusal.value)
 
 
@@ -84,12 +72,7 @@ def test_zip_of_an_unpacked_word_file_is_a_zip() -> None:
 
 @pytest.mark.parametrize(
     ("data", "expected"),
-    [
-        (write_docx(), "docx"),
-        (write_pptx(), "pptx"),
-        (write_xlsx(), "xlsx"),
-        (write_zip({"a.txt": "x"}), "zip"),
-    ],
+    [(write_docx(), "docx"), (write_pptx(), "pptx"), (write_xlsx(), "xlsx"), (write_zip({"a.txt": "x"}), "zip")],
 )
 @pytest.mark.parametrize("cut", [0, 30, 200])
 def test_truncated_zip_file_is_still_recognised(data: bytes, expected: str, cut: int) -> None:

@@ -45,16 +45,7 @@ def test_language_of_a_title(text: str, language: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "  ",
-        "12345",
-        "???",
-        "ERR_CONN_RESET vercel.json",
-        "kubectl apply -f pod.yaml",
-        "x",
-        "https://a.example/b/c",
-    ],
+    ["", "  ", "12345", "???", "ERR_CONN_RESET vercel.json", "kubectl apply -f pod.yaml", "x", "https://a.example/b/c"],
 )
 def test_text_without_a_language_gets_the_default(text: str) -> None:
     assert detect_language(text) == "english"

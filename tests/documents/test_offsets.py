@@ -85,14 +85,7 @@ WRITERS: dict[str, Callable[[Blocks], bytes]] = {
 }
 
 
-EXTENSIONS = {
-    "text": "txt",
-    "code": "py",
-    "markdown": "md",
-    "javascript": "js",
-    "lockfile": "lock",
-    "sourcemap": "map",
-}
+EXTENSIONS = {"text": "txt", "code": "py", "markdown": "md", "javascript": "js", "lockfile": "lock", "sourcemap": "map"}
 
 
 def test_every_format_has_a_writer() -> None:

@@ -34,12 +34,7 @@ class Round:
     """A tenant whose files are ingested, revised and deleted while its workers are killed, and an undisturbed one."""
 
     def __init__(
-        self,
-        services: Services,
-        superuser: Connection,
-        service_dsn: str,
-        source: FileSource,
-        chance: random.Random,
+        self, services: Services, superuser: Connection, service_dsn: str, source: FileSource, chance: random.Random
     ) -> None:
         self._services = services
         self._superuser = superuser
@@ -97,14 +92,7 @@ class Round:
 
 
 async def run_rounds(
-    services: Services,
-    superuser_dsn: str,
-    service_dsn: str,
-    *,
-    rounds: int,
-    files: int,
-    seed: int,
-    moments: int = 2,
+    services: Services, superuser_dsn: str, service_dsn: str, *, rounds: int, files: int, seed: int, moments: int = 2
 ) -> int:
     source, chance = FileSource(seed), random.Random(seed)  # noqa: S311 (no secret)
     kills = 0
@@ -151,8 +139,7 @@ async def test_frozen_worker_writes_nothing_when_it_wakes(
             await services.assets.upload(tenant.id, later)
             await wait_until_settled(superuser, tenant.id, SETTLING_SECONDS)
         kept = await superuser.fetch(
-            "select e.id from entries e join assets a on a.id = e.asset_id where a.name = $1 order by e.id",
-            file.name,
+            "select e.id from entries e join assets a on a.id = e.asset_id where a.name = $1 order by e.id", file.name
         )
         assert kept == ids
         await assert_nothing_left_over(superuser, tenant.id)

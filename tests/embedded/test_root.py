@@ -174,10 +174,7 @@ def test_a_new_folder_of_an_ordinary_user_has_no_file_of_root(open_folder: Path)
     data_dir.mkdir()
     os.chown(data_dir, user_id, user_id)
     DataFolder.create(data_dir)
-    assert {path.name: path.stat().st_uid for path in data_dir.iterdir()} == {
-        "created-here": user_id,
-        "run": user_id,
-    }
+    assert {path.name: path.stat().st_uid for path in data_dir.iterdir()} == {"created-here": user_id, "run": user_id}
 
 
 @pytest.mark.slow

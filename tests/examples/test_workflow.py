@@ -20,14 +20,7 @@ from app.contract.results import Hit
 from app.embeddings.provider import resolve_model
 from app.embeddings.providers.mock import MockProvider
 from app.settings import DatabaseSettings, EmbeddingSettings, Settings
-from examples.workflow import (
-    QUESTIONS,
-    Lesson,
-    note_question,
-    work_for_tenants,
-    work_from_settings,
-    work_on_own_engine,
-)
+from examples.workflow import QUESTIONS, Lesson, note_question, work_for_tenants, work_from_settings, work_on_own_engine
 from tests.fixtures.database.cluster import MODEL, TestDatabase
 from tests.fixtures.providers.failing import FailingProvider
 

@@ -105,10 +105,7 @@ class FaultProxy:
         else:
             there, back = await asyncio.open_connection(*target)
         self._open.add(back)
-        pumps = [
-            asyncio.create_task(self._pump(reader, back)),
-            asyncio.create_task(self._pump(there, writer)),
-        ]
+        pumps = [asyncio.create_task(self._pump(reader, back)), asyncio.create_task(self._pump(there, writer))]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -72,13 +72,7 @@ async def send_in_each_field(sender: RecordingCaller, entry: dict[str, Any]) -> 
     path = f"/knowledge/entries/{made.json()['id']}"
     await sender.send("PATCH", path, json={"content": f"{entry['content']} again"})
     await sender.send("PATCH", path, json={"language": CANARY})
-    bulk = {
-        "entries": [
-            {"content": CANARY},
-            {"content": CANARY, CANARY: 1},
-            {"content": "x", "parent_id": CANARY},
-        ]
-    }
+    bulk = {"entries": [{"content": CANARY}, {"content": CANARY, CANARY: 1}, {"content": "x", "parent_id": CANARY}]}
     await sender.send("POST", "/knowledge/entries/bulk", json=bulk)
     for name, data, kind in (
         (f"{CANARY}.txt", CANARY.encode(), "text/plain"),

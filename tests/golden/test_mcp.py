@@ -41,8 +41,7 @@ async def test_tools_are_golden(admin: Caller) -> None:
     for name, tool in files.items():
         expect_golden(f"mcp/tools/{name}", write_json(sort_keys(tool)))
     expect_golden(
-        "mcp/offers/tools-list.json",
-        write_json({**listed, "tools": [tool["name"] for tool in listed["tools"]]}),
+        "mcp/offers/tools-list.json", write_json({**listed, "tools": [tool["name"] for tool in listed["tools"]]})
     )
     expect_only("mcp/tools", files)
     expect_only("mcp/offers", [f"{method.replace('/', '-')}.json" for method in (*OFFERS, "tools/list")])

@@ -26,10 +26,7 @@ FOR_TOOLS: tuple[Any, ...] = (None, -1, "", {"x": 5})
 TEXTS = ("", "x", "-1", "1000000000", LONG)
 """Values of parameters of the query and of forms."""
 BODIES = (b"", b"{", b"[]", b"5", b"null", b"{} x", b'{"query": "\xff"}', b'{"colour": "red"}')
-BASES: Mapping[str, Any] = {
-    "POST /admin/tenants": {"slug": "refusals"},
-    "POST /admin/searches/{search_id}/replay": {},
-}
+BASES: Mapping[str, Any] = {"POST /admin/tenants": {"slug": "refusals"}, "POST /admin/searches/{search_id}/replay": {}}
 """Valid bodies, where the table of endpoints has none."""
 ENDPOINTS = sorted(TABLE)
 SHOWN = 60

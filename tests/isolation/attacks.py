@@ -150,14 +150,7 @@ async def _attacks(superuser: Connection, seeded: Seeded, foreign: Sequence[str]
         yield Attack(name, call, own, "own tenant")
         if name.startswith("keyword."):
             yield Attack(name, call, NO_TENANT, "tenant without entries")
-        for setting in (
-            None,
-            "never",
-            "*",
-            "' or true --",
-            "00000000-0000-0000-0000-00000000000g",
-            f"{own} ",
-        ):
+        for setting in (None, "never", "*", "' or true --", "00000000-0000-0000-0000-00000000000g", f"{own} "):
             yield Attack(name, call, setting, "no tenant")
         for place, (argument, kind) in enumerate(zip(names, types, strict=True)):
             for aim, value in await _variants(superuser, argument, kind, foreign):

@@ -96,11 +96,7 @@ async def find_shared_faults(superuser: Connection) -> list[str]:
 
 
 async def probe_matrix(
-    superuser: Connection,
-    tenant: UUID,
-    other: UUID,
-    relations: Iterable[Relation],
-    commands: Sequence[str] = COMMANDS,
+    superuser: Connection, tenant: UUID, other: UUID, relations: Iterable[Relation], commands: Sequence[str] = COMMANDS
 ) -> tuple[int, list[str]]:
     """Try every cell as the service's role; returns the number of cells, and one line for each fault.
 
@@ -124,12 +120,7 @@ async def probe_matrix(
 
 
 def _judge(
-    relation: Relation,
-    command: str,
-    allowed: UUID | None,
-    target: UUID,
-    truth: Counter[UUID],
-    outcome: Outcome,
+    relation: Relation, command: str, allowed: UUID | None, target: UUID, truth: Counter[UUID], outcome: Outcome
 ) -> str | None:
     if outcome.failure is not None:
         return outcome.failure

@@ -55,15 +55,8 @@ MUTATIONS = (
     ),
     both("a wide check", "alter policy tenant_isolation on searches with check (true)", "searches"),
     both("a wide policy of tenants", "alter policy own_tenant on tenants using (true)", "tenants"),
-    gate(
-        "the keyword policy for another role",
-        "alter policy keyword_search on entries to kb_keyword, kb_queue",
-    ),
-    both(
-        "the keyword policy for the application",
-        "alter policy keyword_search on entries to kb_app",
-        "entries",
-    ),
+    gate("the keyword policy for another role", "alter policy keyword_search on entries to kb_keyword, kb_queue"),
+    both("the keyword policy for the application", "alter policy keyword_search on entries to kb_app", "entries"),
     both("the queue's policy for the application", "alter policy queue_select on jobs to kb_app", "jobs"),
     gate(
         "a new table without row-level security",
@@ -139,8 +132,7 @@ MUTATIONS = (
     gate(
         "an index of vectors with the name of another tenant",
         HNSW.format(
-            f"embeddings_hnsw_1_{UUID(int=1).hex}",
-            f"tenant_id = '{UUID(int=2)}'::uuid and model_id = 1 and in_index",
+            f"embeddings_hnsw_1_{UUID(int=1).hex}", f"tenant_id = '{UUID(int=2)}'::uuid and model_id = 1 and in_index"
         ),
     ),
     gate(
@@ -207,8 +199,7 @@ MUTATIONS = (
         'alter function tenancy.list_tenants() set search_path = pg_catalog, "$user", pg_temp',
     ),
     gate(
-        "a function of a stronger owner",
-        "alter function keyword.filtered_ids(entry_filter, integer) owner to postgres",
+        "a function of a stronger owner", "alter function keyword.filtered_ids(entry_filter, integer) owner to postgres"
     ),
     Mutation(
         "another function",

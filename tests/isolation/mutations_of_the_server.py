@@ -70,9 +70,7 @@ DEFINITIONS = (
     ),
     gate("triggers of foreign keys are disabled", "alter table jobs disable trigger all", "on jobs is disabled"),
     gate(
-        "a trigger is missing",
-        "drop trigger count_bytes on assets",
-        "trigger count_bytes of public.assets is missing",
+        "a trigger is missing", "drop trigger count_bytes on assets", "trigger count_bytes of public.assets is missing"
     ),
     gate(
         "a trigger with a condition",
@@ -96,9 +94,7 @@ DEFINITIONS = (
 SERVER = (
     gate("the service may create roles", "alter role kb_service createrole", "role kb_service may create roles"),
     gate(
-        "the application's role may create databases",
-        "alter role kb_app createdb",
-        "role kb_app may create databases",
+        "the application's role may create databases", "alter role kb_app createdb", "role kb_app may create databases"
     ),
     *(
         gate(f"a member of {role}", f"grant {role} to kb_service with inherit false", f"is a member of {role}")
@@ -163,10 +159,7 @@ SERVER = (
         "grant update (limits, created_at) on tenants to kb_service",
         "the service may update columns of tenants other than name, settings",
     ),
-    both(
-        "a foreign table",
-        f"{FOREIGN.format('public.elsewhere')}; grant select on elsewhere to kb_app",
-    ),
+    both("a foreign table", f"{FOREIGN.format('public.elsewhere')}; grant select on elsewhere to kb_app"),
     gate(
         "a foreign table in another schema",
         f"create schema stranger; {FOREIGN.format('stranger.elsewhere')};"

@@ -54,10 +54,7 @@ CALLS: Mapping[Spot, tuple[tuple[str, ...], ...]] = {
         ("access", "set", "group:harbour", "--id", ENTRY),
         ("access", "set", "group:harbour", "--id", ASSET),
     ),
-    (("quarantine", "release"), "ids"): (
-        ("quarantine", "release", ENTRY),
-        ("quarantine", "release", "--asset", ASSET),
-    ),
+    (("quarantine", "release"), "ids"): (("quarantine", "release", ENTRY), ("quarantine", "release", "--asset", ASSET)),
 }
 """The calls of each command for each of its parameters that takes an id."""
 

@@ -43,9 +43,7 @@ async def plant(
             leaver.tenant_id, new_id(), ids["saved_search_id"], ids["entry_id"], CANARY,
         )  # fmt: skip
         await superuser.execute(
-            "insert into lexeme_statistics (tenant_id, lexeme, entries) values ($1, $2, 5)",
-            leaver.tenant_id,
-            CANARY,
+            "insert into lexeme_statistics (tenant_id, lexeme, entries) values ($1, $2, 5)", leaver.tenant_id, CANARY
         )
     return ids
 
@@ -64,16 +62,7 @@ async def test_what_was_erased_is_nowhere(
     async with connected(api_database.superuser_dsn) as superuser:
         planted = {row.split()[0] for row in await snapshot(superuser, admin.tenant_id) if CANARY in row}
     assert planted >= {
-        *(
-            "assets",
-            "audit",
-            "deliveries",
-            "entries",
-            "feedback",
-            "lexeme_statistics",
-            "saved_searches",
-            "searches",
-        ),
+        *("assets", "audit", "deliveries", "entries", "feedback", "lexeme_statistics", "saved_searches", "searches"),
         *("subscriptions", "tag_statistics"),
     }
 

@@ -20,12 +20,7 @@ Work = Callable[[], Awaitable[None]]
 
 
 async def test_another_tenants_ids_get_the_response_of_unknown_ones(
-    app: FastAPI,
-    admin: Caller,
-    stranger: Caller,
-    work: Work,
-    api_database: TestDatabase,
-    api_services: Services,
+    app: FastAPI, admin: Caller, stranger: Caller, work: Work, api_database: TestDatabase, api_services: Services
 ) -> None:
     theirs, own = await fill(admin, "bluebird", work), await fill(stranger, "sparrow", work)
     await api_services.close()  # the receipts and the tokens of searches are written in the background
@@ -81,8 +76,7 @@ async def test_if_match_reveals_nothing_about_another_tenants_entry(
     for method, body in (("PATCH", {"tags": []}), ("DELETE", None)):
         answers = [
             normalise(
-                await stranger.request(method, f"/knowledge/entries/{i}", json=body, headers={"If-Match": header}),
-                i,
+                await stranger.request(method, f"/knowledge/entries/{i}", json=body, headers={"If-Match": header}), i
             )
             for i in (theirs, str(uuid4()))
         ]

@@ -6,15 +6,7 @@ import pytest
 
 from tests.fixtures.database.cluster import PARTITIONS, Connection
 from tests.fixtures.database.seeded import Seeded
-from tests.isolation.matrix import (
-    COMMANDS,
-    ROLE,
-    SETTINGS,
-    SHARED,
-    find_shared_faults,
-    list_relations,
-    probe_matrix,
-)
+from tests.isolation.matrix import COMMANDS, ROLE, SETTINGS, SHARED, find_shared_faults, list_relations, probe_matrix
 
 
 async def test_matrix_has_every_table_and_partition(seeded: Seeded, breaker: Connection) -> None:

@@ -34,15 +34,7 @@ READER: dict[str, set[str]] = {
 CREATOR = READER | {
     **dict.fromkeys(
         [
-            *(
-                "assets",
-                "embeddings",
-                "entries",
-                "entry_changes",
-                "former_embeddings",
-                "former_entries",
-                "jobs",
-            ),
+            *("assets", "embeddings", "entries", "entry_changes", "former_embeddings", "former_entries", "jobs"),
             *("pending_embeddings", "source_items", "sources"),
         ],
         ALL,
@@ -58,14 +50,7 @@ CREATOR = READER | {
 ADMIN = CREATOR | {
     **dict.fromkeys(
         [
-            *(
-                "erasure_items",
-                "erasures",
-                "kept_versions",
-                "model_changes",
-                "released_texts",
-                "revoked_tokens",
-            ),
+            *("erasure_items", "erasures", "kept_versions", "model_changes", "released_texts", "revoked_tokens"),
             "vector_statistics",
         ],
         ALL,

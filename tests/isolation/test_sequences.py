@@ -84,9 +84,7 @@ class TwoTenants(RuleBasedStateMachine):
         tenant = self.tenants[by]
         body = {"entries": [{"content": text} for text in texts]}
         for text, result in zip(
-            texts,
-            self.call(tenant, "POST", "/knowledge/entries/bulk", json=body).json()["results"],
-            strict=True,
+            texts, self.call(tenant, "POST", "/knowledge/entries/bulk", json=body).json()["results"], strict=True
         ):
             assert result["status"] == ("unchanged" if text in tenant.entries.values() else "created")
             tenant.entries[result["id"]] = text

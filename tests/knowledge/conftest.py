@@ -50,10 +50,7 @@ async def shared_desk(cluster: EmbeddedAddress, template: str) -> AsyncIterator[
         database = Database(made.service_dsn, pool_size=5)
         provider = FailingProvider(MODEL)
         services = await build_services(
-            database,
-            provider,
-            webhooks=WebhookSender(allow_private=True, seconds=5),
-            messages_per_minute=1_000_000,
+            database, provider, webhooks=WebhookSender(allow_private=True, seconds=5), messages_per_minute=1_000_000
         )
         tenant = await services.tenants.create(NewTenant("nobody"), actor="test")
         yield Desk(services, provider, tenant, endpoint, made.superuser_dsn, made.service_dsn)

@@ -43,10 +43,7 @@ from tests.mcp.calls import CALLS
 async def test_requests_over_a_minutes_limit_are_problems_with_a_retry_time(
     app: FastAPI, admin: Caller, stranger: Caller, platform: Caller, mode: str
 ) -> None:
-    async with (
-        connect(app, admin.token, mode) as client,
-        connect(app, stranger.token, mode) as other,
-    ):
+    async with connect(app, admin.token, mode) as client, connect(app, stranger.token, mode) as other:
         await succeed(client, "kb_search", query="harbour")
         await allow(platform, admin, requests_per_minute=1)
         await client.call_tool("kb_search", {"query": "harbour"})

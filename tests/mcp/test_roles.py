@@ -16,12 +16,7 @@ from fastapi import FastAPI
 from mcp import Client, MCPError
 from mcp.client.auth import OAuthClientProvider, TokenStorage
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthToken,
-)
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
 from app.auth.principal import Role
@@ -45,11 +40,7 @@ INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    },
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }
 LISTED = {
     Role.READER: READING,
@@ -187,11 +178,7 @@ async def test_a_malformed_message_is_a_protocol_error(reader: Caller, body: byt
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        b"[" * 65 + b"]" * 65,
-        b"[" + b"[]," * MCP_READER.containers + b"[]]",
-        b"[" + b"1," * MCP_READER.values + b"1]",
-    ],
+    [b"[" * 65 + b"]" * 65, b"[" + b"[]," * MCP_READER.containers + b"[]]", b"[" + b"1," * MCP_READER.values + b"1]"],
     ids=["deep", "containers", "values"],
 )
 async def test_a_message_that_is_expensive_to_parse_is_a_protocol_error(reader: Caller, arguments: bytes) -> None:
@@ -327,9 +314,7 @@ def create_guarded(public_url: str, services: Services, authorization: Authoriza
         ingestion=IngestionSettings(worker=False),
         server=ServerSettings(public_url=public_url, cors_origins=("https://app.example.com",)),
         jwt=JwtSettings(
-            jwks_url=f"{authorization.url}/jwks",
-            mcp_issuer=authorization.issuer,
-            mcp_scopes="kb.read kb.roles",
+            jwks_url=f"{authorization.url}/jwks", mcp_issuer=authorization.issuer, mcp_scopes="kb.read kb.roles"
         ),
     )
     return create_app(settings, services)

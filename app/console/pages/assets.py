@@ -199,10 +199,7 @@ async def retry_asset(visit: CurrentVisit, asset_id: UUID) -> Response:
 @writers.get("/assets/{asset_id}/delete")
 async def ask_before_deletion(visit: CurrentVisit, asset_id: UUID) -> Response:
     """Ask for confirmation before a document is deleted."""
-    return visit.render(
-        "pages/asset_deletion.html",
-        asset=await visit.services.assets.get(visit.tenant_id, asset_id),
-    )
+    return visit.render("pages/asset_deletion.html", asset=await visit.services.assets.get(visit.tenant_id, asset_id))
 
 
 @writers.post("/assets/{asset_id}/delete")
@@ -289,19 +286,12 @@ def _read_files(form: FormData) -> Sequence[UploadFile]:
 
 async def _read_upload(file: UploadFile, given: Mapping[str, Any]) -> Upload:
     return validate(
-        Upload,
-        {"name": file.filename or "", "data": await file.read(), "declared_type": file.content_type, **given},
+        Upload, {"name": file.filename or "", "data": await file.read(), "declared_type": file.content_type, **given}
     )
 
 
 def _show_form(
-    visit: Visit,
-    form: Form,
-    asset: Asset,
-    version: int,
-    *,
-    errors: Mapping[str, str] | None = None,
-    status: int = 200,
+    visit: Visit, form: Form, asset: Asset, version: int, *, errors: Mapping[str, str] | None = None, status: int = 200
 ) -> Response:
     """The page with the form. After 412 it overwrites the version that is stored now."""
     return visit.render(

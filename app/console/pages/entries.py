@@ -135,11 +135,7 @@ async def change_entry(visit: CurrentVisit, entry_id: UUID) -> Response:
     form = _form_of(stored).fill(sent)
     try:
         await visit.services.entries.change(
-            visit.tenant_id,
-            entry_id,
-            _read_changes(form, stored),
-            if_version=version,
-            actor=visit.subject,
+            visit.tenant_id, entry_id, _read_changes(form, stored), if_version=version, actor=visit.subject
         )
     except InvalidInput as error:
         return _show_form(visit, form, stored, errors_at(error.errors, form), status=422, version=version)

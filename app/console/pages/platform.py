@@ -35,11 +35,7 @@ async def show_tenants(
 
 
 @router.post("/platform/tenants")
-async def create_tenant(
-    request: Request,
-    principal: CurrentPrincipal,
-    services: CurrentServices,
-) -> Response:
+async def create_tenant(request: Request, principal: CurrentPrincipal, services: CurrentServices) -> Response:
     """Create a tenant."""
     form = BLANK.fill(await read_texts(request))
     try:
@@ -67,11 +63,5 @@ async def _show_page(
 ) -> Response:
     page = await services.platform.tenants(number, reader=principal.subject)
     return render(
-        request,
-        "pages/platform.html",
-        status=status,
-        page=page,
-        created=created,
-        form=form,
-        errors=errors or {},
+        request, "pages/platform.html", status=status, page=page, created=created, form=form, errors=errors or {}
     )

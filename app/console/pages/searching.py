@@ -12,14 +12,7 @@ from starlette.datastructures import FormData, ImmutableMultiDict
 
 from app.auth.principal import Role
 from app.concurrency.stopwatch import Stopwatch, run_stopwatch
-from app.console.comparison import (
-    COMPARE_ADDRESS,
-    SHARED,
-    SIDES,
-    compare,
-    compare_with,
-    comparison_address,
-)
+from app.console.comparison import COMPARE_ADDRESS, SHARED, SIDES, compare, compare_with, comparison_address
 from app.console.forms import errors_at, read_id, read_texts
 from app.console.hits import FACETS, MOST_VALUES, ShownResult, show_answer
 from app.console.rendering import CurrentVisit, Visit
@@ -105,14 +98,7 @@ async def show_why_not(visit: CurrentVisit) -> Response:
         except InvalidInput as error:
             refusal = str(error)
     status = 422 if refusal else 200
-    return visit.render(
-        "pages/why_not.html",
-        status=status,
-        form=form,
-        verdict=verdict,
-        refusal=refusal,
-        wanted=wanted,
-    )
+    return visit.render("pages/why_not.html", status=status, form=form, verdict=verdict, refusal=refusal, wanted=wanted)
 
 
 @router.get("/related/{entry_id}")

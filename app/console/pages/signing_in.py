@@ -39,12 +39,7 @@ PROVIDER = f"{SIGN_IN}/provider"
 
 
 def sign_in_page(
-    request: Request,
-    *,
-    next: str = HOME,
-    status: int = 200,
-    refusal: str | None = None,
-    failure: str | None = None,
+    request: Request, *, next: str = HOME, status: int = 200, refusal: str | None = None, failure: str | None = None
 ) -> Response:
     """Render the page; `refusal` is about a token, `failure` about the provider, and `next` a page of the console."""
     parts: Parts = request.app.state.parts
@@ -54,13 +49,7 @@ def sign_in_page(
         address = f"{parts.sign_in.home}{PROVIDER}?next={quote(next, safe='')}"
         provider = {"name": parts.sign_in.name, "address": address}
     return render(
-        request,
-        "pages/sign_in.html",
-        status=status,
-        next=next,
-        provider=provider,
-        refusal=refusal,
-        failure=failure,
+        request, "pages/sign_in.html", status=status, next=next, provider=provider, refusal=refusal, failure=failure
     )
 
 

@@ -44,11 +44,7 @@ async def show_source(visit: CurrentVisit, name: str, state: str = "", cursor: P
     check_source_name(name)
     source = await visit.services.sources.get(visit.tenant_id, name)
     page = await visit.services.sources.list_items(
-        visit.tenant_id,
-        name,
-        state=cast(ItemState, state) if state else None,
-        limit=PAGE_SIZE,
-        cursor=cursor or None,
+        visit.tenant_id, name, state=cast(ItemState, state) if state else None, limit=PAGE_SIZE, cursor=cursor or None
     )
     given = {"state": state} if state else {}
     return visit.render(

@@ -286,13 +286,7 @@ async def delete_of_subject(session: TenantSession, erasure_id: UUID, subject: s
     (saved,) = await session.fetch(SQL["delete_saved_searches"], subject=subject, limit=limit)
     requests = await session.execute(SQL["rename_requester"], id=erasure_id, subject=subject)
     callers = await session.execute(SQL["delete_caller"], subject=subject)
-    counts = {
-        "callers": callers,
-        "searches": searches,
-        "feedback": feedback,
-        **saved,
-        "erasures": requests,
-    }
+    counts = {"callers": callers, "searches": searches, "feedback": feedback, **saved, "erasures": requests}
     return {place: rows for place, rows in counts.items() if rows}
 
 

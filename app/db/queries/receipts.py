@@ -79,13 +79,7 @@ async def list_searches(
 ) -> list[SearchLine]:
     """Searches that are not older than `age`, newest first."""
     return await session.fetch_as(
-        SearchLine,
-        SQL["list_searches"],
-        age=age,
-        subject=subject,
-        only_empty=only_empty,
-        **beyond(before),
-        limit=limit,
+        SearchLine, SQL["list_searches"], age=age, subject=subject, only_empty=only_empty, **beyond(before), limit=limit
     )
 
 

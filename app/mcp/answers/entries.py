@@ -17,15 +17,7 @@ from app.errors import InvalidInput
 from app.knowledge.entries.reading import READ_LENGTH
 from app.knowledge.quarantine import flags_of
 from app.knowledge.reembedding.machine import explain_change
-from app.mcp.answers.passages import (
-    READABLE_LENGTH,
-    Marker,
-    ToolAnswer,
-    cite,
-    cut_passage,
-    mark_flags,
-    to_json,
-)
+from app.mcp.answers.passages import READABLE_LENGTH, Marker, ToolAnswer, cite, cut_passage, mark_flags, to_json
 
 Stored = FoundEntry | Entry
 
@@ -96,12 +88,7 @@ def show_written(entry: Entry) -> dict[str, Any]:
     """The entry in plain JSON; of one in quarantine, only its id, version, flags and state."""
     if not entry.quarantined:
         return to_json(entry)
-    return {
-        "id": str(entry.id),
-        "version": entry.version,
-        "flags": flags_of(entry.metadata),
-        "quarantined": True,
-    }
+    return {"id": str(entry.id), "version": entry.version, "flags": flags_of(entry.metadata), "quarantined": True}
 
 
 def describe_state(entry: Entry) -> str:

@@ -85,17 +85,7 @@ def _note_difference(one: Hit, other: Hit, numbers: dict[UUID, int]) -> Note:
 ESTIMATE = "a third of the letters, each digit and mark, each byte beyond ASCII"
 """How `estimate_tokens` counts: about 1.5 times the count of tokenizers for English prose."""
 
-MAIN_FIELDS = (
-    "id",
-    "entry_type",
-    "title",
-    "content",
-    "tags",
-    "origin",
-    "score",
-    "similarity",
-    "keyword_score",
-)
+MAIN_FIELDS = ("id", "entry_type", "title", "content", "tags", "origin", "score", "similarity", "keyword_score")
 """Fields of a hit in an answer with a token budget."""
 
 NO_TEXT = estimate_tokens("")
@@ -133,11 +123,7 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
         shown = [Shown(h, cut_passage(h.content, (h.snippet_start, h.snippet_end), READABLE_LENGTH)) for h in result]
         structured = to_json(result)
         for hit, described in zip(result, structured["results"], strict=True):
-            described |= {
-                "citation": to_json(cite(hit)),
-                "content_cut": False,
-                "flags": flags_of(hit.metadata),
-            }
+            described |= {"citation": to_json(cite(hit)), "content_cut": False, "flags": flags_of(hit.metadata)}
         notes = compare_hits(result.results)
         structured |= {"budget": None, "notes": [to_json(note) for note in notes]}
         return ToolAnswer(_add_notes(_write(result, shown, marker, ""), notes), structured)

@@ -30,12 +30,7 @@ class Call(access.Call):
     links: Links
 
     async def read_document(
-        self,
-        asset_id: UUID,
-        *,
-        page: int | None = None,
-        heading: str | None = None,
-        start: int | None = None,
+        self, asset_id: UUID, *, page: int | None = None, heading: str | None = None, start: int | None = None
     ) -> tuple[Asset, ReadPart]:
         """A document of the caller's tenant and a part of its text. Raises as InspectionService.read_part does."""
         asset = await self.services.assets.get(self.tenant_id, asset_id)

@@ -74,11 +74,7 @@ def get_source_readers(name: str) -> Exchange[ItemReaders]:
 
 
 def get_subject_access(
-    subject: str,
-    *,
-    groups: Sequence[str] | None = None,
-    limit: int | None = None,
-    cursor: str | None = None,
+    subject: str, *, groups: Sequence[str] | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Exchange[SubjectAccess]:
     """What a person may read, with a page of 1 to 200 items (50 by default); for tenant admins.
 
@@ -97,11 +93,7 @@ def iterate_subject_access(
 
 
 def _change(
-    where: AccessSelection,
-    readers: ListChange | None,
-    writers: ListChange | None,
-    dry_run: bool,
-    cursor: str | None,
+    where: AccessSelection, readers: ListChange | None, writers: ListChange | None, dry_run: bool, cursor: str | None
 ) -> Exchange[ChangedAccess]:
     body: dict[str, Any] = {"where": where, "dry_run": dry_run, "cursor": cursor}
     lists = {"readers": readers, "writers": writers}

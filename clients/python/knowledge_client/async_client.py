@@ -23,9 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _call(
-    define: Callable[P, Exchange[T]],
-) -> Callable[Concatenate[AsyncKnowledgeClient, P], Coroutine[Any, Any, T]]:
+def _call(define: Callable[P, Exchange[T]]) -> Callable[Concatenate[AsyncKnowledgeClient, P], Coroutine[Any, Any, T]]:
     @functools.wraps(define)
     async def method(client: AsyncKnowledgeClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await client.run(define(*args, **kwargs))
@@ -223,9 +221,6 @@ class AsyncKnowledgeClient:
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()

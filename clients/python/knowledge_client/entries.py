@@ -95,11 +95,7 @@ def iterate_entries(
 
 
 def list_tags(
-    *,
-    prefix: str | None = None,
-    limit: int | None = None,
-    cursor: str | None = None,
-    sort: TagSort | None = None,
+    *, prefix: str | None = None, limit: int | None = None, cursor: str | None = None, sort: TagSort | None = None
 ) -> Exchange[TagPage]:
     """A page of 1 to 200 tags (50 by default) with the number of entries that a search with each finds.
 

@@ -35,12 +35,7 @@ def test_doctor_is_short_where_the_service_and_the_token_are_fine(
     ],
 )
 def test_doctor_names_what_is_wrong_with_the_address(
-    remote: CommandLine,
-    service: RunningService,
-    url: str,
-    check: str,
-    reason: str,
-    monkeypatch: pytest.MonkeyPatch,
+    remote: CommandLine, service: RunningService, url: str, check: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = url.format(url=service.url, port=service.url.rpartition(":")[2])
     monkeypatch.setenv("KB_URL", address)
@@ -59,11 +54,7 @@ def test_doctor_names_what_is_wrong_with_the_token(
     for token, status, reason in (
         ("a.b.c", "wrong", "the token is malformed"),
         (f"{token_of(tenant, Role.READER)[:-4]}AAAA", "wrong", "signature"),
-        (
-            make_token(tenant, Role.PLATFORM_ADMIN, Role.READER),
-            "wrong",
-            "the token has platform_admin, reader",
-        ),
+        (make_token(tenant, Role.PLATFORM_ADMIN, Role.READER), "wrong", "the token has platform_admin, reader"),
         (ends_soon, "warning", "valid for 0.2 hours"),
     ):
         monkeypatch.setenv("KB_TOKEN", token)

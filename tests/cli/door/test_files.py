@@ -53,10 +53,7 @@ def test_a_folder_is_kept_equal(anywhere: CommandLine, tmp_path: Path) -> None:
 
 def test_entries_of_a_file_are_imported_with_their_references(anywhere: CommandLine, tmp_path: Path) -> None:
     parent, child = "0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11", "0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b12"
-    lines = [
-        {"id": parent, "content": "The port."},
-        {"id": child, "content": "The quay.", "parent_id": parent},
-    ]
+    lines = [{"id": parent, "content": "The port."}, {"id": child, "content": "The quay.", "parent_id": parent}]
     file = tmp_path / "entries.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)))
     assert anywhere.succeed("import", str(file), "--json").json["created"] == 2

@@ -77,8 +77,7 @@ def test_an_address_from_a_file_never_gets_the_token_of_the_environment(
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("export",), ("model", "list"), ("nodes",), ("token", "--role", "reader"), ("erase", "--files")],
+    "arguments", [("export",), ("model", "list"), ("nodes",), ("token", "--role", "reader"), ("erase", "--files")]
 )
 def test_a_command_of_the_installation_refuses_a_service_elsewhere(
     remote: CommandLine, arguments: tuple[str, ...]

@@ -41,9 +41,7 @@ def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "\x1b[" in drawn
 
 
-def test_progress_is_plain_lines_on_a_dumb_terminal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_progress_is_plain_lines_on_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
     monkeypatch.setenv("TERM", "dumb")
     with show_progress("files", 1) as report:
@@ -54,9 +52,7 @@ def test_progress_is_plain_lines_on_a_dumb_terminal(
     assert "\x1b" not in screen.getvalue()
 
 
-def test_long_work_shows_a_sign_of_life_and_short_work_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_long_work_shows_a_sign_of_life_and_short_work_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
     with show_waiting("searching"):
         pass
@@ -79,9 +75,7 @@ def test_table_is_aligned_and_complete_without_a_terminal(capsys: pytest.Capture
     assert second == f"{'x' * 200}    12"
 
 
-def test_table_on_a_terminal_has_styles_and_wraps_long_texts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_table_on_a_terminal_has_styles_and_wraps_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
     print_table(("slug", "name"), [("acme", "[red]" + "x" * 100)])
     drawn = screen.getvalue()

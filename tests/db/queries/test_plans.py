@@ -22,14 +22,7 @@ from app.db.statements import Statement
 from app.embedded import EmbeddedAddress
 from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import KEYWORD_BUDGET
-from tests.fixtures.database.cluster import (
-    MODEL,
-    PARTITIONS,
-    Connection,
-    TestDatabase,
-    connected,
-    new_database,
-)
+from tests.fixtures.database.cluster import MODEL, PARTITIONS, Connection, TestDatabase, connected, new_database
 from tests.fixtures.database.seeded import Seeded
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -210,9 +203,7 @@ async def test_derived_entries_reads_the_index_of_sources(filled: Filled) -> Non
 async def test_tag_overlaps_reads_the_tag_index(filled: Filled) -> None:
     await filled.choose()
     before = await filled.scans("entries_by_tag")
-    rows = await filled.service.fetch(
-        "select * from keyword.tag_overlaps('{t17,u2}', gen_random_uuid(), 5)",
-    )
+    rows = await filled.service.fetch("select * from keyword.tag_overlaps('{t17,u2}', gen_random_uuid(), 5)")
     assert rows
     after = await filled.scans("entries_by_tag")
     assert {name for name in after if after[name] > before[name]} == {filled.partition}
@@ -223,12 +214,7 @@ async def test_indexed_uses_the_tenants_own_index_in_its_generic_plan(filled: Fi
     statement = vectors.SQL["indexed"].literal(tenant_id=filled.first, model_id=1, dimensions=16)
     assert statement.parameters == ("filter", "most_pending", "vector")
     plan = await filled.explain(
-        statement,
-        "entry_filter, integer, halfvec",
-        "null",
-        "100",
-        vector_literal(1),
-        ef_search=ef_search,
+        statement, "entry_filter, integer, halfvec", "null", "100", vector_literal(1), ef_search=ef_search
     )
     partition = filled.partition.replace("entries", "embeddings")
     assert f"using embeddings_hnsw_1_{filled.first.hex} " in plan

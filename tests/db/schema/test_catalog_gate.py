@@ -42,10 +42,7 @@ NOT_OF_AN_EXTENSION = "not exists (select from pg_depend d where d.objid = {}.oi
 @pytest.fixture(scope="module")
 async def catalog(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Connection]:
     """The catalog as superuser."""
-    async with (
-        new_database(cluster, template=template) as made,
-        connected(made.superuser_dsn) as connection,
-    ):
+    async with new_database(cluster, template=template) as made, connected(made.superuser_dsn) as connection:
         yield connection
 
 
@@ -53,9 +50,7 @@ async def names(catalog: Connection, sql: str) -> set[str]:
     return {row[0] for row in await catalog.fetch(sql)}
 
 
-async def test_every_table_with_a_tenant_forces_row_level_security(
-    catalog: Connection,
-) -> None:
+async def test_every_table_with_a_tenant_forces_row_level_security(catalog: Connection) -> None:
     tables = await catalog.fetch("""
         select c.oid::regclass::text as name, c.relrowsecurity and c.relforcerowsecurity as forced
           from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id'
@@ -110,9 +105,7 @@ async def test_every_index_on_entries_starts_with_the_tenant(catalog: Connection
     )
 
 
-async def test_only_one_policy_shows_rows_of_all_tenants_for_reading(
-    catalog: Connection,
-) -> None:
+async def test_only_one_policy_shows_rows_of_all_tenants_for_reading(catalog: Connection) -> None:
     policies = await catalog.fetch("""
         select p.polname as name, p.polrelid::regclass::text as "table", p.polcmd::text as command,
                pg_get_expr(p.polqual, p.polrelid) as condition, pg_get_expr(p.polwithcheck, p.polrelid) as checked,
@@ -139,9 +132,7 @@ async def test_only_one_policy_shows_rows_of_all_tenants_for_reading(
             assert "( SELECT current_tenant()" in policy["condition"]
 
 
-async def test_rights_beyond_reading_and_writing_rows_are_not_granted(
-    catalog: Connection,
-) -> None:
+async def test_rights_beyond_reading_and_writing_rows_are_not_granted(catalog: Connection) -> None:
     granted = await catalog.fetch(f"""
         select c.oid::regclass::text as name, coalesce(r.rolname, 'public') as grantee, a.privilege_type as privilege
           from pg_class c join pg_namespace n on n.oid = c.relnamespace and {OURS}

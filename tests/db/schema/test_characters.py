@@ -43,11 +43,7 @@ async def find_lost(database: TestDatabase, language: str, contents: Sequence[st
 async def test_characters_and_pairs_of_each_script_are_words_or_none(fresh_database: TestDatabase) -> None:
     marks = [c for c in all_characters() if unicodedata.category(c) in ("Mn", "Cf", "Lm")]
     assert "\u0640" in marks
-    for language, contents in (
-        ("simple", marks),
-        ("arabic", representatives()[::20]),
-        ("hindi", pairs()[::40]),
-    ):
+    for language, contents in (("simple", marks), ("arabic", representatives()[::20]), ("hindi", pairs()[::40])):
         assert await find_lost(fresh_database, language, contents) == []
 
 
@@ -71,9 +67,7 @@ async def test_characters_of_each_script_have_compounds_or_none(fresh_database: 
     assert queries > len(words)
 
 
-async def test_words_that_grow_when_they_are_composed_stay_within_the_bound(
-    fresh_database: TestDatabase,
-) -> None:
+async def test_words_that_grow_when_they_are_composed_stay_within_the_bound(fresh_database: TestDatabase) -> None:
     """A lexeme has at most 2,046 bytes."""
     growing = [c for c in all_characters() if len(unicodedata.normalize("NFC", c)) > 1]
     assert "\U0001d160" in growing
@@ -83,9 +77,7 @@ async def test_words_that_grow_when_they_are_composed_stay_within_the_bound(
             await superuser.fetch(f"select {function} from unnest($1::text[]) c", contents)
 
 
-async def test_letters_and_digits_have_the_words_of_their_compatible_forms(
-    fresh_database: TestDatabase,
-) -> None:
+async def test_letters_and_digits_have_the_words_of_their_compatible_forms(fresh_database: TestDatabase) -> None:
     """Not those of scripts whose runs become pairs."""
     letters = [
         c
@@ -109,12 +101,7 @@ async def test_a_word_without_letters_leaves_its_position_empty(fresh_database: 
             select text_lexemes('simple', 'ab ـ cd')::text as words, text_phrase('simple', 'ab ـ cd')::text as phrase,
                    text_phrase('simple', 'ـ')::text as none, text_phrase('english', 'cats and a dog')::text as stops""")
     assert row is not None
-    assert dict(row) == {
-        "words": "'ab':1 'cd':3",
-        "phrase": "'ab' <2> 'cd'",
-        "none": "",
-        "stops": "'cat' <3> 'dog'",
-    }
+    assert dict(row) == {"words": "'ab':1 'cd':3", "phrase": "'ab' <2> 'cd'", "none": "", "stops": "'cat' <3> 'dog'"}
 
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

@@ -146,8 +146,7 @@ async def test_tag_overlaps_ignores_another_tenants_entries(seeded: Seeded, serv
     await set_tenant(service, seeded.first)
     for without in (next(iter(foreign)), next(iter(own))):
         rows = await service.fetch(
-            "select entry_id, overlap_count from keyword.tag_overlaps('{sea,night,harbour}', $1, 100)",
-            without,
+            "select entry_id, overlap_count from keyword.tag_overlaps('{sea,night,harbour}', $1, 100)", without
         )
         assert rows
         assert {row["entry_id"] for row in rows} <= own - {without}
@@ -306,12 +305,7 @@ def read_statement() -> str:
 
 
 async def test_only_the_owner_prunes_old_rows(
-    services: Services,
-    tenant: Tenant,
-    other_tenant: Tenant,
-    superuser_dsn: str,
-    admin_dsn: str,
-    service_dsn: str,
+    services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str, admin_dsn: str, service_dsn: str
 ) -> None:
     async with connected(superuser_dsn) as superuser, connected(service_dsn) as service:
         for actor, days in AGES.items():
@@ -333,10 +327,7 @@ async def test_only_the_owner_prunes_old_rows(
 
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await service.execute(read_statement())
-        assert (await count("audit"), await count("platform_audit")) == (
-            ["old 2", "young 2"],
-            ["old 1", "young 1"],
-        )
+        assert (await count("audit"), await count("platform_audit")) == (["old 2", "young 2"], ["old 1", "young 1"])
         async with connected(admin_dsn) as owner:
             assert not await owner.fetchval("select rolsuper or rolbypassrls from pg_roles where rolname = user")
             await owner.execute(read_statement())

@@ -129,8 +129,7 @@ async def test_languages_of_the_schema_match_the_services(fresh_database: TestDa
         ]
         for language in LANGUAGES:
             assert await superuser.fetchval(
-                "select text_lexemes($1, 'x') @@ text_phrase($1, 'x') and numnode(text_phrase($1, 'x')) = 1",
-                language,
+                "select text_lexemes($1, 'x') @@ text_phrase($1, 'x') and numnode(text_phrase($1, 'x')) = 1", language
             )
     assert [tuple(re.findall(r"'(\w+)'::text", text)) for text in texts] == [LANGUAGES]
 
@@ -178,10 +177,7 @@ async def test_the_baseline_cannot_be_undone(fresh_database: TestDatabase) -> No
 @pytest.mark.slow
 async def test_two_databases_of_one_server_are_migrated_and_served(bare_cluster: EmbeddedAddress) -> None:
     """Roles belong to the server: they already exist when the second database is prepared."""
-    async with (
-        managed_database(bare_cluster, "one") as one,
-        managed_database(bare_cluster, "two") as two,
-    ):
+    async with managed_database(bare_cluster, "one") as one, managed_database(bare_cluster, "two") as two:
         for database in (one, two):
             await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
             await check_database(database.service_dsn)
@@ -239,10 +235,7 @@ async def read_all(database: TestDatabase) -> list[tuple[str, ...]]:
     async with connected(database.superuser_dsn) as superuser:
         rows = [
             tuple(map(str, row))
-            for statement in (
-                "select * from alembic_version",
-                "select rolname, rolpassword from pg_authid order by 1",
-            )
+            for statement in ("select * from alembic_version", "select rolname, rolpassword from pg_authid order by 1")
             for row in await superuser.fetch(statement)
         ]
     return [*await fingerprint(database), *rows]
@@ -277,9 +270,7 @@ async def test_the_objects_of_a_new_database_are_recorded(cluster: EmbeddedAddre
     assert render_record(found) == render_record(read_record(latest_revision(), citus=citus))
 
 
-async def test_a_database_of_this_version_is_accepted_also_with_more_objects(
-    fresh_database: TestDatabase,
-) -> None:
+async def test_a_database_of_this_version_is_accepted_also_with_more_objects(fresh_database: TestDatabase) -> None:
     async with connected(fresh_database.superuser_dsn) as superuser:
         await superuser.execute("""
             create table notes_of_an_operator (text text);

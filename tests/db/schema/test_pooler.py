@@ -27,9 +27,7 @@ async def test_the_database_itself_is_not_a_pooler(fresh_database: TestDatabase)
     assert await find_pooler(fresh_database.service_dsn, "DATABASE_URL") is None
 
 
-async def test_a_pooler_that_keeps_a_connection_for_each_client_counts_as_none(
-    fresh_database: TestDatabase,
-) -> None:
+async def test_a_pooler_that_keeps_a_connection_for_each_client_counts_as_none(fresh_database: TestDatabase) -> None:
     async with bounced(fresh_database, connections=4, mode="session") as dsn:
         assert await find_pooler(dsn, "DATABASE_URL") is None
 
@@ -83,9 +81,7 @@ async def test_prepared_statements_are_refused_if_the_pooler_loses_them(fresh_da
                 pass
 
 
-async def test_prepared_statements_are_accepted_if_the_pooler_keeps_them(
-    fresh_database: TestDatabase,
-) -> None:
+async def test_prepared_statements_are_accepted_if_the_pooler_keeps_them(fresh_database: TestDatabase) -> None:
     async with bounced(fresh_database, 3, prepared=True) as dsn:
         await check_pooler(dsn, prepared=True)
 

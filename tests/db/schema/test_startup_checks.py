@@ -200,8 +200,7 @@ async def test_both_models_are_served_while_tenants_move(
 ) -> None:
     other = resolve_model("mock", dimensions=24)
     with pytest.raises(
-        ConfigurationError,
-        match=r"^EMBEDDING_NEXT_PROVIDER: .* 24 dimensions is not registered; run: .* --next$",
+        ConfigurationError, match=r"^EMBEDDING_NEXT_PROVIDER: .* 24 dimensions is not registered; run: .* --next$"
     ):
         await build_services(services.database, FailingProvider(MODEL), next_provider=MockProvider(other))
     await register_model(fresh_database.admin_dsn, other)

@@ -51,12 +51,7 @@ async def test_scanned_pages_between_others_are_recognised() -> None:
     assert (texts[0], texts[3]) == ("A page of letters.", "A page of letters.")
     assert is_nearly(texts[1], GERMAN)
     assert is_nearly(texts[2], ENGLISH)
-    assert [document.is_recognised(page.start, page.end) for page in document.pages] == [
-        False,
-        True,
-        True,
-        False,
-    ]
+    assert [document.is_recognised(page.start, page.end) for page in document.pages] == [False, True, True, False]
     assert document.pages_without_text == ()
 
 

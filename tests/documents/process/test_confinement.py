@@ -31,14 +31,7 @@ USERS = ("root", "ordinary")
 PRIVILEGES = "no new privileges"
 
 PARENT = {"environment", "memory by file", "memory by call", "ptrace"}
-FILES = {
-    "read the key",
-    "read another user's file",
-    "read a file",
-    "read by openat2",
-    "list a folder",
-    "import",
-}
+FILES = {"read the key", "read another user's file", "read a file", "read by openat2", "list a folder", "import"}
 CHANGES = {"create a file", "write a file", "replace a file", "delete a file"}
 NETWORK = {"TCP", "UDP", "Unix", "abstract Unix", "listen", "a pair of sockets"}
 SIGNALS = {"signal", "signal by pidfd"}

@@ -127,12 +127,7 @@ def test_processor_time_limit_holds_without_the_parent() -> None:
     limits = asdict(ParseLimits(seconds=1))
     request = {"format": "html", "readers": ["html"], "limits": limits, "ocr": "absent"}
     ended = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from app.documents.process.child import main; main()",
-            str(os.getpid()),
-        ],
+        [sys.executable, "-c", "import sys; from app.documents.process.child import main; main()", str(os.getpid())],
         input=json.dumps(request).encode() + b"\n" + SLOW,
         capture_output=True,
         timeout=60,

@@ -72,21 +72,12 @@ def test_zip_link_is_not_followed() -> None:
 @pytest.mark.parametrize(
     ("members", "reason"),
     [
-        (
-            {"x/a.pdf": write_pdf_with([["x"]], user_password="pw")},
-            r"x/a\.pdf in the ZIP file: the PDF is encrypted",
-        ),
+        ({"x/a.pdf": write_pdf_with([["x"]], user_password="pw")}, r"x/a\.pdf in the ZIP file: the PDF is encrypted"),
         ({"a.pdf": write_pdf([[]])}, r"a\.pdf in the ZIP file: the PDF has no text layer"),
         ({"a.docx": write_docx()[:-100]}, r"a\.docx in the ZIP file: the DOCX file is damaged"),
         ({"a.doc": OLD_WORD}, r"a\.doc in the ZIP file: old Office files"),
-        (
-            {"a.doc": OLD_WORD + "EncryptedPackage".encode("utf-16-le")},
-            r"a\.doc in the ZIP file: .* encrypted",
-        ),
-        (
-            {"in.zip": write_zip({"a.txt": "x"})},
-            r"in\.zip in the ZIP file is a ZIP file itself; unpack it first",
-        ),
+        ({"a.doc": OLD_WORD + "EncryptedPackage".encode("utf-16-le")}, r"a\.doc in the ZIP file: .* encrypted"),
+        ({"in.zip": write_zip({"a.txt": "x"})}, r"in\.zip in the ZIP file is a ZIP file itself; unpack it first"),
         ({"a.png": b"\x89PNG\r\n\x1a\n\0"}, "no member in a supported format"),
         ({}, "no member in a supported format"),
     ],
@@ -106,19 +97,7 @@ def test_only_the_readers_that_the_names_indicate_are_expected() -> None:
         data = write_zip(dict.fromkeys(names, "x"))
         return {item.name for item in expect_formats(find_format("zip"), data)}
 
-    light = {
-        "zip",
-        "jsonl",
-        "json",
-        "csv",
-        "code",
-        "css",
-        "javascript",
-        "lockfile",
-        "sourcemap",
-        "markdown",
-        "text",
-    }
+    light = {"zip", "jsonl", "json", "csv", "code", "css", "javascript", "lockfile", "sourcemap", "markdown", "text"}
     assert expect("a.md", "b/c.txt", "d") == light
     assert expect("a.PDF", "b/c.xhtml", "d.docx/x") == light | {"pdf", "html"}
     assert [item.name for item in expect_formats(find_format("docx"), write_docx())] == ["docx"]

@@ -74,11 +74,7 @@ def test_docx_heading_level_is_inherited_and_may_be_direct() -> None:
     )
     body += '<w:p><w:pPr><w:outlineLvl w:val="1"/></w:pPr><w:r><w:t>Direct</w:t></w:r></w:p>'
     document = parse(write_raw_docx(body, styles=styles), LIMITS)
-    assert [(heading.level, heading.title) for heading in document.headings] == [
-        (1, "Mine"),
-        (3, "Out"),
-        (2, "Direct"),
-    ]
+    assert [(heading.level, heading.title) for heading in document.headings] == [(1, "Mine"), (3, "Out"), (2, "Direct")]
 
 
 def test_docx_reads_controls_insertions_and_notes_without_deletions() -> None:
@@ -168,10 +164,7 @@ def test_docx_merged_cells_stand_in_each_row_and_marked_headers_are_one() -> Non
     )
     document = parse(write_raw_docx(body), LIMITS)
     assert read_tables(document) == [
-        (
-            "| Port | Depth low | Depth high |\n| --- | --- | --- |\n",
-            "| Haven | 7 | 9 |\n| Haven | 8 | a\\|b |",
-        )
+        ("| Port | Depth low | Depth high |\n| --- | --- | --- |\n", "| Haven | 7 | 9 |\n| Haven | 8 | a\\|b |")
     ]
 
 

@@ -18,11 +18,7 @@ def test_pdf_pages_have_their_numbers() -> None:
     document = parse(write_pdf([["Erste Seite"], [], ["Größe (m) \\ ß"]]), LIMITS)
     assert document.text == "Erste Seite\n\nGröße (m) \\ ß"
     assert document.total_pages == 3
-    assert [document.text[page.start : page.end] for page in document.pages] == [
-        "Erste Seite",
-        "",
-        "Größe (m) \\ ß",
-    ]
+    assert [document.text[page.start : page.end] for page in document.pages] == ["Erste Seite", "", "Größe (m) \\ ß"]
     assert [document.page_at(offset) for offset in (0, 10, 13, 20)] == [1, 1, 3, 3]
 
 
@@ -220,10 +216,7 @@ def test_letters_set_apart_stay_one_word() -> None:
     ("reason", "drawn"),
     [
         ("same_colour", write_text("unseen words", 60, 500, before="1 1 1 rg")),
-        (
-            "same_colour",
-            "q 0 0 1 rg 50 490 200 30 re f Q " + write_text("unseen words", 60, 500, before="0 0 1 rg"),
-        ),
+        ("same_colour", "q 0 0 1 rg 50 490 200 30 re f Q " + write_text("unseen words", 60, 500, before="0 0 1 rg")),
         ("tiny", write_text("unseen words", 60, 500, size=0.6)),
         ("off_page", write_text("unseen words", 60, -300)),
         ("off_page", write_text("unseen words", 900, 500)),

@@ -116,12 +116,7 @@ def test_sentence_that_goes_on_in_the_next_column_is_one_paragraph() -> None:
 
 
 def test_table_without_rules_is_not_read_as_columns() -> None:
-    rows = [
-        ("Port", "Depth", "Berths"),
-        ("Kiel", "4.5 m", "120"),
-        ("Husum", "2.0 m", "35"),
-        ("Emden", "6.1 m", "80"),
-    ]
+    rows = [("Port", "Depth", "Berths"), ("Kiel", "4.5 m", "120"), ("Husum", "2.0 m", "35"), ("Emden", "6.1 m", "80")]
     page = "".join(
         write_text(cell, x, 700 - 14 * place)
         for place, row in enumerate(rows)
@@ -165,11 +160,7 @@ def test_heading_is_told_by_its_size_its_weight_or_its_number() -> None:
     page += write_text("Bold", 60, 650, font="F2") + write_lines(PROSE, 60, 630)
     page += write_text("2.1 Numbered", 60, 510) + write_lines(PROSE, 60, 490)
     headings = read(page).headings
-    assert [(heading.title, heading.level) for heading in headings] == [
-        ("Large", 1),
-        ("Bold", 2),
-        ("2.1 Numbered", 3),
-    ]
+    assert [(heading.title, heading.level) for heading in headings] == [("Large", 1), ("Bold", 2), ("2.1 Numbered", 3)]
 
 
 def test_large_or_bold_item_of_a_list_is_not_a_heading() -> None:

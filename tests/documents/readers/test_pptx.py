@@ -88,11 +88,7 @@ def test_pptx_shapes_with_places_are_read_from_top_to_bottom_after_the_title() -
 
 def test_pptx_text_outside_of_the_slide_and_tiny_text_are_marked() -> None:
     tiny = '<p:sp><p:txBody><a:p><a:r><a:rPr sz="100"/><a:t>dot</a:t></a:r></a:p></p:txBody></p:sp>'
-    shapes = [
-        place(text_box("seen"), 0, 0),
-        place(text_box("outside"), 12_192_000, 0),
-        place(tiny, 0, 900_000),
-    ]
+    shapes = [place(text_box("seen"), 0, 0), place(text_box("outside"), 12_192_000, 0), place(tiny, 0, 900_000)]
     document = parse(write_raw_pptx(["".join(shapes)]), LIMITS)
     assert document.text == "seen\n\noutside\n\ndot"
     assert [(document.text[span.start : span.end], span.reason) for span in document.hidden] == [

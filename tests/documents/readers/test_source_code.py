@@ -162,13 +162,7 @@ end
     [
         (
             PYTHON,
-            [
-                (1, "class Shop"),
-                (2, "def sell"),
-                (2, "def close"),
-                (1, "def main"),
-                (1, 'if __name__ == "__main__"'),
-            ],
+            [(1, "class Shop"), (2, "def sell"), (2, "def close"), (1, "def main"), (1, 'if __name__ == "__main__"')],
         ),
         (JAVA, [(1, "class Shop"), (2, "Shop()"), (2, "sell()")]),
         (
@@ -308,13 +302,7 @@ def test_lock_file_in_an_unknown_form_is_kept() -> None:
 
 
 def test_source_map_has_the_names_of_its_sources() -> None:
-    value = {
-        "version": 3,
-        "file": "a.js",
-        "sources": ["src/a.ts", 7],
-        "sourcesContent": ["secret"],
-        "mappings": "AAAA",
-    }
+    value = {"version": 3, "file": "a.js", "sources": ["src/a.ts", 7], "sourcesContent": ["secret"], "mappings": "AAAA"}
     assert parse_source_map(json.dumps(value).encode(), LIMITS).text == "Source map of a.js\n\nsrc/a.ts"
     sections = {"sections": [{"map": {"sources": ["b.ts"]}}, 1]}
     assert parse_source_map(json.dumps(sections).encode(), LIMITS).text == "Source map\n\nb.ts"

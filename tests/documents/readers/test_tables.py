@@ -59,13 +59,7 @@ def test_csv_of_many_rows_loses_none() -> None:
 
 @pytest.mark.parametrize(
     ("sample", "delimiter"),
-    [
-        ("a,b\n1,2\n", ","),
-        ("a;b\n1,5;2,5\n", ";"),
-        ("a\tb, c\n1\t2\n", "\t"),
-        ("a|b\n1|2\n", "|"),
-        ("a\nb\n", ","),
-    ],
+    [("a,b\n1,2\n", ","), ("a;b\n1,5;2,5\n", ";"), ("a\tb, c\n1\t2\n", "\t"), ("a|b\n1|2\n", "|"), ("a\nb\n", ",")],
 )
 def test_delimiter_is_the_one_that_gives_even_rows(sample: str, delimiter: str) -> None:
     assert find_delimiter(sample)[0] == delimiter

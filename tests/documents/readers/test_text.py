@@ -141,10 +141,7 @@ def test_markdown_tables_are_found_outside_code() -> None:
     assert [
         (document.text[table.start : table.header_end], document.text[table.header_end : table.end])
         for table in document.tables
-    ] == [
-        ("Port | Depth\n---- | ----:\n", "Haven | 12 m\nA \\| B | 7 m"),
-        ("| alone |\n| ----- |\n", "| one |"),
-    ]
+    ] == [("Port | Depth\n---- | ----:\n", "Haven | 12 m\nA \\| B | 7 m"), ("| alone |\n| ----- |\n", "| one |")]
     assert [heading.title for heading in document.headings] == ["Ports | depths", "Next"]
 
 
@@ -183,16 +180,7 @@ def test_a_text_with_many_marks_is_read_in_linear_time() -> None:
 
 
 def test_other_characters_are_not_marks() -> None:
-    for text in (
-        "",
-        "a" * 100,
-        "…" * 100,
-        "漢" * 100,
-        "ｶﾞ" * 100,
-        "\u200d" * 100,
-        "👩\u200d🚀" * 50,
-        "é" * 100,
-    ):
+    for text in ("", "a" * 100, "…" * 100, "漢" * 100, "ｶﾞ" * 100, "\u200d" * 100, "👩\u200d🚀" * 50, "é" * 100):
         assert not has_excess_marks(text)
         assert drop_excess_marks(text) == text
 

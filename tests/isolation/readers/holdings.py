@@ -112,8 +112,7 @@ async def fill_restricted(services: Services, provider: FailingProvider, superus
         )
         await superuser.execute("insert into entry_changes values ($1, $2)", tenant.id, waiting.id)
         await superuser.execute(
-            "insert into callers values ($1, 'ann', '{everyone,user:ann,group:finance}', '{reader}')",
-            tenant.id,
+            "insert into callers values ($1, 'ann', '{everyone,user:ann,group:finance}', '{reader}')", tenant.id
         )
         await superuser.execute("insert into lexeme_statistics values ($1, 'quokka', 40, $2)", tenant.id, GROUP)
         await superuser.execute(

@@ -74,10 +74,7 @@ async def probe_tables(
 
 
 async def probe_writers(
-    superuser: Connection,
-    held: Held,
-    tables: Iterable[str] = tuple(CLOSED_ROWS),
-    verbs: Iterable[str] = VERBS,
+    superuser: Connection, held: Held, tables: Iterable[str] = tuple(CLOSED_ROWS), verbs: Iterable[str] = VERBS
 ) -> list[str]:
     """One line for each cell of table × verb × principal that reads a wrong row that is closed, or changes one."""
     faults: list[str] = []
@@ -106,8 +103,7 @@ async def _probe_inserts(superuser: Connection, held: Held, table: str, rows: st
         table,
     )
     row = await superuser.fetchval(
-        f"select to_jsonb(t)::text from {table} t where tenant_id = $1 and {rows} limit 1",
-        held.tenant_id,
+        f"select to_jsonb(t)::text from {table} t where tenant_id = $1 and {rows} limit 1", held.tenant_id
     )
     for name, principals in PRINCIPALS.items():
         sees = name == "the service" if table in OF_THE_SERVICE else name in SEES

@@ -120,11 +120,7 @@ async def test_an_admin_sees_who_may_read_an_item(
     callers = {each["subject"]: (each["groups"], each["writes"]) for each in seen["callers"]}
     assert callers == {"ann": (["finance"], True), "rita": (["finance"], False)}
     chunk = await who(f"entries/{hit['id']}")
-    assert (chunk["decided_by"], chunk["asset_id"], chunk["readers"]) == (
-        "asset",
-        asset["id"],
-        ["group:finance"],
-    )
+    assert (chunk["decided_by"], chunk["asset_id"], chunk["readers"]) == ("asset", asset["id"], ["group:finance"])
     manifest = {"items": [], "readers": ["user:ann"]}
     await ann.request("PUT", "/knowledge/sources/till", json=manifest)
     source = await who("sources/till")
@@ -148,11 +144,7 @@ async def test_an_admin_sees_what_a_person_may_read(join: Join, admin: Caller, a
     for params, origin, count, ids in cases:
         answer = await admin.get("/admin/access/subject", params=params, headers=ALL)
         seen = answer.json()
-        assert (seen["groups_from"], seen["readable"]["entries"], seen["total"]["entries"]) == (
-            origin,
-            count,
-            3,
-        )
+        assert (seen["groups_from"], seen["readable"]["entries"], seen["total"]["entries"]) == (origin, count, 3)
         assert [item["id"] for item in seen["items"] if item["name"] == "The payroll"] == ids
     pages = []
     params = {"subject": "x", "group": ["finance", "board"], "limit": 1}

@@ -28,10 +28,7 @@ async def test_a_grant_does_not_bring_a_removed_reader_back(join: Join, admin: C
     tenant_id = admin.tenant_id
     assert tenant_id is not None
     zoe = ListChange(add=["user:zoe"])
-    kinds: list[tuple[ItemKind, str, str]] = [
-        ("entry", "entries", entry["id"]),
-        ("asset", "assets", asset["id"]),
-    ]
+    kinds: list[tuple[ItemKind, str, str]] = [("entry", "entries", entry["id"]), ("asset", "assets", asset["id"])]
     for kind, path, item_id in kinds:
         one = AccessSelection(ids=[UUID(item_id)])
         wanted = read_selection(one)
@@ -65,10 +62,7 @@ async def test_a_list_leaves_out_what_is_hidden_while_it_is_read(join: Join, mon
         "entries": [(await ann.add(text))["id"] for text in ("The pier opens", "The payroll")],
         "assets": [(await ann.upload("a.md", text, "text/markdown")).json()["id"] for text in (b"The quay", b"Wages")],
     }
-    for name, module, fetch in (
-        ("entries", entries, entries.fetch_entries),
-        ("assets", assets, assets.fetch_assets),
-    ):
+    for name, module, fetch in (("entries", entries, entries.fetch_entries), ("assets", assets, assets.fetch_assets)):
         seen, hidden = ids[name]
 
         async def hide_first(

@@ -11,17 +11,10 @@ from tests.fixtures.providers.failing import FailingProvider
 from tests.isolation.readers.holdings import PLAIN, Held
 from tests.knowledge.transfer.packing import export, restore, rows
 
-LISTED = {
-    "entries": "readers, writers",
-    "assets": "readers, writers",
-    "embeddings": "readers",
-    "sources": "*",
-}
+LISTED = {"entries": "readers, writers", "assets": "readers, writers", "embeddings": "readers", "sources": "*"}
 
 
-async def test_an_export_has_what_its_caller_may_read_and_keeps_the_lists(
-    held: tuple[TestDatabase, Held],
-) -> None:
+async def test_an_export_has_what_its_caller_may_read_and_keeps_the_lists(held: tuple[TestDatabase, Held]) -> None:
     made, found = held
     database = Database(made.service_dsn)
     services = await build_services(database, FailingProvider(MODEL))

@@ -111,10 +111,7 @@ class Player:
     async def change(self, person: str, name: str) -> None:
         """Change an entry that the person sees, and expect a refusal where it is not one of the writers."""
         entry_id = self.chance.choice(self.model.seen_by(person))
-        item, action = (
-            self.model.items[entry_id],
-            self.chance.choice(["readers", "writers", "text", "delete"]),
-        )
+        item, action = (self.model.items[entry_id], self.chance.choice(["readers", "writers", "text", "delete"]))
         principals = choose_principals(self.chance, person)
         if not passes(item.writers, person):
             with pytest.raises(NotAWriter):

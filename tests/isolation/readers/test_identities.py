@@ -38,11 +38,7 @@ async def test_readers_that_make_two_files_the_same_are_refused(join: Join) -> N
         tried = await change(bo, where, readers={"set": ["group:finance"]}, dry_run=True)
         done = await change(bo, where, readers={"set": ["group:finance"]})
         assert tried == done
-        assert (done["matched"], done["changed"], [r["id"] for r in done["refused"]]) == (
-            2,
-            0,
-            [second["id"]],
-        )
+        assert (done["matched"], done["changed"], [r["id"] for r in done["refused"]]) == (2, 0, [second["id"]])
         assert (await bo.patch(path, {"readers": ["group:hr", "user:bo"]})).status_code == 200
 
 

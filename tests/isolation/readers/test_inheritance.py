@@ -119,8 +119,7 @@ async def test_what_may_not_be_read_is_refused_as_what_does_not_exist(
 async def test_what_may_only_be_read_is_not_added_to(breaking: tuple[Connection, Held], table: str) -> None:
     superuser, held = breaking
     closed = await superuser.fetchval(
-        f"select id from {table} where tenant_id = $1 and readers is null and writers is not null",
-        held.tenant_id,
+        f"select id from {table} where tenant_id = $1 and readers is null and writers is not null", held.tenant_id
     )
     refusals = (asyncpg.ForeignKeyViolationError, asyncpg.InsufficientPrivilegeError)
     async with as_service_role(superuser, held.tenant_id, ("everyone", "user:cleo")):

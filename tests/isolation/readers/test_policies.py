@@ -11,14 +11,7 @@ import pytest
 from app.db.schema.isolation import find_faults
 from tests.fixtures.database.cluster import Connection
 from tests.fixtures.database.seeded import Seeded
-from tests.isolation.readers.holdings import (
-    CLOSED_ROWS,
-    HIDDEN,
-    OF_THE_SERVICE,
-    OPEN,
-    Held,
-    as_service_role,
-)
+from tests.isolation.readers.holdings import CLOSED_ROWS, HIDDEN, OF_THE_SERVICE, OPEN, Held, as_service_role
 from tests.isolation.readers.probing import probe_functions, probe_tables, probe_writers
 
 CHANGES = {"insert": ("with check",), "update": ("using", "with check"), "delete": ("using",)}
@@ -35,9 +28,7 @@ async def test_every_principal_changes_exactly_what_it_may(breaking: tuple[Conne
     assert await probe_writers(*breaking) == []
 
 
-async def test_functions_tell_no_more_than_if_hidden_rows_did_not_exist(
-    breaking: tuple[Connection, Held],
-) -> None:
+async def test_functions_tell_no_more_than_if_hidden_rows_did_not_exist(breaking: tuple[Connection, Held]) -> None:
     assert await probe_functions(*breaking) == []
 
 

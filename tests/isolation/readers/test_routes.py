@@ -36,11 +36,7 @@ async def hide(insider: Caller, work: Work) -> dict[str, str]:
     asset = await insider.upload(f"{HIDDEN}.md", text, "text/markdown", readers=["group:finance"])
     await work()
     chunks = await insider.get("/knowledge/entries", params={"asset_id": asset.json()["id"]})
-    return {
-        ENTRY: entry["id"],
-        ASSET: asset.json()["id"],
-        "chunk": chunks.json()["items"][0]["id"],
-    }
+    return {ENTRY: entry["id"], ASSET: asset.json()["id"], "chunk": chunks.json()["items"][0]["id"]}
 
 
 def find_places(app: FastAPI) -> list[Place]:
@@ -54,12 +50,7 @@ def find_places(app: FastAPI) -> list[Place]:
 
 
 async def test_ids_of_hidden_items_get_the_response_of_unknown_ones(
-    app: FastAPI,
-    admin: Caller,
-    join: Join,
-    work: Work,
-    api_database: TestDatabase,
-    api_services: Services,
+    app: FastAPI, admin: Caller, join: Join, work: Work, api_database: TestDatabase, api_services: Services
 ) -> None:
     """Place × principal × kind of item; and each place that takes such an id takes it from those who may read it."""
     insider = join("ann", "finance")

@@ -109,10 +109,7 @@ async def call_tools(caller: Caller) -> list[object]:
 
 
 async def test_answers_are_the_same_as_without_what_a_caller_may_not_read(
-    admin: Caller,
-    stranger: Caller,
-    api_services: Services,
-    work: Callable[[], Awaitable[None]],
+    admin: Caller, stranger: Caller, api_services: Services, work: Callable[[], Awaitable[None]]
 ) -> None:
     """The same knowledge in two tenants, one of which also has hidden entries with the same words."""
 
@@ -121,9 +118,7 @@ async def test_answers_are_the_same_as_without_what_a_caller_may_not_read(
         return Caller(admin.http, tenant.tenant_id, token)
 
     ann = Caller(
-        admin.http,
-        admin.tenant_id,
-        make_token(admin.tenant_id, Role.CREATOR, subject="ann", groups=["finance"]),
+        admin.http, admin.tenant_id, make_token(admin.tenant_id, Role.CREATOR, subject="ann", groups=["finance"])
     )
     alone = await ask_everything(sam(stranger), api_services)
     words = ["harbour", "night", "lighthouse", "tariff", "zeppelin", "pier-17", "anchorage", "keeper"]

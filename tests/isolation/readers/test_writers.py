@@ -58,10 +58,7 @@ async def test_a_known_identity_is_not_written_over(join: Join) -> None:
     results = (await ann.post("/knowledge/entries/bulk", many)).json()["results"]
     assert [result["status"] for result in results] == ["failed", "created"]
     assert "writers" in results[0]["error"]
-    assert sorted(await ben.find("payroll overtime")) == [
-        "Overtime is paid in June",
-        "The payroll is due in May",
-    ]
+    assert sorted(await ben.find("payroll overtime")) == ["Overtime is paid in June", "The payroll is due in May"]
 
 
 async def test_a_writer_stays_one(join: Join) -> None:
@@ -124,20 +121,13 @@ async def test_a_source_gives_its_assets_its_readers_and_writers(join: Join, wor
     assert len(await hr.find("payroll")) == len(await crawler.find("payroll")) == 1
     assert await ann.find("payroll") == []
     # What they may not read is in no number, and no list.
-    for caller, ids in (
-        (ann, ["pier.md"]),
-        (hr, ["hr/pay.md", "pier.md"]),
-        (crawler, ["hr/pay.md", "pier.md"]),
-    ):
+    for caller, ids in ((ann, ["pier.md"]), (hr, ["hr/pay.md", "pier.md"]), (crawler, ["hr/pay.md", "pier.md"])):
         seen = (await caller.get(path)).json()
         assert (seen["items"], seen["indexed"], seen["missing"]) == (len(ids), len(ids), 0)
         listed = (await caller.get(f"{path}/items")).json()["items"]
         assert [item["external_id"] for item in listed] == ids
         assert (await caller.get("/knowledge/sources")).json()["items"][0]["items"] == len(ids)
-    for answer in (
-        await ann.request("PUT", path, json={"items": [], "allow_empty": True}),
-        await hr.delete(path),
-    ):
+    for answer in (await ann.request("PUT", path, json={"items": [], "allow_empty": True}), await hr.delete(path)):
         assert is_refused(answer), answer.text
     asset = (await hr.search("payroll", mode="keyword"))["results"][0]["asset_id"]
     assert is_refused(await hr.delete(f"/knowledge/assets/{asset}"))

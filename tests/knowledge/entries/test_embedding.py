@@ -81,11 +81,7 @@ async def test_change_without_a_new_text_creates_no_vector(
 
 
 async def test_equal_texts_are_embedded_once_in_a_tenant(
-    services: Services,
-    tenant: Tenant,
-    other_tenant: Tenant,
-    failing_provider: FailingProvider,
-    run_jobs: RunJobs,
+    services: Services, tenant: Tenant, other_tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     await services.entries.create(tenant.id, EntryDraft(content="same", external_id="0"))
     for n in range(1, 4):

@@ -123,13 +123,7 @@ async def test_allowed_values_are_stored_unchanged(services: Services, tenant: T
 
 
 async def test_refused_entry_writes_nothing(services: Services, tenant: Tenant) -> None:
-    for values in (
-        {"content": NUL},
-        {"content": SURROGATE},
-        {},
-        {"title": "alone"},
-        {"content": "x", "tags": 1},
-    ):
+    for values in ({"content": NUL}, {"content": SURROGATE}, {}, {"title": "alone"}, {"content": "x", "tags": 1}):
         with pytest.raises(InvalidInput):
             await services.entries.create(tenant.id, validate(EntryDraft, values))
     assert (await services.administration.stats(tenant.id)).entries == 0
@@ -166,10 +160,7 @@ def weigh(semantic: Any, keyword: Any) -> dict[str, Any]:
 
 # For each field of a search: allowed values, and refused values.
 SEARCH_FIELDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
-    "query": (
-        ("x", "x" * 10_000, "  " + "x" * 10_000 + "  "),
-        ("", " \n\t", "x" * 10_001, NUL, SURROGATE, MARKED),
-    ),
+    "query": (("x", "x" * 10_000, "  " + "x" * 10_000 + "  "), ("", " \n\t", "x" * 10_001, NUL, SURROGATE, MARKED)),
     "mode": (("hybrid", "semantic", "keyword"), ("", "both")),
     "limit": ((1, 100), (0, -1, 101)),
     "similarity_threshold": ((None, 0, 1, 0.5), (-0.01, 1.01, float("nan"))),

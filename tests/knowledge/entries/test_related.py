@@ -258,8 +258,7 @@ async def test_simultaneous_changes_cannot_make_a_cycle(services: Services, tena
 
     for n, (first, second) in enumerate(pairs):
         done = await asyncio.gather(
-            supersede(first, second, again=None),
-            supersede(second, first, again=f"second {n}" if n % 2 else None),
+            supersede(first, second, again=None), supersede(second, first, again=f"second {n}" if n % 2 else None)
         )
         assert sorted(done) == [False, True]
 

@@ -67,7 +67,7 @@ async def test_an_erased_entry_leaves_nothing_in_any_table(
             MARKER,
         )
     assert set(await find_marker(superuser_dsn, MARKER)) == {
-        *("entries", "feedback", "lexeme_statistics", "searches", "tag_statistics"),
+        *("entries", "feedback", "lexeme_statistics", "searches", "tag_statistics")
     }
 
     erasure = await services.erasures.erase(tenant.id, NewErasure(entry_id=entry.id), actor="ada")
@@ -136,7 +136,7 @@ async def test_items_that_depend_on_an_erased_entry_are_named_and_stay(services:
     erasure = await services.erasures.erase(tenant.id, NewErasure(entry_id=entry.id))
 
     assert {(d["relation"], d["id"]) for d in erasure.derived} == {
-        *(("child", child), ("superseded", older), ("derived", derived), ("same_content", copy)),
+        *(("child", child), ("superseded", older), ("derived", derived), ("same_content", copy))
     }
     assert erasure.derived_total == 4
     assert len((await services.entries.list_entries(tenant.id)).items) == 4
@@ -179,9 +179,7 @@ async def test_an_item_that_was_only_deleted_can_be_erased(
         await superuser.execute(
             "insert into lexeme_statistics (tenant_id, lexeme, entries) values ($1, $2, 2)", tenant.id, MARKER
         )
-    assert set(await find_marker(superuser_dsn, MARKER)) == {
-        *("searches", "tag_statistics", "lexeme_statistics"),
-    }
+    assert set(await find_marker(superuser_dsn, MARKER)) == {*("searches", "tag_statistics", "lexeme_statistics")}
     for count in (1, 0):
         erasure = await services.erasures.erase(tenant.id, NewErasure(entry_id=entry.id))
         assert removed(erasure) == ({"searches": 1, "tag_statistics": 1} if count else {})
@@ -272,10 +270,7 @@ async def test_former_versions_of_a_file_are_named_by_its_asset(
         asset, _ = await services.assets.upload(keeper.id, Upload("a.txt", text, external_id="a"), actor=actor)
         await run_jobs()
     erasure = await services.erasures.erase(keeper.id, NewErasure(subject=LEAVER), actor="ada")
-    assert named(erasure) == [
-        ("changed", "asset", str(asset.id)),
-        ("changed", "asset_versions", str(asset.id)),
-    ]
+    assert named(erasure) == [("changed", "asset", str(asset.id)), ("changed", "asset_versions", str(asset.id))]
 
 
 async def test_former_copies_of_an_erased_text_are_named(services: Services, keeper: Tenant) -> None:
@@ -322,10 +317,7 @@ async def fill(services: Services, tenant: Tenant) -> dict[str, str]:
         entry, _ = await services.entries.create(tenant.id, EntryDraft(content=content), actor=actor)
         return str(entry.id)
 
-    ids = {
-        "own": await add("Written by the leaver", LEAVER),
-        "of_others": await add("Written by another", "ada"),
-    }
+    ids = {"own": await add("Written by the leaver", LEAVER), "of_others": await add("Written by another", "ada")}
     await services.entries.change(
         tenant.id, (await services.entries.list_entries(tenant.id)).items[0].id, EntryDraft(tags=["x"]),
         actor=LEAVER,

@@ -83,7 +83,7 @@ async def test_rewritten_files_have_nothing_of_what_was_erased(
     patterns = [MARKER.encode(), struct.pack(f"<{len(vector)}e", *vector)]
     before = await read_files(dsn, patterns)
     assert {name.rpartition("_p")[0] or name for name in before} >= {
-        *("assets", "entries", "embeddings", "searches", "saved_searches", "tag_statistics", "pg_statistic"),
+        *("assets", "entries", "embeddings", "searches", "saved_searches", "tag_statistics", "pg_statistic")
     }
     assert set().union(*before.values()) == set(patterns)
 

@@ -92,12 +92,7 @@ async def test_the_report_lists_queries_without_results_and_disliked_hits(desk: 
     assert (report.relevant, report.not_relevant, report.searches_without_results) == (2, 2, 3)
     assert [(e.query, e.searches) for e in report.empty_searches] == [("zeppelin", 2), ("airship", 1)]
     (disliked,) = report.disliked
-    assert (disliked.entry_id, disliked.title, disliked.not_relevant, disliked.relevant) == (
-        bad,
-        "Bell",
-        2,
-        0,
-    )
+    assert (disliked.entry_id, disliked.title, disliked.not_relevant, disliked.relevant) == (bad, "Bell", 2, 0)
     assert disliked.queries == ["Harbour"]
 
 

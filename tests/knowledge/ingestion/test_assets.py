@@ -271,11 +271,7 @@ async def test_a_text_of_two_assets_is_one_hit(
     assert (await services.assets.get(tenant.id, first)).duplicate_of is None
     await run_jobs()
     assert await find(services, tenant, mode=mode) == [first]
-    for admits in (
-        {"tags": ["two"]},
-        {"asset_id": [second]},
-        {"metadata": {"k": "b"}},
-    ):
+    for admits in ({"tags": ["two"]}, {"asset_id": [second]}, {"metadata": {"k": "b"}}):
         assert await find(services, tenant, mode=mode, **admits) == [second]
     assert await find(services, tenant, mode=mode, tags=["one", "two"]) == [first]
     query = SearchQuery(query="boats", mode="keyword")
@@ -348,18 +344,9 @@ async def test_searches_find_each_text_once_under_any_filter(
                 given = {"tags": [dice.choice("xy")], "metadata": {"k": dice.choice("uv")}}
                 data = dice.choice(contents)
                 asset_id = await upload(services, tenant, name, data, **given)
-                model[name] = {
-                    "roles": ["all"],
-                    **model.get(name, {}),
-                    "id": asset_id,
-                    "data": data,
-                    **given,
-                }
+                model[name] = {"roles": ["all"], **model.get(name, {}), "id": asset_id, "data": data, **given}
             case "change" if name in model:
-                changed: dict[str, Any] = {
-                    "tags": [dice.choice("xyz")],
-                    "roles": [dice.choice(["dev", "qa"])],
-                }
+                changed: dict[str, Any] = {"tags": [dice.choice("xyz")], "roles": [dice.choice(["dev", "qa"])]}
                 await services.assets.change(tenant.id, model[name]["id"], AssetPatch(**changed))
                 model[name] |= changed
             case "delete" if name in model:

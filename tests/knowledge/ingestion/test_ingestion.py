@@ -86,10 +86,7 @@ async def test_new_version_embeds_the_changed_chunks_only(
 async def test_overlap_is_shared_by_neighbouring_chunks(bench: Bench, services: Services, tenant: Tenant) -> None:
     sentences = [f"Berth {n} of the harbour is dredged in the year {1900 + n}." for n in range(120)]
     ingestion = Ingestion(
-        services.database,
-        {1: bench.provider},
-        services.tenants,
-        chunk_size=ChunkSize(tokens=60, overlap=20),
+        services.database, {1: bench.provider}, services.tenants, chunk_size=ChunkSize(tokens=60, overlap=20)
     )
     asset_id = await bench.upload(Upload("a.txt", " ".join(sentences).encode()))
     assert await bench.make_worker(ingestion=ingestion).run_once()

@@ -113,8 +113,7 @@ async def test_chunks_are_flagged_by_their_own_text(services: Services, tenant: 
 
 
 @pytest.mark.parametrize(
-    "draft",
-    [AssetPatch(title=ORDER), AssetPatch(tags=[ORDER[:90]]), AssetPatch(metadata={"a": ORDER})],
+    "draft", [AssetPatch(title=ORDER), AssetPatch(tags=[ORDER[:90]]), AssetPatch(metadata={"a": ORDER})]
 )
 async def test_fields_that_chunks_inherit_flag_them(
     services: Services, tenant: Tenant, run_jobs: RunJobs, draft: AssetPatch

@@ -32,8 +32,7 @@ async def test_a_quarantined_entry_is_found_nowhere(
 ) -> None:
     parent, _ = await services.entries.create(tenant.id, EntryDraft(content=CLEAN, tags=["sea", "night"]))
     held, _ = await services.entries.create(
-        tenant.id,
-        EntryDraft(content=ORDER, tags=["sea", "night"], parent_id=parent.id, source_ids=[parent.id]),
+        tenant.id, EntryDraft(content=ORDER, tags=["sea", "night"], parent_id=parent.id, source_ids=[parent.id])
     )
     assert held.quarantined
     for mode in ("hybrid", "semantic", "keyword"):
@@ -45,8 +44,7 @@ async def test_a_quarantined_entry_is_found_nowhere(
         assert not result.metadata.suggestions or "gate" not in result.metadata.suggestions
     vector = failing_provider.direction(3)
     near = await services.search.search(
-        tenant.id,
-        SearchQuery(query="x", query_embedding=list(vector), mode="semantic", similarity_threshold=0),
+        tenant.id, SearchQuery(query="x", query_embedding=list(vector), mode="semantic", similarity_threshold=0)
     )
     assert held.id not in {hit.id for hit in near}
     related = await services.related.related(tenant.id, parent.id)

@@ -35,13 +35,7 @@ async def _release(services: Services, tenant: Tenant, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"tags": ["sea", OTHER]},
-        {"metadata": {"note": OTHER}},
-        {"title": OTHER},
-        {"content": OTHER},
-    ],
+    "change", [{"tags": ["sea", OTHER]}, {"metadata": {"note": OTHER}}, {"title": OTHER}, {"content": OTHER}]
 )
 async def test_new_instructions_are_held_back_after_a_release(
     services: Services, tenant: Tenant, change: dict[str, Any]
@@ -53,8 +47,7 @@ async def test_new_instructions_are_held_back_after_a_release(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"tags": ["sea", "night"]}, {"metadata": {"note": "new"}}, {"title": "Gates"}, {"confidence": 0.5}],
+    "change", [{"tags": ["sea", "night"]}, {"metadata": {"note": "new"}}, {"title": "Gates"}, {"confidence": 0.5}]
 )
 async def test_a_released_text_stays_released_when_other_fields_change(
     services: Services, tenant: Tenant, change: dict[str, Any]

@@ -175,11 +175,7 @@ async def another_process(made: TestDatabase, provider: FailingProvider, way: st
 
 @pytest.mark.parametrize("way", ["direct", "pooler"])
 async def test_worker_of_another_process_is_notified_of_new_work(
-    services: Services,
-    tenant: Tenant,
-    fresh_database: TestDatabase,
-    failing_provider: FailingProvider,
-    way: str,
+    services: Services, tenant: Tenant, fresh_database: TestDatabase, failing_provider: FailingProvider, way: str
 ) -> None:
     """A worker that polls once an hour, with a separate queue object that no caller wakes."""
     async with (

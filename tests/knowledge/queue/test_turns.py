@@ -16,15 +16,7 @@ from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue import ClaimLost, Lease
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
-from tests.fixtures.workers import (
-    MINUTE,
-    PATIENCE,
-    Bench,
-    change_runner,
-    claim,
-    expire_leases,
-    find_parser,
-)
+from tests.fixtures.workers import MINUTE, PATIENCE, Bench, change_runner, claim, expire_leases, find_parser
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.queue.queueing import NOW, enqueue
 
@@ -158,11 +150,7 @@ LONG_FILE = Upload("long.txt", "\n\n".join(f"Paragraph {n} of the log. " * 60 fo
 
 
 async def test_asset_of_a_dead_worker_is_indexed_by_another_and_not_twice(
-    services: Services,
-    tenant: Tenant,
-    failing_provider: FailingProvider,
-    superuser_dsn: str,
-    run_jobs: RunJobs,
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str, run_jobs: RunJobs
 ) -> None:
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
     slow = Ingestion(services.database, {1: failing_provider}, services.tenants)

@@ -20,10 +20,7 @@ async def work(dsn: str) -> None:
     slow = FailingProvider(WIDER)
     slow.delay = 0.1
     services = await build_services(
-        Database(dsn, pool_size=4),
-        FailingProvider(MODEL),
-        next_provider=slow,
-        defaults=SearchDefaults(exact_limit=100),
+        Database(dsn, pool_size=4), FailingProvider(MODEL), next_provider=slow, defaults=SearchDefaults(exact_limit=100)
     )
     await change_runner(services.worker, lease=timedelta(seconds=2)).run()
 

@@ -167,11 +167,7 @@ async def test_vectors_without_meaning_in_common_wait_for_the_admin_by_default(m
     await move.start()
     await move.run_jobs()
     change = await move.status()
-    assert (change.state, change.decision.switch, change.decision.basis) == (
-        "ready",
-        "by_hand",
-        "semantic_overlap",
-    )
+    assert (change.state, change.decision.switch, change.decision.basis) == ("ready", "by_hand", "semantic_overlap")
     found = change.comparison
     assert found is not None
     assert found.semantic_overlap is not None

@@ -57,12 +57,7 @@ READY = ChangeRow(
 
 
 def judged(queries: int, judgements: int, quality: Quality, semantic: Quality | None = None) -> dict[str, Any]:
-    return {
-        "judged": queries,
-        "judgements": judgements,
-        "quality": quality,
-        "semantic_quality": semantic or quality,
-    }
+    return {"judged": queries, "judgements": judgements, "quality": quality, "semantic_quality": semantic or quality}
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,7 @@ async def write_pending(services: Services, tenant: Tenant, count: int, **fields
 @pytest.mark.parametrize("fusion", ["rrf", "score"])
 @pytest.mark.parametrize("given", [True, False])
 async def test_entries_without_vectors_are_reported_and_found_by_their_words(
-    services: Services,
-    tenant: Tenant,
-    failing_provider: FailingProvider,
-    mode: Mode,
-    fusion: Fusion,
-    given: bool,
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, mode: Mode, fusion: Fusion, given: bool
 ) -> None:
     await write_pending(services, tenant, 300)
     vector = failing_provider.direction(1).tolist() if given else None

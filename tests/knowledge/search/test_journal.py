@@ -147,8 +147,7 @@ LARGE: dict[str, Callable[[int], SearchQuery]] = {
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=pytest.mark.slow) if kind in ("metadata", "assets") else kind for kind in LARGE],
+    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in ("metadata", "assets") else kind for kind in LARGE]
 )
 def test_the_size_of_a_waiting_search_is_that_of_its_memory(kind: str, answered: Record) -> None:
     plan, _, ranking, subject = answered

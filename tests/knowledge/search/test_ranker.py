@@ -54,12 +54,7 @@ CASES: list[tuple[dict[str, Any], Predicate]] = [
             "filter": {
                 "or": [
                     {"field": "tags", "in": ["c", "b"]},
-                    {
-                        "and": [
-                            {"field": "confidence", "gt": 0.2, "lt": 0.5},
-                            {"field": "entry_type", "ne": "fact"},
-                        ]
-                    },
+                    {"and": [{"field": "confidence", "gt": 0.2, "lt": 0.5}, {"field": "entry_type", "ne": "fact"}]},
                 ]
             },
             "scope": "global",

@@ -44,13 +44,7 @@ async def test_hybrid_search_fuses_both_legs_by_their_ranks(
         "harbour": d(1, 0),
     }
     alpha, beta, gamma, delta = await write(
-        services,
-        tenant,
-        "alpha words",
-        "beta harbour",
-        "gamma words",
-        "delta harbour harbour",
-        language="english",
+        services, tenant, "alpha words", "beta harbour", "gamma words", "delta harbour harbour", language="english"
     )
     query = SearchQuery(query="harbour", fusion="rrf", similarity_threshold=0.5, explain=True)
     result = await services.search.search(tenant.id, query)
@@ -112,11 +106,7 @@ async def test_given_query_embedding_needs_no_provider(
 
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
 async def test_absent_provider_falls_back_to_keywords(
-    services: Services,
-    tenant: Tenant,
-    failing_provider: FailingProvider,
-    caplog: pytest.LogCaptureFixture,
-    mode: Any,
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, caplog: pytest.LogCaptureFixture, mode: Any
 ) -> None:
     await write(services, tenant, "harbour harbour", "harbour and very much else besides", "else")
     by_words = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword"))
@@ -274,12 +264,7 @@ async def test_score_fusion_ranks_by_cosine_and_keyword_score(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     d = failing_provider.direction
-    failing_provider.vectors = {
-        "near": d(1, 0.1),
-        "harbour far": d(0, 1),
-        "harbour close": d(1, 0.5),
-        "harbour": d(1),
-    }
+    failing_provider.vectors = {"near": d(1, 0.1), "harbour far": d(0, 1), "harbour close": d(1, 0.5), "harbour": d(1)}
     near, far, close = await write(services, tenant, "near", "harbour far", "harbour close")
     query = SearchQuery(
         query="harbour", fusion="score", weights=Weights(0.6, 0.4), similarity_threshold=0.5, explain=True
@@ -412,13 +397,7 @@ async def test_each_asset_is_found_once_with_its_best_passages(
     await upload(services, tenant, long=9, short=2, other=1)
     await services.entries.create_many(tenant.id, [EntryDraft(content=f"A quokka, note {n}.") for n in range(3)])
     await run_jobs()
-    asked = {
-        "mode": mode,
-        "fusion": fusion,
-        "boost": boost,
-        "diversity": diversity,
-        "similarity_threshold": 0.0,
-    }
+    asked = {"mode": mode, "fusion": fusion, "boost": boost, "diversity": diversity, "similarity_threshold": 0.0}
     plain = await search(services, tenant, limit=100, **asked)
     assets: dict[UUID, list[Any]] = {}
     for hit in plain:

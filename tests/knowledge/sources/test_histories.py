@@ -18,11 +18,7 @@ from app.contract.settings import SettingsPatch
 from app.contract.sources import Manifest
 from app.db.queries import assets, sources
 from app.embedded import EmbeddedAddress
-from app.errors import (
-    AssetNotFound,
-    InvalidInput,
-    TooManyDeletions,
-)
+from app.errors import AssetNotFound, InvalidInput, TooManyDeletions
 from app.knowledge.sources.run import RunOptions
 from tests.fixtures.database.cluster import connected, new_database
 from tests.knowledge.sources.history import open_history

@@ -16,13 +16,7 @@ from app.contract.assets import Upload
 from app.contract.sources import MAX_ITEMS, Manifest, ManifestItem, name_of, read_items
 from app.db.queries.sources import StoredItem
 from app.db.rows import new_id
-from app.errors import (
-    Conflict,
-    InvalidInput,
-    ItemChanged,
-    RunSuperseded,
-    SourceNotFound,
-)
+from app.errors import Conflict, InvalidInput, ItemChanged, RunSuperseded, SourceNotFound
 from app.knowledge.sources.manifest import Plan, plan_manifest
 from app.knowledge.sources.run import RunOptions
 from app.knowledge.sources.service import MAX_SOURCES
@@ -246,12 +240,7 @@ LIMIT = 1_000
 
 
 def stored(external_id: str, digest: str, **values: object) -> StoredItem:
-    fields: dict[str, object] = {
-        "asset_id": new_id(),
-        "stored_digest": digest,
-        "problem": None,
-        "failed": False,
-    }
+    fields: dict[str, object] = {"asset_id": new_id(), "stored_digest": digest, "problem": None, "failed": False}
     return StoredItem(external_id, digest, name_of(external_id), **(fields | values))  # type: ignore[arg-type]
 
 
@@ -280,10 +269,7 @@ def test_moved_file_with_another_ending_is_read_again() -> None:
 
 @pytest.mark.parametrize("problem", [None, "unsupported"])
 def test_file_moved_to_a_place_that_has_no_asset_keeps_its_asset(problem: str | None) -> None:
-    old, waiting = (
-        stored("x.md", "1"),
-        stored("y.md", "2", asset_id=None, stored_digest=None, problem=problem),
-    )
+    old, waiting = (stored("x.md", "1"), stored("y.md", "2", asset_id=None, stored_digest=None, problem=problem))
     plan = plan_manifest([old, waiting], [wanted("y.md", "1")], max_bytes=LIMIT)
     assert plan.renamed == [(old.asset_id, "y.md", "y.md")]
     assert [(c.old_id, c.new_id) for c in plan.changes] == [("x.md", "y.md")]

@@ -184,8 +184,7 @@ async def test_upkeep_removes_old_deliveries_and_queues_lost_ones(desk: Desk) ->
     ids = await desk.sql("select id from deliveries order by created_at, id")
     await desk.sql("update deliveries set created_at = now() - interval '8 days' where id = $1", ids[0])
     await desk.sql(
-        "update deliveries set state = 'delivered', ended_at = now() - interval '31 days' where id = $1",
-        ids[1],
+        "update deliveries set state = 'delivered', ended_at = now() - interval '31 days' where id = $1", ids[1]
     )
     await desk.sql("delete from jobs")
     await desk.services.worker.sweep.run()

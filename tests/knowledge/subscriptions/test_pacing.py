@@ -134,11 +134,7 @@ async def test_challenges_over_the_pace_wait_uncounted(desk: Desk) -> None:
     await desk.sql("update subscriptions set confirmation = 'pending', challenge_at = now()")
     async with open_line(desk.services.database, desk.superuser_dsn, 6_000) as line:
         service = DeliveryService(
-            desk.services.database,
-            desk.services.jobs,
-            WebhookSender(allow_private=True),
-            SecretSealer(),
-            line.pace,
+            desk.services.database, desk.services.jobs, WebhookSender(allow_private=True), SecretSealer(), line.pace
         )
         await service.deliver(desk.tenant.id)
         assert len(desk.endpoint.challenges) == TENANTS_CHALLENGES

@@ -105,12 +105,7 @@ async def test_sent_entries_equal_the_hits_of_the_search(desk: Desk) -> None:
 async def test_compounds_and_incomplete_words_match_as_in_a_search(desk: Desk) -> None:
     for query in ("Datenbanksicherung", "Antrag auf Urlaub", "quokka handb"):
         await desk.subscribe(name=query, query=query, mode="keyword")
-    contents = (
-        "Die Sicherung der Datenbank.",
-        "Die Datenbank ist voll.",
-        "Der Urlaubsantrag.",
-        "Das Handbuch.",
-    )
+    contents = ("Die Sicherung der Datenbank.", "Die Datenbank ist voll.", "Der Urlaubsantrag.", "Das Handbuch.")
     for content in contents:
         await desk.write(content, language="german")
     await desk.work()
@@ -158,11 +153,7 @@ async def test_an_unchanged_chunk_of_a_documents_next_version_is_not_sent_again(
         await desk.services.assets.upload(desk.tenant.id, Upload("a.md", document, "text/markdown", external_id="doc"))
         await desk.hasten()
     sent = " ".join(desk.contents)
-    assert (sent.count("closes at dusk"), sent.count("harbour is lit"), sent.count("harbour is out")) == (
-        1,
-        1,
-        1,
-    )
+    assert (sent.count("closes at dusk"), sent.count("harbour is lit"), sent.count("harbour is out")) == (1, 1, 1)
     assert len(desk.contents) >= 3
 
 
@@ -232,9 +223,7 @@ async def test_messages_of_an_earlier_request_of_the_search_are_dropped(desk: De
     assert desk.contents == ["The road"]
 
 
-async def test_a_search_replaced_during_matching_sends_nothing_for_its_old_request(
-    desk: Desk,
-) -> None:
+async def test_a_search_replaced_during_matching_sends_nothing_for_its_old_request(desk: Desk) -> None:
     desk.provider.delay = 0.5
     await desk.subscribe(query="harbour", mode="hybrid")
     await desk.write("The harbour")

@@ -143,13 +143,7 @@ async def test_an_error_response_names_the_side_at_fault(
 
 @pytest.mark.parametrize(
     ("asked", "told"),
-    [
-        ("86400", 86_400),
-        ("86401", MAX_RETRY_AFTER),
-        ("9" * 400, MAX_RETRY_AFTER),
-        ("-5", None),
-        ("soon", None),
-    ],
+    [("86400", 86_400), ("86401", MAX_RETRY_AFTER), ("9" * 400, MAX_RETRY_AFTER), ("-5", None), ("soon", None)],
 )
 async def test_an_endpoint_cannot_delay_its_messages_for_more_than_a_day(
     endpoint: Endpoint, asked: str, told: float | None
@@ -255,11 +249,7 @@ async def test_the_certificate_must_match_the_name(tmp_path: Path) -> None:
     """The connection goes to an IP address; the certificate is verified against the name."""
     server, authority = make_certificate(tmp_path, "hooks.example")
     async with open_endpoint(server) as endpoint:
-        sender = WebhookSender(
-            allow_private=True,
-            resolve=resolving("127.0.0.1"),
-            tls=authority,
-        )
+        sender = WebhookSender(allow_private=True, resolve=resolving("127.0.0.1"), tls=authority)
         good = await sender.send(f"https://hooks.example:{endpoint.port}/", SECRET, "m", b"{}")
         assert good.error is None
         for wrong in ("other.example", "127.0.0.1"):
@@ -288,11 +278,7 @@ def make_certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLCo
     chain = folder / "chain.pem"
     chain.write_bytes(
         certificate.public_bytes(serialization.Encoding.PEM)
-        + key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
+        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(chain)
@@ -381,11 +367,7 @@ async def subscribe(desk: Desk, *keys: bytes) -> None:
         desk.tenant.id, OWNER, NewSavedSearch("mine", {"query": "harbour", "mode": "keyword"})
     )
     service = SubscriptionService(
-        desk.services.database,
-        desk.services.trail,
-        desk.services.jobs,
-        SecretSealer(keys),
-        allow_private=True,
+        desk.services.database, desk.services.trail, desk.services.jobs, SecretSealer(keys), allow_private=True
     )
     made, _ = await service.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url, SEALING_SECRET)
     assert made.secret == SEALING_SECRET

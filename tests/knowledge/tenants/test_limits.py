@@ -64,10 +64,7 @@ async def test_platform_limits_of_a_tenant_can_be_set_and_removed(
 ) -> None:
     assert (await allow(services, tenant, entries=5, bytes=0)).limits.entries == 5
     changed = await services.tenants.change_limits(tenant.id, AllowedLimits(bytes=9), actor="paula")
-    assert {name: limit for name, limit in asdict(changed).items() if limit is not None} == {
-        "entries": 5,
-        "bytes": 9,
-    }
+    assert {name: limit for name, limit in asdict(changed).items() if limit is not None} == {"entries": 5, "bytes": 9}
     assert (await allow(services, tenant, entries=None)).limits.entries == 0
     async with connected(superuser_dsn) as superuser:
         acts = await superuser.fetch(
@@ -133,8 +130,7 @@ async def test_texts_wait_for_the_next_day_after_the_token_limit(
     assert others == ["another's text"]
     async with connected(superuser_dsn) as superuser:
         job = await superuser.fetchrow(
-            "select attempts, postponed, run_at - clock_timestamp() as wait from jobs where tenant_id = $1",
-            tenant.id,
+            "select attempts, postponed, run_at - clock_timestamp() as wait from jobs where tenant_id = $1", tenant.id
         )
         assert job is not None
         assert (job["attempts"], job["postponed"]) == (0, 0)

@@ -122,10 +122,7 @@ def test_yaml_is_a_list_or_documents(tmp_path: Path) -> None:
         (1, {"content": "Boats\nlie here.\n", "tags": ["a", "b"]}),
         (5, {"content": "x", "expires_at": "2030-01-01T00:00:00Z"}),
     ]
-    assert read(tmp_path, "a.yml", "content: a\n---\ncontent: b\n") == [
-        (1, {"content": "a"}),
-        (3, {"content": "b"}),
-    ]
+    assert read(tmp_path, "a.yml", "content: a\n---\ncontent: b\n") == [(1, {"content": "a"}), (3, {"content": "b"})]
     assert read(tmp_path, "a.yml", "content: a\n---\n---\ncontent: b\n---\n") == [
         (1, {"content": "a"}),
         (4, {"content": "b"}),
@@ -246,12 +243,7 @@ def test_a_line_of_an_export_that_is_too_long_is_refused_without_reading_all_of_
     monkeypatch.setattr(records, "MAX_ASSET", 200)
     file = tmp_path / "a.jsonl"
     entry, asset = b'{"kind":"entry","x":"%s"}', b'{"kind":"asset","x":"%s"}'
-    given = [
-        entry % (b"x" * 20),
-        entry % (b"x" * 5_000_000),
-        asset % (b"x" * 150),
-        asset % (b"x" * 5_000_000),
-    ]
+    given = [entry % (b"x" * 20), entry % (b"x" * 5_000_000), asset % (b"x" * 150), asset % (b"x" * 5_000_000)]
     file.write_bytes(b"\n".join(given))
     found = [(line.number, line.text, line.error) for line in read_lines(file, exported=True)]
     assert found == [

@@ -91,11 +91,7 @@ async def test_restoration_reverts_later_changes(services: Services, full: Tenan
 
 @pytest.mark.slow
 async def test_entries_restored_without_vectors_get_equal_vectors_later(
-    services: Services,
-    full: Tenant,
-    other_tenant: Tenant,
-    superuser_dsn: str,
-    run_jobs: RunJobs,
+    services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str, run_jobs: RunJobs
 ) -> None:
     await run_jobs()
     lines = await export(services, full, with_vectors=False)

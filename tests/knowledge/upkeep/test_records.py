@@ -143,11 +143,7 @@ async def test_the_stated_bound_of_the_audit_trail_is_the_one_that_holds(
 
 
 async def test_the_sweep_removes_the_oldest_records_over_the_bounds(
-    services: Services,
-    filled: Tenant,
-    other_tenant: Tenant,
-    superuser_dsn: str,
-    monkeypatch: pytest.MonkeyPatch,
+    services: Services, filled: Tenant, other_tenant: Tenant, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "MOST_FEEDBACK", 4)
     monkeypatch.setattr(upkeep, "MOST_ENDED_DELIVERIES", 3)
@@ -156,11 +152,7 @@ async def test_the_sweep_removes_the_oldest_records_over_the_bounds(
     await services.worker.sweep.run()
     assert await column(superuser_dsn, "select subject::int from searches order by at") == [6, 7, 8, 9, 10]
     assert await column(superuser_dsn, "select subject::int from feedback order by at") == [7, 8, 9, 10]
-    assert await column(superuser_dsn, "select (finding ->> 'n')::int from deliveries order by ended_at") == [
-        8,
-        9,
-        10,
-    ]
+    assert await column(superuser_dsn, "select (finding ->> 'n')::int from deliveries order by ended_at") == [8, 9, 10]
 
 
 async def test_the_sweep_neither_removes_nor_counts_pending_messages(

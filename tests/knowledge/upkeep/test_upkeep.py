@@ -314,7 +314,4 @@ async def test_words_are_recounted_after_entries_with_readers_have_grown(
         while await services.worker.run_once():
             pass
     count = len(drafts)
-    assert await read_counted(tenant, superuser_dsn) == {
-        "*": {"harbour": count},
-        "group:east": {"harbour": count},
-    }
+    assert await read_counted(tenant, superuser_dsn) == {"*": {"harbour": count}, "group:east": {"harbour": count}}

@@ -141,11 +141,7 @@ async def test_an_index_in_use_at_the_deletion_is_dropped_by_the_next_sweep(stoc
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [
-        "drop index {}",
-        "update pg_index set indisvalid = false where indexrelid = '{}'::regclass",
-    ],
+    "damage", ["drop index {}", "update pg_index set indisvalid = false where indexrelid = '{}'::regclass"]
 )
 async def test_a_missing_or_invalid_index_is_built_again(stock: Stock, tenant: Tenant, damage: str) -> None:
     await stock.fill(tenant, EXACT_LIMIT + 1)

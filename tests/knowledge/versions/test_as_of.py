@@ -56,10 +56,7 @@ async def test_links_cut_by_a_deletion_are_kept(services: Services, keeper: Tena
     await services.entries.delete(keeper.id, new)
     assert await found(services, keeper, None) == ["old harbour"]
     assert await found(services, keeper, superseded) == ["new harbour"]
-    assert await found(services, keeper, superseded, include_superseded=True) == [
-        "new harbour",
-        "old harbour",
-    ]
+    assert await found(services, keeper, superseded, include_superseded=True) == ["new harbour", "old harbour"]
     assert (await services.versions.list_versions(keeper.id, old)).items[0].superseded_by_id == new
 
 
@@ -86,12 +83,7 @@ async def test_a_replaced_and_a_deleted_asset_are_found_as_they_were(
         await services.assets.delete(keeper.id, asset.id)
         for moment, text in ((old, "the old harbour"), (new, "the new harbour")):
             query = SearchQuery(
-                query="harbour",
-                mode=mode,
-                as_of=moment,
-                source="asset",
-                asset_id=[asset.id],
-                group_by="asset",
+                query="harbour", mode=mode, as_of=moment, source="asset", asset_id=[asset.id], group_by="asset"
             )
             (hit,) = await services.search.search(keeper.id, query)
             assert (hit.content, hit.asset_id) == (text, asset.id)

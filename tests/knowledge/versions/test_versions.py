@@ -288,10 +288,7 @@ async def kept(services: Services, tenant: Tenant, run_jobs: RunJobs) -> Tenant:
     """A tenant that keeps versions and query texts, with entries and an asset, some of which were changed already."""
     await services.tenants.change_settings(tenant.id, SettingsPatch(keep_versions_days=30, keep_query_text=True))
     entries = await write(
-        services,
-        tenant,
-        *(f"the harbour {n} at {'night' if n % 2 else 'noon'}" for n in range(12)),
-        tags=["sea"],
+        services, tenant, *(f"the harbour {n} at {'night' if n % 2 else 'noon'}" for n in range(12)), tags=["sea"]
     )
     await write(services, tenant, "mountains at night", is_verified=True)
     await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nIt closes.\n\n# Night\n\nIt is dark."))
@@ -323,8 +320,7 @@ async def disturb(services: Services, tenant: Tenant, result: SearchResult) -> N
 @pytest.mark.parametrize("changed", [False, True], ids=["unchanged", "changed since"])
 @pytest.mark.parametrize("fusion", get_args(Fusion))
 @pytest.mark.parametrize(
-    "mode",
-    ["hybrid", *(pytest.param(mode, marks=pytest.mark.slow) for mode in get_args(Mode) if mode != "hybrid")],
+    "mode", ["hybrid", *(pytest.param(mode, marks=pytest.mark.slow) for mode in get_args(Mode) if mode != "hybrid")]
 )
 async def test_a_replay_has_the_same_ranking_and_scores(
     services: Services, kept: Tenant, mode: Mode, fusion: Fusion, changed: bool

@@ -289,15 +289,12 @@ class PartlyFailingProvider(CountingProvider):
         return vectors
 
 
-async def test_text_that_the_provider_fails_on_blocks_no_other_and_is_dropped_after_hours(
-    bench: Bench,
-) -> None:
+async def test_text_that_the_provider_fails_on_blocks_no_other_and_is_dropped_after_hours(bench: Bench) -> None:
     stumbling = PartlyFailingProvider(MODEL)
     providers = {1: stumbling}
     database, tenants = bench.services.database, bench.services.tenants
     worker = bench.make_worker(
-        ingestion=Ingestion(database, providers, tenants),
-        embedder=EntryEmbedder(database, providers, tenants),
+        ingestion=Ingestion(database, providers, tenants), embedder=EntryEmbedder(database, providers, tenants)
     )
     asset_id = await bench.upload()
     other_id = await bench.upload(Upload("b.md", b"Every mooring is inspected."))

@@ -17,12 +17,7 @@ from app.documents.readers.text import collapse_spaces, read_integer
 from app.errors import UnreadableDocument
 
 _MAX_LEVEL = 8
-_KINDS = {
-    "alphaLc": "lowerLetter",
-    "alphaUc": "upperLetter",
-    "romanLc": "lowerRoman",
-    "romanUc": "upperRoman",
-}
+_KINDS = {"alphaLc": "lowerLetter", "alphaUc": "upperLetter", "romanLc": "lowerRoman", "romanUc": "upperRoman"}
 _SIGNS = {"ParenBoth": ("(", ")"), "ParenR": ("", ")"), "Plain": ("", "")}
 
 

@@ -345,10 +345,7 @@ def _rotate(
 def _join_raised(words: Sequence[Word]) -> None:
     """Put small words above or below a line onto the line of their neighbour."""
     for place, word in enumerate(words):
-        for other in (
-            words[place - 1] if place else None,
-            words[place + 1] if place + 1 < len(words) else None,
-        ):
+        for other in (words[place - 1] if place else None, words[place + 1] if place + 1 < len(words) else None):
             if other is None or word.style.size >= _RAISED * other.style.size:
                 continue
             size = other.style.size

@@ -21,9 +21,7 @@ from knowledge_client.models import Entry, Hit
 def document_of(entry: Entry | Hit, facts: Mapping[str, Any] | None = None) -> Document:
     """The entry as a document, with `facts` added to its metadata."""
     return Document(
-        page_content=entry.content,
-        metadata={**entry.metadata, **(facts or {})},
-        id=entry.external_id or str(entry.id),
+        page_content=entry.content, metadata={**entry.metadata, **(facts or {})}, id=entry.external_id or str(entry.id)
     )
 
 

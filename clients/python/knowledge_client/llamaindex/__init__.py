@@ -6,10 +6,4 @@ from knowledge_client.llamaindex.queries import ModeUnsupported
 from knowledge_client.llamaindex.retriever import KnowledgeRetriever
 from knowledge_client.llamaindex.vectorstore import KnowledgeVectorStore
 
-__all__ = [
-    "DocumentsRefused",
-    "FilterUnsupported",
-    "KnowledgeRetriever",
-    "KnowledgeVectorStore",
-    "ModeUnsupported",
-]
+__all__ = ["DocumentsRefused", "FilterUnsupported", "KnowledgeRetriever", "KnowledgeVectorStore", "ModeUnsupported"]

@@ -132,10 +132,7 @@ class KnowledgeVectorStore(BasePydanticVectorStore):
         await self._run(stored.delete_document(ref_doc_id, self._tags))
 
     def delete_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
-        **delete_kwargs: Any,
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
         """Delete the nodes with these ids that fulfil the filters; without ids, all nodes that fulfil them.
 
@@ -145,10 +142,7 @@ class KnowledgeVectorStore(BasePydanticVectorStore):
         run(self._client, stored.delete(node_ids, read_filters(filters), self._tags))
 
     async def adelete_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
-        **delete_kwargs: Any,
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
         """As `delete_nodes`."""
         await self._run(stored.delete(node_ids, read_filters(filters), self._tags))

@@ -137,12 +137,7 @@ FILTERS: tuple[tuple[dict[str, Any], Callable[[Written], bool]], ...] = (
 
 
 def find_matches(
-    entries: list[Written],
-    words: set[str],
-    mode: str,
-    threshold: float,
-    passes: Callable[[Written], bool],
-    down: bool,
+    entries: list[Written], words: set[str], mode: str, threshold: float, passes: Callable[[Written], bool], down: bool
 ) -> list[Written]:
     by_words = down or mode != "semantic"
 
@@ -175,12 +170,7 @@ async def test_facets_count_every_match_under_each_filter_and_mode(
         for filters, passes in FILTERS:
             for mode in ("hybrid", "semantic", "keyword"):
                 for superseded in (False, True):
-                    asked = {
-                        **filters,
-                        "mode": mode,
-                        "similarity_threshold": 0.6,
-                        "include_superseded": superseded,
-                    }
+                    asked = {**filters, "mode": mode, "similarity_threshold": 0.6, "include_superseded": superseded}
                     facets, found = await count_facets(services, tenant, query, **asked)
                     expected = find_matches(
                         entries,
@@ -250,8 +240,7 @@ async def test_a_whole_identifier_and_a_corrected_word_are_counted_as_they_are_s
     failing_provider.down = True
     contents = {"the code KNOW-004": "whole", "KNOW and 004": "part", "a granite wall": "wall"}
     await services.entries.create_many(
-        tenant.id,
-        [EntryDraft(content=text, tags=[tag], language="english") for text, tag in contents.items()],
+        tenant.id, [EntryDraft(content=text, tags=[tag], language="english") for text, tag in contents.items()]
     )
     for query, tag in (("KNOW-004", "whole"), ("granitte", "wall")):
         facets, found = await count_facets(services, tenant, query)

@@ -68,15 +68,7 @@ def test_words_of_the_title_count_as_matched() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [
-        "x" * 5_000,
-        "<b>bold</b> & more " * 100,
-        "\n" * 500 + "word",
-        "ä😀" * 1_000,
-        " ",
-        "a" * 239,
-        "a b " * 61,
-    ],
+    ["x" * 5_000, "<b>bold</b> & more " * 100, "\n" * 500 + "word", "ä😀" * 1_000, " ", "a" * 239, "a b " * 61],
 )
 def test_text_is_plain_and_never_too_long(content: str) -> None:
     for passage in (None, (0, 10), (len(content) // 2, len(content))):
@@ -103,11 +95,7 @@ def test_one_snippet_maker_serves_hits_of_different_languages() -> None:
     english = maker.make(None, "Two boats.", "english", ["boat"], None)
     german = maker.make(None, "Zwei Boote.", "german", ["boot"], None)
     again = maker.make(None, "A boat.", "english", ["boat"], None)
-    assert [english.matched_terms, german.matched_terms, again.matched_terms] == [
-        ("boats",),
-        ("boote",),
-        ("boats",),
-    ]
+    assert [english.matched_terms, german.matched_terms, again.matched_terms] == [("boats",), ("boote",), ("boats",)]
 
 
 def test_words_match_with_and_without_an_accent_on_the_first_letter() -> None:

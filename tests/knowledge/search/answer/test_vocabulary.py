@@ -30,9 +30,7 @@ RUNS = st.lists(st.text(st.sampled_from("文字กิ"), min_size=2, max_size=6)
 def test_the_longest_common_parts_of_runs_are_found(texts: list[str], text: str) -> None:
     queried = [run for text in texts for run in list_runs(text) if len(run) > 1]
     vocabulary = Vocabulary(
-        ["".join(run) for run in queried],
-        "simple",
-        {pair for run in queried for pair in split_run("".join(run))},
+        ["".join(run) for run in queried], "simple", {pair for run in queried for pair in split_run("".join(run))}
     )
     present = list_runs(text)
     parts = {

@@ -42,9 +42,7 @@ SCALARS: tuple[Any, ...] = (None, True, False, *NUMBERS, *TEXTS)
 scalars = st.sampled_from(SCALARS)
 keys = st.sampled_from(KEYS)
 values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
-    max_leaves=6,
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3), max_leaves=6
 )
 metadata = st.dictionaries(keys, values, max_size=5)
 

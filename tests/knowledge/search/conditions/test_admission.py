@@ -23,11 +23,7 @@ from tests.knowledge.search.conditions import oracle
 
 ENTRIES = 60
 LATER = "2200-01-01T00:00:00Z"
-SETTINGS: Mapping[str, Any] = {
-    "database": None,
-    "deadline": None,
-    "suppress_health_check": list(HealthCheck),
-}
+SETTINGS: Mapping[str, Any] = {"database": None, "deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +59,7 @@ async def filled(services: Services, tenant: Tenant, superuser_dsn: str) -> Fill
     def draw(data: st.DataObject) -> None:
         own = {
             name: data.draw(st.sampled_from(oracle.OWN[name]))
-            for name in (
-                "entry_type",
-                "title",
-                "scope",
-                "confidence",
-                "is_verified",
-                "created_at",
-                "updated_at",
-            )
+            for name in ("entry_type", "title", "scope", "confidence", "is_verified", "created_at", "updated_at")
         }
         lists = {
             "tags": data.draw(st.lists(st.sampled_from(oracle.OWN["tags"]), unique=True)),

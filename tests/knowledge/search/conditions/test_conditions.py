@@ -139,9 +139,7 @@ def test_generated_filters_are_read(filter_json: dict[str, Any]) -> None:
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from(["field", "and", "or", "not", "eq", "in", "gt", "exists", "x"]),
-                inner,
-                max_size=3,
+                st.sampled_from(["field", "and", "or", "not", "eq", "in", "gt", "exists", "x"]), inner, max_size=3
             )
         ),
     )
@@ -169,11 +167,7 @@ LATE: dict[str, Any] = {"field": "metadata.n", "gte": 3}
 
 @pytest.fixture
 async def numbered(
-    services: Services,
-    tenant: Tenant,
-    failing_provider: FailingProvider,
-    superuser_dsn: str,
-    run_jobs: RunJobs,
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str, run_jobs: RunJobs
 ) -> Tenant:
     """Six entries with `n`, created a day apart and changed an hour later, and near every query."""
     failing_provider.default = failing_provider.direction(1)
@@ -226,10 +220,7 @@ async def test_a_time_has_a_zone_and_the_later_one_is_later(services: Services, 
         with pytest.raises(InvalidInput) as refused:
             SearchQuery(query="harbour", **fields)
         assert [error.field for error in refused.value.errors] == [wrong]
-    edges = {
-        "created_after": datetime.min.replace(tzinfo=UTC),
-        "created_before": datetime.max.replace(tzinfo=UTC),
-    }
+    edges = {"created_after": datetime.min.replace(tzinfo=UTC), "created_before": datetime.max.replace(tzinfo=UTC)}
     assert await found(services, numbered, mode="keyword", **edges) == set(range(6))
 
 
@@ -249,26 +240,14 @@ async def test_a_cursor_keeps_conditions_and_times(services: Services, numbered:
 
 
 async def test_a_saved_search_keeps_conditions_and_times(services: Services, numbered: Tenant) -> None:
-    request = {
-        "query": "harbour",
-        "mode": "keyword",
-        "filter": LATE,
-        "created_before": "2026-02-04T14:00:00+02:00",
-    }
+    request = {"query": "harbour", "mode": "keyword", "filter": LATE, "created_before": "2026-02-04T14:00:00+02:00"}
     saved, _ = await services.saved_searches.save(numbered.id, "anna", NewSavedSearch("Late", request))
     result = await services.saved_searches.run(numbered.id, "anna", saved.id)
     assert {hit.metadata["n"] for hit in result} == {3}
-    wrong = {
-        "query": "q",
-        "filter": {"not": {"field": "metadata.n", "gt": []}},
-        "created_after": "yesterday",
-    }
+    wrong = {"query": "q", "filter": {"not": {"field": "metadata.n", "gt": []}}, "created_after": "yesterday"}
     with pytest.raises(InvalidInput) as refused:
         await services.saved_searches.save(numbered.id, "anna", NewSavedSearch("Wrong", wrong))
-    assert [error.field for error in refused.value.errors] == [
-        "request.filter.not.gt",
-        "request.created_after",
-    ]
+    assert [error.field for error in refused.value.errors] == ["request.filter.not.gt", "request.created_after"]
 
 
 async def test_relaxations_and_reasons_name_conditions_and_times(services: Services, numbered: Tenant) -> None:
@@ -276,10 +255,7 @@ async def test_relaxations_and_reasons_name_conditions_and_times(services: Servi
     query = SearchQuery(query="harbour", mode="keyword", **narrow)
     result = await services.search.search(numbered.id, query)
     assert list(result) == []
-    assert {(*r.without, r.matches) for r in result.metadata.relaxations} == {
-        ("filter", 2),
-        ("created_before", 3),
-    }
+    assert {(*r.without, r.matches) for r in result.metadata.relaxations} == {("filter", 2), ("created_before", 3)}
     verdict = await services.search.why_not(numbered.id, "0", query)
     assert [reason.detail for reason in verdict.reasons] == ["filter does not match"]
     verdict = await services.search.why_not(numbered.id, "5", query)

@@ -66,12 +66,7 @@ async def find(services: Services, tenant: Tenant, *groups: str) -> int:
 
 @pytest.mark.parametrize(
     ("groups", "bounds"),
-    [
-        ((), (0, 0)),
-        (("few",), (2, 2)),
-        (("east", "west"), (6, 10)),
-        (("few", "east", "west"), (6, 12)),
-    ],
+    [((), (0, 0)), (("few",), (2, 2)), (("east", "west"), (6, 10)), (("few", "east", "west"), (6, 12))],
 )
 async def test_statistics_bound_what_a_caller_may_read(
     divided: Services, tenant: Tenant, groups: tuple[str, ...], bounds: tuple[int, int]

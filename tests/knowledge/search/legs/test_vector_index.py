@@ -180,9 +180,7 @@ async def test_entry_with_many_near_passages_does_not_displace_others(large: Lar
         assert not await db.list_pending(session, 1, None, 1)
         text_hash = await text_hash_of(large, hog.id)
         await db.store_vectors(
-            session,
-            1,
-            [PassageVector(hog.id, n, text_hash, 0, 1, HalfVector(v)) for n, v in enumerate(near, 1)],
+            session, 1, [PassageVector(hog.id, n, text_hash, 0, 1, HalfVector(v)) for n, v in enumerate(near, 1)]
         )
     large.services.tenants.forget(large.tenant.id)
     result = await large.search("crowded", limit=10)

@@ -73,11 +73,7 @@ async def test_access_boost_counts_reads_and_relevant_feedback_but_not_hits(serv
     query = SearchQuery(query="harbour", mode="keyword", boost=["access"], explain=True)
     result = await services.search.search(tenant.id, query)
     factors = {hit.id: (hit.boosts or {})["access"] for hit in explanation_of(result).hits}
-    assert factors == {
-        read: pytest.approx(1 + math.log(4)),
-        judged: pytest.approx(1 + math.log(2)),
-        listed: 1.0,
-    }
+    assert factors == {read: pytest.approx(1 + math.log(4)), judged: pytest.approx(1 + math.log(2)), listed: 1.0}
     after = [await services.entries.get(tenant.id, i) for i in (read, judged, listed)]
     assert after == before, "neither updated_at nor the version moved"
 

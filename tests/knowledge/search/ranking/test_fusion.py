@@ -225,10 +225,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
         "entry_type": "lesson",
         "tags": ["postgres", "errors"],
     },
-    "conn-refused": {
-        "content": "ERR_CONN_REFUSED means that nothing listens on the port.",
-        "tags": ["errors"],
-    },
+    "conn-refused": {"content": "ERR_CONN_REFUSED means that nothing listens on the port.", "tags": ["errors"]},
     "know-004": {"content": "KNOW-004: feature flags are removed two releases after they are fully on."},
     "know-040": {"content": "KNOW-040: every flag has an owner and a date."},
     "version-214": {"content": "Version 2.14.1 of the billing service fixed rounding of refunds."},
@@ -245,7 +242,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     },
     "restore-de": {
         "content": "Zum Wiederherstellen einer Sicherung wird zuerst ein leerer Cluster angelegt, nie der laufende "
-        "überschrieben.",
+        "überschrieben."
     },
     "phrase-exact": {"content": "Our motto is to measure twice and cut once before any migration."},
     "phrase-mixed": {"content": "Once you cut the release, measure the load, twice if the migration was large."},
@@ -310,11 +307,7 @@ async def ask(services: Services, stock: tuple[Tenant, dict[str, str]], query: s
 @pytest.mark.parametrize("fusion", ["rrf", "score"])
 @pytest.mark.parametrize(("query", "expected"), EXPECTED, ids=[query for query, _ in EXPECTED])
 async def test_query_ranks_its_relevant_entry_first(
-    local_services: Services,
-    stock: tuple[Tenant, dict[str, str]],
-    query: str,
-    expected: list[str],
-    fusion: Any,
+    local_services: Services, stock: tuple[Tenant, dict[str, str]], query: str, expected: list[str], fusion: Any
 ) -> None:
     found = await ask(local_services, stock, query, fusion=fusion)
     assert found[: len(expected)] == expected
@@ -331,10 +324,7 @@ async def test_entries_with_the_identifier_rank_above_similar_ones(
     local_services: Services, stock: tuple[Tenant, dict[str, str]], diversity: float
 ) -> None:
     """In the semantic leg the wrong version is closer, and the right one is below the threshold."""
-    for query, right, wrong in (
-        ("3.11.4", "python-3114", "python-31140"),
-        ("2.14.1", "version-214", "python-3141"),
-    ):
+    for query, right, wrong in (("3.11.4", "python-3114", "python-31140"), ("2.14.1", "version-214", "python-3141")):
         assert (await ask(local_services, stock, query, mode="semantic"))[0] == wrong
         found = await ask(local_services, stock, query, diversity=diversity)
         assert found[0] == right

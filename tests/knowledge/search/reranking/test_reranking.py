@@ -186,12 +186,7 @@ async def test_one_candidate_or_none_needs_no_reranker(
 
 
 QUERY = "order of routes"
-CONTENTS = (
-    "order order order",
-    "routes routes routes order",
-    "the order of routes is fixed",
-    "nothing of it",
-)
+CONTENTS = ("order order order", "routes routes routes order", "the order of routes is fixed", "nothing of it")
 
 
 async def test_the_reranker_orders_the_hits_and_scores_stay_those_of_the_fusion(
@@ -356,11 +351,7 @@ async def test_each_search_of_a_batch_is_reranked(
 
 
 async def test_a_group_has_the_place_and_the_hit_of_its_passage_that_the_reranker_puts_first(
-    services: Services,
-    tenant: Tenant,
-    search: KnowledgeSearchService,
-    rerank_wire: RerankWire,
-    run_jobs: RunJobs,
+    services: Services, tenant: Tenant, search: KnowledgeSearchService, rerank_wire: RerankWire, run_jobs: RunJobs
 ) -> None:
     filler = "This sentence only makes the part longer, and nothing is to be found in it. " * 24
     text = "\n\n".join(f"Part{n} is about the harbour. {filler}" for n in range(3))
