@@ -331,8 +331,10 @@ async def _open_api(settings: Settings, *, works: bool, platform: bool, creates:
     act_as(SERVICE)  # a user who runs commands here can open the database
     # The command reports a failure itself, in one line.
     shows_all = logging.getLogger("app").isEnabledFor(logging.DEBUG)
-    logging.getLogger("app.api").setLevel(logging.NOTSET if shows_all else logging.CRITICAL)
+    log = logging.getLogger("app.api")
     async with contextlib.AsyncExitStack() as stack:
+        stack.callback(log.setLevel, log.level)
+        log.setLevel(logging.NOTSET if shows_all else logging.CRITICAL)
         if creates:
             services: Any = await stack.enter_async_context(open_platform(settings, for_creation=True))
         elif platform:
