@@ -16,7 +16,6 @@ from uuid import UUID
 
 import orjson
 
-from app.contract.access import ItemKind
 from app.contract.entries import FLAGS_KEY, Entry, WrittenEntry
 from app.contract.erasures import Release
 from app.contract.fields import Page
@@ -284,11 +283,6 @@ class QuarantineService:
             found = await entries.fetch_entries(session, [place.id for place in page.items])
             await self._trail.note_read(session, reader, "quarantine.read")
         return Page([found[place.id] for place in page.items if place.id in found], page.next_cursor)
-
-    async def find_kinds(self, tenant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, ItemKind]:
-        """Tell which of these ids are entries and which assets; others are missing. Raises DatabaseUnavailable."""
-        async with self._database.read_session(tenant_id) as session:
-            return await quarantine.find_kinds(session, ids)
 
     async def release(self, tenant_id: UUID, wanted: Release, *, actor: str = "service") -> Sequence[UUID]:
         """End the quarantine of entries and of the chunks of assets; return the released entries.

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import orjson
 
-from app.contract.access import ItemKind
 from app.contract.vocabulary import SuspiciousContent
 from app.db.rows import Place, Position, beyond
 from app.db.session import TenantSession
@@ -84,11 +83,6 @@ async def add_flags(session: TenantSession, asset_id: UUID, flags: Sequence[str]
 async def count_flags(session: TenantSession, asset_id: UUID) -> None:
     """Count the flags of an asset's chunks in the asset."""
     await session.execute(SQL["count_flags"], asset_id=asset_id)
-
-
-async def find_kinds(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, ItemKind]:
-    """Tell which of these ids are entries and which assets."""
-    return {row["id"]: row["kind"] for row in await session.fetch(SQL["kinds"], ids=list(ids))}
 
 
 async def is_held(session: TenantSession, asset_id: UUID) -> bool:

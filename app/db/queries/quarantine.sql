@@ -64,11 +64,6 @@ select e.created_at as key, e.id, octet_length(e.content) + octet_length(e.metad
    and (:after_id::uuid is null or (e.created_at, e.id) < (:after_key, :after_id))
  order by e.created_at desc, e.id desc limit :limit;
 
--- name: kinds
-select 'entry' as kind, id from entries where tenant_id = :tenant_id and id = any (:ids::uuid[])
-union all
-select 'asset', id from assets where tenant_id = :tenant_id and id = any (:ids::uuid[]);
-
 -- name: is_held
 select exists (select from entries where tenant_id = :tenant_id and asset_id = :asset_id and quarantined);
 

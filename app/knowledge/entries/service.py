@@ -41,7 +41,7 @@ from app.knowledge.entries.writing import (
 )
 from app.knowledge.paging import NEWEST_FIRST, PageRequest
 from app.knowledge.principals import require_one_server
-from app.knowledge.quarantine import HELD_ENTRY, QuarantineService
+from app.knowledge.quarantine import HELD_ENTRY
 from app.knowledge.queue import JobQueue
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room
@@ -75,7 +75,6 @@ class EntryService:
 
     def __post_init__(self) -> None:
         self._writer = EntryWriter(self.jobs)
-        self.quarantine = QuarantineService(self.database, self.trail)
 
     async def create(self, tenant_id: UUID, draft: EntryDraft, *, actor: str = "service") -> tuple[Entry, bool]:
         """Create an entry, or update the one with the same external_id, else the same content.

@@ -203,7 +203,7 @@ async def test_a_release_shows_the_versions_from_before_the_quarantine(services:
     before = now()
     await quarantine(services, keeper, held)
     quarantined = now()
-    await services.entries.quarantine.release(keeper.id, Release(entry_ids=[held]))
+    await services.quarantine.release(keeper.id, Release(entry_ids=[held]))
     assert await found(services, keeper, before) == ["the harbour at noon"]
     assert await found(services, keeper, quarantined) == []
     assert await found(services, keeper, now()) == [ORDER]
@@ -257,7 +257,7 @@ async def test_a_release_shows_no_version_with_another_flagged_field(services: S
     before = now()
     await choose(services, keeper, "quarantine")
     await services.entries.change(keeper.id, held, EntryDraft(content=ORDER, tags=["pond"]))
-    await services.entries.quarantine.release(keeper.id, Release(entry_ids=[held]))
+    await services.quarantine.release(keeper.id, Release(entry_ids=[held]))
     assert await found(services, keeper, before) == []
     assert await texts(services, keeper, held) == []
 
@@ -276,7 +276,7 @@ async def test_a_chunk_that_is_quarantined_when_its_file_is_ingested_again_is_hi
     await run_jobs()
     assert await found(services, keeper, now()) == []
     assert await found(services, keeper, flagged) == []
-    await services.entries.quarantine.release(keeper.id, Release(asset_ids=[asset.id]))
+    await services.quarantine.release(keeper.id, Release(asset_ids=[asset.id]))
     assert await found(services, keeper, flagged) == [ORDER]
 
 
