@@ -163,9 +163,9 @@ async def pause_provider(database: Database, tenant_id: UUID, pause: timedelta) 
         await session.execute(SQL["pause"], model_id=model_id, pause=pause)
 
 
-async def is_provider_paused(session: TenantSession, within: timedelta = timedelta(0)) -> bool:
-    """Whether the provider of the tenant's model is paused, or was within the last `within`."""
-    return bool(await session.fetch_value(SQL["is_paused"], within=within))
+async def is_provider_paused(session: TenantSession) -> bool:
+    """Whether the provider of the tenant's model is paused."""
+    return bool(await session.fetch_value(SQL["is_paused"]))
 
 
 async def listen_for_jobs(server: Server, wake: Callable[[], None], direct_dsn: str | None) -> None:

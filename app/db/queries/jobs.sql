@@ -51,7 +51,7 @@ update embedding_models set paused_until = greatest(paused_until, now() + :pause
 select model_id from tenants where id = :tenant_id;
 
 -- name: is_paused
-select coalesce((select m.paused_until > clock_timestamp() - :within::interval
+select coalesce((select m.paused_until > clock_timestamp()
                    from embedding_models m join tenants t on t.model_id = m.id where t.id = :tenant_id), false);
 
 -- name: hold_subject

@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from uuid import UUID
 
 from app.db.database import Database
@@ -145,10 +144,10 @@ class EntryEmbedder:
                 await db.note_failure(session, tenant.space.model_id, sorted(failing))
         raise TextsFail(tenant.model.provider, "it fails on some texts")
 
-    async def is_provider_away(self, tenant_id: UUID, *, within: float = 0.0) -> bool:
-        """Whether queued jobs are paused for the tenant's provider, or were within the last `within` seconds."""
+    async def is_provider_away(self, tenant_id: UUID) -> bool:
+        """Whether queued jobs are paused for the tenant's provider."""
         async with self.database.tenant_session(tenant_id) as session:
-            return await queue.is_provider_paused(session, timedelta(seconds=within))
+            return await queue.is_provider_paused(session)
 
     async def make_vectors(
         self, tenant: TenantContext, texts: Sequence[PendingText]
