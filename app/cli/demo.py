@@ -15,13 +15,14 @@ import orjson
 
 from app.auth.issuing import VALID_SECONDS, SignInLink
 from app.auth.principal import Role
-from app.cli.execution import ACTOR, working
+from app.cli.execution import working
 from app.cli.output.text import remark
 from app.cli.token import DAY, make_token
 from app.cli.waiting import POLL_SECONDS, Patience
 from app.contract.administration import NewTenant
 from app.contract.entries import NewEntry
 from app.contract.validation import validate
+from app.contract.vocabulary import COMMAND_LINE
 from app.db.principals import acting_for_service
 from app.errors import ConfigurationError, TenantNotFound
 from app.hosts import is_loopback
@@ -53,7 +54,7 @@ async def _load(services: Services) -> Tenant:
     try:
         tenant = await services.tenants.find(SLUG)
     except TenantNotFound:
-        tenant = await services.tenants.create(NewTenant(SLUG, "Demonstration"), actor=ACTOR)
+        tenant = await services.tenants.create(NewTenant(SLUG, "Demonstration"), actor=COMMAND_LINE)
     samples = load_entries()
     if await _has(services, tenant.id, samples[-1].external_id):
         return tenant
@@ -168,7 +169,7 @@ async def _upload_documents(services: Services, tenant_id: UUID) -> dict[UUID, s
             tags=document.tags,
             roles=document.roles,
         )
-        asset, _ = await services.assets.upload(tenant_id, upload, actor=ACTOR)
+        asset, _ = await services.assets.upload(tenant_id, upload, actor=COMMAND_LINE)
         assets[asset.id] = document.name
     return assets
 
@@ -180,7 +181,7 @@ async def _write_entries(services: Services, tenant_id: UUID, samples: list[Samp
 
     async def flush() -> None:
         drafts = [_draft(sample, ids) for sample in waiting]
-        results = await services.entries.create_many(tenant_id, drafts, actor=ACTOR)
+        results = await services.entries.create_many(tenant_id, drafts, actor=COMMAND_LINE)
         for sample, result in zip(waiting, results, strict=True):
             if result.id is None:
                 raise ConfigurationError(None, f"the sample entry {sample.external_id} was refused: {result.error}")

@@ -329,11 +329,11 @@ async def _open_api(settings: Settings, *, works: bool, platform: bool, creates:
     from app.db.principals import SERVICE, act_as
 
     act_as(SERVICE)  # a user who runs commands here can open the database
-    # The command reports a failure itself, in one line.
     shows_all = logging.getLogger("app").isEnabledFor(logging.DEBUG)
     log = logging.getLogger("app.api")
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(log.setLevel, log.level)
+        # The command reports a failure itself, in one line.
         log.setLevel(logging.NOTSET if shows_all else logging.CRITICAL)
         if creates:
             services: Any = await stack.enter_async_context(open_platform(settings, for_creation=True))

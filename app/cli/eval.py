@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import ACTOR, complete_tenant, examples, json_option, read_settings, run_async
+from app.cli.execution import complete_tenant, examples, json_option, read_settings, run_async
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, print_table, remark
+from app.contract.vocabulary import COMMAND_LINE
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ async def _tune(settings: Settings, slug: str) -> Tuning:
     from app.evaluation.tuning import tune
 
     async with open_services(settings) as services:
-        return await tune(services, slug, show_progress, reader=ACTOR)
+        return await tune(services, slug, show_progress, reader=COMMAND_LINE)
 
 
 def choose_variants(modes: str) -> list[Variant]:

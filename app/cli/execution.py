@@ -221,8 +221,6 @@ def _read_variables() -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 
 T = TypeVar("T")
-ACTOR = "command-line"
-"""The actor in the audit trail."""
 ENV_FILE = Path(".env")
 """The file of settings in the current folder, which only the commands that serve read unasked."""
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from app.cli.execution import ACTOR, TenantOption, examples, json_option, open_tenant, read_settings, run_async
+from app.cli.execution import TenantOption, examples, json_option, open_tenant, read_settings, run_async
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
+from app.contract.vocabulary import COMMAND_LINE
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ async def _export(settings: Settings, slug: str, stream: BinaryIO, vectors: bool
     async with open_tenant(settings, slug) as (services, tenant):
         statistics = await services.administration.stats(tenant.id)
         total = statistics.entries + sum(statistics.assets_by_status.values())
-        lines = services.export.lines(tenant.id, with_vectors=vectors, actor=ACTOR)
+        lines = services.export.lines(tenant.id, with_vectors=vectors, actor=COMMAND_LINE)
         with show_progress("entries and assets", total) as report:
             # Closed even if the reader of the output is closed: the transaction must end before the database.
             async with contextlib.aclosing(lines):

@@ -11,10 +11,11 @@ from uuid import UUID
 import typer
 
 from app.cli.door import Door, open_door
-from app.cli.execution import ACTOR, Local, TenantOption, choose_target, examples, json_option
+from app.cli.execution import Local, TenantOption, choose_target, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
 from app.cli.waiting import count_pending, wait_for_embeddings, wait_for_upkeep
+from app.contract.vocabulary import COMMAND_LINE
 from app.errors import ConfigurationError, InvalidInput
 from knowledge_client import entries
 
@@ -137,7 +138,7 @@ def _check_first(file: Path) -> None:
 async def _clear(services: Services, tenant_id: UUID) -> tuple[int, int]:
     from app.knowledge.transfer.entry_import import clear_tenant
 
-    return await clear_tenant(services.database, tenant_id, ACTOR)
+    return await clear_tenant(services.database, tenant_id, COMMAND_LINE)
 
 
 def _read_header(file: Path) -> Mapping[str, Any] | None:
@@ -156,7 +157,7 @@ class _Entries:
         self._door = door
 
     async def create_many(
-        self, tenant_id: UUID, items: Sequence[EntryDraft], *, actor: str = ACTOR
+        self, tenant_id: UUID, items: Sequence[EntryDraft], *, actor: str = COMMAND_LINE
     ) -> Sequence[BulkResult]:
         from app.contract.entries import BulkResult
 
@@ -173,7 +174,7 @@ async def _write(door: Door, file: Path) -> Imported:
     from app.knowledge.transfer.entry_import import EntryImport
     from app.knowledge.transfer.records import count_lines
 
-    importer = EntryImport(_Entries(door), UUID(int=0), ACTOR)  # the door has the tenant
+    importer = EntryImport(_Entries(door), UUID(int=0), COMMAND_LINE)  # the door has the tenant
     total = count_lines(file)
     with show_progress("lines", total) as report:
         await importer.write_entries(file, report)
@@ -187,7 +188,7 @@ async def _write(door: Door, file: Path) -> Imported:
 async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapping[str, Any]) -> Restored:
     from app.knowledge.transfer.records import count_lines
 
-    restoration = services.restoration(tenant_id, ACTOR)
+    restoration = services.restoration(tenant_id, COMMAND_LINE)
     total = count_lines(file)
     with show_progress("lines", total) as report:
         await restoration.write(header, _after_header(file), report)

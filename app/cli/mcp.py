@@ -15,7 +15,6 @@ from pydantic import SecretStr
 
 from app.auth.principal import Principal, Role, check_groups
 from app.cli.execution import (
-    ACTOR,
     TenantOption,
     asks_for_all,
     examples,
@@ -26,6 +25,7 @@ from app.cli.execution import (
     working,
 )
 from app.cli.output.text import print_json
+from app.contract.vocabulary import COMMAND_LINE
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
 def serve(
     tenant: TenantOption,
     role: Annotated[Literal["reader", "creator", "tenant_admin"], typer.Option(help="The client's role.")] = "reader",
-    subject: Annotated[str, typer.Option(metavar="S", help="The client's name in the audit trail.")] = ACTOR,
+    subject: Annotated[str, typer.Option(metavar="S", help="The client's name in the audit trail.")] = COMMAND_LINE,
     groups: Annotated[
         list[str] | None, typer.Option("--group", metavar="NAME", help="A group of the client; may be repeated.")
     ] = None,
@@ -87,7 +87,7 @@ def _describe_program(
     arguments = ["mcp", "--tenant", tenant, "--role", role]
     if file is not None:
         arguments = ["--env-file", str(file.absolute()), *arguments]
-    if subject != ACTOR:
+    if subject != COMMAND_LINE:
         arguments += ["--subject", subject]
     arguments += [part for group in groups for part in ("--group", group)]
     given: dict[str, str] = {"EMBEDDING_PROVIDER": settings.embedding.provider}

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.execution import ACTOR, command_group, examples, json_option, open_tenants, read_settings, run_async
+from app.cli.execution import command_group, examples, json_option, open_tenants, read_settings, run_async
 from app.cli.output.text import print_json, print_table
+from app.contract.vocabulary import COMMAND_LINE
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
         if addresses.admin is None:
             raise ConfigurationError("DATABASE_ADMIN_URL", "must be set to register a model")
         await read_revision(addresses.admin, "DATABASE_ADMIN_URL")
-        return await register_model(addresses.admin, model, actor=ACTOR)
+        return await register_model(addresses.admin, model, actor=COMMAND_LINE)
 
 
 async def _list(settings: Settings) -> list[dict[str, Any]]:

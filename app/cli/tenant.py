@@ -13,7 +13,6 @@ import typer
 from app.cli.doctor.finding import count, size
 from app.cli.door import Door, open_door
 from app.cli.execution import (
-    ACTOR,
     choose_platform,
     command_group,
     complete_tenant,
@@ -27,6 +26,7 @@ from app.cli.execution import (
     split_assignment,
 )
 from app.cli.output.text import print_json, print_table, remark
+from app.contract.vocabulary import COMMAND_LINE
 from app.errors import InvalidInput, TenantNotFound
 from knowledge_client import administration
 
@@ -214,7 +214,7 @@ async def _move(settings: Settings, slug: str, host: str, port: int, *, alone: b
 
     async with open_cluster(settings, for_moves=True) as cluster:
         return await cluster.move(
-            slug, host, port, alone=alone, mode="block_writes" if blocks else "force_logical", actor=ACTOR
+            slug, host, port, alone=alone, mode="block_writes" if blocks else "force_logical", actor=COMMAND_LINE
         )
 
 
@@ -243,6 +243,6 @@ async def _limit(settings: Settings, slug: str, changes: Mapping[str, int | None
         tenant = await platform.tenants.find(slug)
         if changes:
             patch = validate(TenantPatch, {"limits": changes})
-            await platform.tenants.change_limits(tenant.id, patch.limits, actor=ACTOR)
-        limits = await platform.platform.limits(tenant.id, reader=None if changes else ACTOR)
+            await platform.tenants.change_limits(tenant.id, patch.limits, actor=COMMAND_LINE)
+        limits = await platform.platform.limits(tenant.id, reader=None if changes else COMMAND_LINE)
     return PlatformLimits(tenant.id, tenant.slug, limits)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 DAY = 24 * 3600
 SUBJECT = "token"
-"""The default subject; not ACTOR, so that the audit trail can distinguish the bearer from these commands."""
+"""The default subject; not COMMAND_LINE, so that the audit trail can distinguish the bearer from these commands."""
 
 
 def register(app: typer.Typer) -> None:

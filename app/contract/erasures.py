@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from app.contract.fields import MAX_SUBJECT_CHARACTERS
 from app.contract.validation import Items, request
+from app.contract.vocabulary import COMMAND_LINE
 
 ErasureKind = Literal["asset", "entry", "subject"]
 ErasureState = Literal["running", "erased", "done"]
@@ -20,7 +21,7 @@ Relation = Literal["child", "superseded", "derived", "same_content", "same_bytes
 DependentKind = Literal["asset", "entry", "saved_search", "entry_version", "asset_versions"]
 
 
-NOT_SUBJECTS = frozenset({"command-line", "service", "tuning", "upkeep"})
+NOT_SUBJECTS = frozenset({COMMAND_LINE, "service", "tuning", "upkeep"})
 """Actors in the audit trail that represent the service; their items belong to no subject."""
 
 

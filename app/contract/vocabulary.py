@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
+COMMAND_LINE = "command-line"
+"""The commands of the user that runs the service, as callers and in the audit trail."""
+
 MAX_LIMIT = 100
 """Hits that one search can return, whatever a tenant or a service allows."""
 

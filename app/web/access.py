@@ -20,6 +20,7 @@ from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
 from app.contract.search import most_hits
+from app.contract.vocabulary import COMMAND_LINE
 from app.db.principals import SERVICE, Rights, act_as, principals_of
 from app.errors import FieldError, Forbidden, InvalidInput, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.admission import Admission
@@ -35,7 +36,7 @@ from app.web.bodies import (
     read_body,
     refuse_body,
 )
-from app.web.insiders import SUBJECT, Insider, find_insider
+from app.web.insiders import Insider, find_insider
 from app.web.login import RemoteLogin
 from app.web.problems import problems, tenant_gone
 from app.web.rendering import ACCESS
@@ -301,7 +302,7 @@ async def _admit_insider(request: Request, role: Role, insider: Insider) -> Call
     parts: Parts = request.app.state.parts
     tenants = parts.services.tenants
     tenant = await tenants.context((await tenants.find(insider.slug)).id)
-    principal = Principal(SUBJECT, tenant.tenant_id, frozenset({Role.TENANT_ADMIN}))
+    principal = Principal(COMMAND_LINE, tenant.tenant_id, frozenset({Role.TENANT_ADMIN}))
     caller = Caller(principal, tenant, sees_all=True, is_insider=True)
     caller.act(role)
     request.state.principal, request.state.caller = principal, caller

@@ -16,11 +16,10 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.auth.principal import Principal, Role
+from app.contract.vocabulary import COMMAND_LINE
 
 INSIDER = "knowledge.insider"
 """The key of a scope."""
-SUBJECT = "command-line"
-"""The name of commands in the audit trail."""
 TENANT, LOOKS_ONLY = b"x-kb-tenant", b"x-kb-looks-only"
 """Headers that only the private door reads: the tenant's slug, percent-encoded, and whether the request only looks."""
 API = ("/knowledge/", "/admin/")
@@ -42,7 +41,7 @@ class Insider:
     @property
     def platform_admin(self) -> Principal:
         """The command at the platform."""
-        return Principal(SUBJECT, None, frozenset({Role.PLATFORM_ADMIN}))
+        return Principal(COMMAND_LINE, None, frozenset({Role.PLATFORM_ADMIN}))
 
 
 def find_insider(scope: Scope) -> Insider | None:

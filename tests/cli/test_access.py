@@ -13,13 +13,14 @@ from pydantic import TypeAdapter
 
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier
-from app.cli.execution import ACTOR, open_tenants, read_settings
+from app.cli.execution import open_tenants, read_settings
 from app.cli.settings import read_changes
 from app.composition.services import build_services
 from app.contract.erasures import Erasure
 from app.contract.saved_searches import NewSavedSearch
 from app.contract.search import Weights
 from app.contract.settings import SettingsPatch, TenantSettings
+from app.contract.vocabulary import COMMAND_LINE
 from app.db.database import Database
 from app.embeddings.providers.mock import MockProvider
 from app.errors import InvalidInput
@@ -375,7 +376,7 @@ def test_command_leaves_exactly_one_row(
 
     async def find_rows(tenant_id: str, last: int) -> list[str]:
         async with connected(cli_database.superuser_dsn) as superuser:
-            rows = await superuser.fetch(TRAILS, ACTOR, tenant_id, last)
+            rows = await superuser.fetch(TRAILS, COMMAND_LINE, tenant_id, last)
         return [row[0] for row in rows]
 
     before = asyncio.run(look())
@@ -386,4 +387,4 @@ def test_command_leaves_exactly_one_row(
 def test_token_without_a_subject_differs_from_the_commands(knowledge: CommandLine, tenant: str) -> None:
     token = knowledge.succeed("token", "--tenant", tenant, "--role", "reader").out.strip()
     principal = asyncio.run(TokenVerifier(secret=SECRET).verify(token))
-    assert principal.subject not in ("", ACTOR)
+    assert principal.subject not in ("", COMMAND_LINE)
