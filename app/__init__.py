@@ -1,7 +1,5 @@
 """Knowledge search."""
 
-from __future__ import annotations
-
 import os
 
 # onnxruntime starts a thread at its import that reports its use to its vendor, unless this is set before.

@@ -1,7 +1,5 @@
 """Bind the addresses that a service listens on, and tell whether an address is loopback."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 

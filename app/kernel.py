@@ -1,7 +1,5 @@
 """Linux functions that Python lacks: process controls, capabilities, system calls, memory and cores."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -1,7 +1,5 @@
 """The HTTP application."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

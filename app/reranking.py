@@ -1,7 +1,5 @@
 """Rerankers: the interface, a client of servers with a `/rerank` endpoint, resilience, and the factory."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Sequence

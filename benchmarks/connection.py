@@ -1,7 +1,5 @@
 """A connection to the service under load."""
 
-from __future__ import annotations
-
 import asyncio
 from urllib.parse import urlsplit
 

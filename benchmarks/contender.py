@@ -5,8 +5,6 @@ the tenant of the race and yields a `Contender`. It raises `Absent` when somethi
 installed.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager

@@ -5,8 +5,6 @@ search after `/readyz` is ready, the first of a tenant that was just created, an
 connection was ended.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

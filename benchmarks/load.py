@@ -1,7 +1,5 @@
 """Repeat a request from several concurrent callers and time it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """How much memory processes use."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Chunks are XQuAD's German paragraphs, and queries its questions, one after anoth
 The two models take turns, so that a busy machine slows both.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

@@ -3,8 +3,6 @@
 A share of the entries, chosen by a seeded generator, waits for vectors, as after an import while the provider is down.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import random

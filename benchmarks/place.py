@@ -1,7 +1,5 @@
 """Where benchmark programs keep data between runs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import fcntl

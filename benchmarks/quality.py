@@ -4,8 +4,6 @@ Its files are under `.bench/`: its own database, vectors that are kept between r
 documents, which `python -m benchmarks.report.readme` inserts there.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

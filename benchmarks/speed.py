@@ -5,8 +5,6 @@ The database and the peers' copies are built once and kept under `.bench/`. Each
 on the same tenants with the same queries, in the same run.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

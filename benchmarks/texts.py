@@ -1,7 +1,5 @@
 """Texts for a database of any size: those of the shared collections if they exist, otherwise made-up ones."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

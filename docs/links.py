@@ -4,8 +4,6 @@ The generated pages of the reference exist only on the site: other pages name th
 repository have no such file.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Find the forms that CONTRIBUTING.md, "Words", tells authors to avoid; run by `make check`."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Loads the fixtures that folders share. A fixture starts nothing and imports nothing slow until a test requests it."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

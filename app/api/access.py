@@ -1,7 +1,5 @@
 """Permissions of many items at once, and who may read what."""
 
-from __future__ import annotations
-
 from typing import Annotated
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Administration of a tenant, its erasures and its quarantine, and of the platform's tenants."""
 
-from __future__ import annotations
-
 from typing import Annotated
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Assets: upload, status, change, text, original bytes, retry, delete."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 from uuid import UUID

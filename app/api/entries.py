@@ -1,7 +1,5 @@
 """Entries: create, read, list, change, delete, bulk, related."""
 
-from __future__ import annotations
-
 from typing import Annotated
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Health, metrics, and the pages that the `type` of a problem refers to."""
 
-from __future__ import annotations
-
 import asyncio
 from html import escape
 

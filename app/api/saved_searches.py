@@ -1,7 +1,5 @@
 """Saved searches of the caller, and subscriptions on them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 from uuid import UUID
 

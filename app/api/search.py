@@ -1,7 +1,5 @@
 """Searches, their receipts, and feedback on hits."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Annotated, Any
 from uuid import UUID

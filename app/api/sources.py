@@ -1,7 +1,5 @@
 """Sources: manifests, states of their items, deletion. Files are uploaded as assets of the source."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import Path, Query, Response

@@ -1,7 +1,5 @@
 """Issue bearer tokens, signed with a shared secret, and links that sign in to the console once."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

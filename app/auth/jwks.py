@@ -1,7 +1,5 @@
 """Fetch an issuer's public keys (JSON Web Key Set, RFC 7517), and refresh them."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

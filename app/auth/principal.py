@@ -1,7 +1,5 @@
 """The caller, its roles, and the claims of a token that name them; no cryptography here."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """Verify bearer tokens. No other module imports the JWT library."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib

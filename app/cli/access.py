@@ -1,7 +1,5 @@
 """`knowledge access`: show and change who may read and change entries, assets and sources."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 from uuid import UUID

@@ -1,7 +1,5 @@
 """`knowledge add`, `get`, `list`, `edit` and `delete`: single entries, and uploaded files."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

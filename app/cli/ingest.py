@@ -1,7 +1,5 @@
 """`knowledge ingest`: ingest the files that paths, folders and patterns name."""
 
-from __future__ import annotations
-
 import glob
 import os
 import time

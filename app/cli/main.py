@@ -1,7 +1,5 @@
 """The `knowledge` command: its subcommands and the report of their failures."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence

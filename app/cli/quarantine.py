@@ -1,7 +1,5 @@
 """`knowledge quarantine`: list and release entries that searches do not find because of their flags."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Annotated
 from uuid import UUID

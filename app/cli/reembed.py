@@ -1,7 +1,5 @@
 """`knowledge reembed`: move a tenant to another embedding model."""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """`knowledge search`, `why-not` and `related`: search a tenant's knowledge, and explain the results."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`knowledge settings`: show and change a tenant's settings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`knowledge subscription`: list the webhook subscriptions of a tenant."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Wait until writes are searchable, with progress on stderr."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Open the database: prepare the embedded one, or check the configured one with its replicas or nodes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Services that manage tenants, for commands that need no embedding model."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The configured embedding models and providers."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 

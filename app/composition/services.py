@@ -1,7 +1,5 @@
 """The composition root: build database, providers and services once, from settings or given parts."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence

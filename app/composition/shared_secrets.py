@@ -1,7 +1,5 @@
 """The secrets that tokens are signed with, from the settings or from the data folder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Start background work outside of requests, load things once, and return memory to the system after large bodies."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import threading

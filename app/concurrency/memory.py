@@ -1,7 +1,5 @@
 """Memory that the processes of one service share, and the amounts that tenants and addresses use in all of them."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import mmap

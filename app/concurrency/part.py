@@ -1,7 +1,5 @@
 """One process of a service with several: its calls to the others, and the changes, requests and figures of tenants."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """A share of the event loop for each tenant's refused and large requests, so that they do not delay others."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import OrderedDict, deque

@@ -1,7 +1,5 @@
 """Fair turns between tenants at a limited resource, so that one tenant's flood does not delay others."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import OrderedDict, deque

@@ -1,7 +1,5 @@
 """Show part of a document's text as blocks (headings, lists, tables, code), with its chunks marked."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A search result as the page shows it: hits, the explanation of their scores, ranks and facets."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

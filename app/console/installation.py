@@ -1,7 +1,5 @@
 """Installs the console in the app."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Render pages from templates. All values are escaped, and only the console's scripts may run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

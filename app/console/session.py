@@ -1,7 +1,5 @@
 """The session of a visitor: the token in a cookie that no script can read, verified like any other token."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Coroutine

@@ -1,7 +1,5 @@
 """The first page before a search: news, saved searches, and questions to try."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

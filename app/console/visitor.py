@@ -1,7 +1,5 @@
 """The visitor of a page: allowed functions, and an admin's choice to see everything."""
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Texts of pages and forms: names of values, principals, times, lists and JSON."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """Permissions: who may read and change entries, assets and sources."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

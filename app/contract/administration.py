@@ -1,7 +1,5 @@
 """Administration: a tenant's statistics, callers and audit trail, and the tenants of the platform."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

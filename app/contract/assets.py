@@ -1,7 +1,5 @@
 """Assets: ingested files, as uploaded, changed and shown."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Entries: the stored knowledge, as written, read and listed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from datetime import datetime

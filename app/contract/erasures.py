@@ -1,7 +1,5 @@
 """Erasures with their receipts, and the quarantine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

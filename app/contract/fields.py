@@ -1,7 +1,5 @@
 """Types of single fields, principals in lists of readers and writers, and pages of lists."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

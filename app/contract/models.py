@@ -1,7 +1,5 @@
 """Embedding models, and a tenant's change from one to another."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Problem types, one row each with meaning and remedy, and the problem for each error."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

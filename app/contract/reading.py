@@ -1,7 +1,5 @@
 """Answers of tools for language models about entries and documents."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Receipts of searches, their replay, and feedback on hits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

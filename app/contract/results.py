@@ -1,7 +1,5 @@
 """The answer of a search: hits with scores, metadata, explanation, groups and facets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Saved searches, and subscriptions that send their new matches to a webhook."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Sources: manifests of what an origin has, and the states of their items."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

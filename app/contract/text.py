@@ -1,7 +1,5 @@
 """Rules for text, JSON and times in requests."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Answers of tools for language models about searches: hits with sources, notes and the effect of a budget."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

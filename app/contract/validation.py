@@ -4,8 +4,6 @@
 message has one place. All violations are named at once.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence

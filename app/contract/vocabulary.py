@@ -1,7 +1,5 @@
 """The allowed values of fields of searches and entries."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, get_args
 
 COMMAND_LINE = "command-line"

@@ -1,7 +1,5 @@
 """Open connections of a pool, keep them open, begin transactions on them, and detect that the database is down."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -5,8 +5,6 @@ security policies show only the rows of that tenant. It chooses the server: the 
 of a cluster that holds the tenant.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

@@ -1,7 +1,5 @@
 """Detect that the database has failed, as opposed to a statement; raise and log the outage."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

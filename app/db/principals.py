@@ -3,8 +3,6 @@
 Work that names no principal sees only what all readers of the tenant may read, and the log warns of it once.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Iterable, Iterator, Sequence

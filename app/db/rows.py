@@ -1,19 +1,19 @@
 """Read rows as instances of dataclasses, whose fields are the columns of the statement in order."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 import asyncpg
 
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-"""A connection of the driver."""
+if TYPE_CHECKING:
+    Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
+else:  # The driver's class is generic for type checkers only.
+    Connection = asyncpg.Connection
 
 _lock = threading.Lock()
 _last = 0

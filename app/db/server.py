@@ -1,7 +1,5 @@
 """One server: a pool of connections, and the transactions on them. Tenants take turns."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -4,8 +4,6 @@ In a `TenantSession` only the rows of one tenant are visible, and the session bi
 a `TenantSession`, so a query without a tenant is a type error.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar

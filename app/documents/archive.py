@@ -1,7 +1,5 @@
 """Read ZIP containers, refusing archives that unpack to excessive sizes."""
 
-from __future__ import annotations
-
 import codecs
 import struct
 import zipfile

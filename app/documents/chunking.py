@@ -1,7 +1,5 @@
 """Cut documents into chunks that fit a model's input: at sections, tables and pages, then at pauses."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ To add a kind, write a function `(data, limits) -> ParsedDocument` in `readers`,
 its first bytes, and a row in `FORMATS`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

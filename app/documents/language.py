@@ -1,7 +1,5 @@
 """Detects the language of a text, as the name of a Postgres text-search configuration."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The result of parsing a file: its text, and the positions of its pages and headings."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Literal

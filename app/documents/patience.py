@@ -1,7 +1,5 @@
 """Limit processor time: of a library call that cannot be interrupted otherwise, and of a file with many pages."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The files of the database cluster, created atomically, and its configuration for development on a small machine."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

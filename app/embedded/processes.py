@@ -1,7 +1,5 @@
 """The Postgres programs, the user that they run as, and the running processes of one cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """The embedded Postgres, as one process uses it."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

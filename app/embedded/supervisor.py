@@ -1,7 +1,5 @@
 """The process that runs Postgres while the data directory is in use."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

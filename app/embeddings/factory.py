@@ -1,7 +1,5 @@
 """Builds the configured provider; the only module that refers to all of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from app.concurrency.part import Part

@@ -1,7 +1,5 @@
 """Embedding providers: their interface, the known models, checks of vectors, and batches of texts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

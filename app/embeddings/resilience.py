@@ -1,7 +1,5 @@
 """What wraps a provider: retries and circuits, the threads and the queue of models in this process, and a cache."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

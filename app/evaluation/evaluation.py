@@ -1,7 +1,5 @@
 """One evaluation: a tenant of its own, its vectors, and the questions asked in every mode."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

@@ -1,7 +1,5 @@
 """The report of an evaluation: tables, a summary, and rankings in TREC's format."""
 
-from __future__ import annotations
-
 import contextlib
 import platform
 from collections.abc import AsyncIterator, Mapping, Sequence

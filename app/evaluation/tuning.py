@@ -1,7 +1,5 @@
 """Measure other weights and fusions on a tenant's own searches, using the feedback on their hits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean

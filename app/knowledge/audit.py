@@ -5,8 +5,6 @@ refused operation is rolled back, so refusals are recorded here in a transaction
 bounded, so that no token can fill the trail.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import time

@@ -1,7 +1,5 @@
 """Erase an asset, an entry or all data of a subject from every table, and show the receipts."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Store and report feedback on hits, and tune a tenant's weights with it."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence

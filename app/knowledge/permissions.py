@@ -1,7 +1,5 @@
 """Permissions inside a tenant: change those of single items and of many, and show them to admins."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta

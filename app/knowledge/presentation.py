@@ -3,8 +3,6 @@
 It loads no other part of a search, so that commands can show what a service answered.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Lists of readers and writers: groups and users of a tenant."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from app.db.database import Database

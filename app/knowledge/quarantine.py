@@ -5,8 +5,6 @@ metadata, or the name of the file. Flags that no field has by itself (hidden tex
 two) belong to all fields together.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence

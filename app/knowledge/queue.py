@@ -1,7 +1,5 @@
 """Queue jobs for workers. A worker holds a job by a lease; a job pauses after a provider fails."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Periodic upkeep of every tenant: word statistics, vector indexes, and data past its retention."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time

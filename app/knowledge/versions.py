@@ -1,7 +1,5 @@
 """Former versions of entries, which a tenant can keep for a time."""
 
-from __future__ import annotations
-
 import logging
 from datetime import UTC, datetime
 from uuid import UUID

@@ -1,7 +1,5 @@
 """Words of texts as `alembic/sql/lexemes.sql` has them: folded, stemmed, and in runs of scripts without spaces."""
 
-from __future__ import annotations
-
 import re
 import threading
 import unicodedata

@@ -1,7 +1,5 @@
 """The worker: runs queued jobs, each for one turn, in the service's process or in a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """The arguments of the tools, described for language models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Annotated, ClassVar, Literal

@@ -1,7 +1,5 @@
 """/mcp: the tools over streamable HTTP, for callers with the same bearer tokens as the rest of the API."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Offer entries and documents as resources, and prompts that make a model cite its sources."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Flat JSON schemas of arguments and results: not every client resolves references, and models read plain ones best."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The MCP server: lists tools, resources and prompts, runs calls, and reports failures."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """The tools over standard input and output, for a client that starts the service as a subprocess."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

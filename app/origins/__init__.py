@@ -1,7 +1,5 @@
 """Places whose files can be kept as a source: folders, git repositories, and stores that fsspec reaches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit

@@ -1,7 +1,5 @@
 """Sample knowledge for a first look: what a small team that runs a booking service for marinas might keep."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files

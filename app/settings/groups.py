@@ -1,7 +1,5 @@
 """All settings, in groups, and the types of their values."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal

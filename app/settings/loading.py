@@ -1,7 +1,5 @@
 """Load the settings from the environment and from a file, which another person may have written."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os

@@ -4,8 +4,6 @@ Logs must not contain input of callers. Messages of exceptions are therefore omi
 one of ours: a driver's text quotes rows, parameters and addresses. Type, error code and stack remain.
 """
 
-from __future__ import annotations
-
 import errno
 import json as jsonlib
 import logging

@@ -1,7 +1,5 @@
 """Prometheus metrics of the services. A scrape adds up all processes of a service."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Final

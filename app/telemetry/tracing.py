@@ -4,8 +4,6 @@ Without a tracer, the default, a span is one shared object that does nothing. At
 ids; never a query, content, a token, a key or a value of an SQL statement.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

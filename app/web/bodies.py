@@ -1,7 +1,5 @@
 """Read request bodies as JSON, within limits on size and nesting. Large ones wait for their turn."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json

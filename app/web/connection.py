@@ -1,7 +1,5 @@
 """One HTTP connection, with limits on the size and time of a request's head and on unread bodies."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import socket

@@ -4,8 +4,6 @@ A scope has an Insider only if this module, or a program that calls the applicat
 makes the scope of each request, and nothing that a request contains gets under this key.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The layer between the server and the routes, which every request and every answer passes."""
 
-from __future__ import annotations
-
 import logging
 import re
 import secrets

@@ -4,8 +4,6 @@ As the authorization of the Model Context Protocol demands: protected resource m
 bound to this resource (RFC 8707).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

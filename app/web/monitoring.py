@@ -1,7 +1,5 @@
 """Prometheus metrics of HTTP and MCP, and the server and endpoint for scrapes."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import contextlib

@@ -1,7 +1,5 @@
 """Count the connections of each address and the unread answers of each tenant in this process."""
 
-from __future__ import annotations
-
 import logging
 import resource
 import time

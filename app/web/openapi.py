@@ -1,7 +1,5 @@
 """Complete the OpenAPI document with problems, headers and examples, and serve Swagger UI at /docs."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gzip

@@ -1,7 +1,5 @@
 """Generate examples for the OpenAPI document from the schemas, with consistent values for known fields."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

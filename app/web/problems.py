@@ -1,7 +1,5 @@
 """Errors as callers see them: RFC 9457 problem details as JSON, with plain messages for invalid fields."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re

@@ -1,7 +1,5 @@
 """Render responses: services' dataclasses as JSON, pages of lists, attachments, ETags and headers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """A tenant with the same paragraphs in German and English: XQuAD's, and their originals in SQuAD."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from app.evaluation.collection import Collection, Query

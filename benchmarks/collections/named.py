@@ -1,7 +1,5 @@
 """The collections by name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Who is measured: each module here with an `enter` is one contender, found by itself; see `contender.py`."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterator

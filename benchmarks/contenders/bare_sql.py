@@ -1,7 +1,5 @@
 """The floor: only the statements of a hybrid search over asyncpg, with their transactions and round trips."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

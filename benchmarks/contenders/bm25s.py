@@ -1,7 +1,5 @@
 """bm25s: BM25 only, an index for each tenant, in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Chroma: vectors only, one collection for each tenant, in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

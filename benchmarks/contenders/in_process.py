@@ -1,7 +1,5 @@
 """The service class, called in the benchmark's own process."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 

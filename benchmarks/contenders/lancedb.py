@@ -1,7 +1,5 @@
 """LanceDB in this process: hybrid search with its RRF reranker over a vector, a full-text and a scalar index."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator

@@ -1,7 +1,5 @@
 """LangChain's PGVectorStore: hybrid search with RRF, on the same Postgres server, in its own database."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The service over HTTP: `knowledge serve` with its defaults, on the same database as an external one."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The query of pgvector's own example of hybrid search, on the same Postgres server, in its own database."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Qdrant Edge, the engine of Qdrant as a library in this process: hybrid search with its RRF."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

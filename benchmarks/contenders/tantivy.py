@@ -1,7 +1,5 @@
 """Tantivy in this process: BM25 only, one index with the tenant as an indexed field."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

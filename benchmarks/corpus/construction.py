@@ -1,7 +1,5 @@
 """Build the benchmark's database quickly, and resume an interrupted build."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence

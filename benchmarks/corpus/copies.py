@@ -1,7 +1,5 @@
 """Copies of the entries in the peers' own stores, created once and kept under `.bench/`."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tenants of the benchmark's database and their sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID

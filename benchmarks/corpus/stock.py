@@ -1,7 +1,5 @@
 """The entries of the benchmark's database: the same in every build, for the service and its peers."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ are not measured, and the program says which. The figures are in `.bench/documen
 of another version.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fills a tenant with the files of a collection, and asks the questions in the default search."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

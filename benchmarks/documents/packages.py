@@ -1,7 +1,5 @@
 """Fetches files from the archive that this machine's apt knows, and keeps them under `build/documents`."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import subprocess

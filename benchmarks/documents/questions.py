@@ -1,7 +1,5 @@
 """The files and the questions about them, as the collections list them."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The tables of the figures, and the comparison with those of an earlier run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path

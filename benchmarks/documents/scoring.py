@@ -1,7 +1,5 @@
 """Whether the hits of a search lead to the answer of a question."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence

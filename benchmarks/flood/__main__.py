@@ -12,8 +12,6 @@ A tenant that searches all the time keeps its share of the service; with `--paus
 has given all of it to the others.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys

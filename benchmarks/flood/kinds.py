@@ -1,7 +1,5 @@
 """The requests that floods send."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import time

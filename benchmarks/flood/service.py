@@ -1,7 +1,5 @@
 """The service under a flood, in a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

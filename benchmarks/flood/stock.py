@@ -1,7 +1,5 @@
 """The tenants of a flood, and their entries."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import random

@@ -1,7 +1,5 @@
 """What the pipeline is compared with: the model alone and the SQL alone, each with the same chunks."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

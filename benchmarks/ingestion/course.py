@@ -1,7 +1,5 @@
 """The measurements of ingestion, in order."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import shutil

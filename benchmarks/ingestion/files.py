@@ -1,7 +1,5 @@
 """Files to ingest: Markdown from the benchmark's texts, and Word files that are mostly pictures."""
 
-from __future__ import annotations
-
 import io
 import random
 import zipfile

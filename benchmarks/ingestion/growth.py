@@ -1,7 +1,5 @@
 """How much memory the service uses while files are ingested."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -1,7 +1,5 @@
 """The service's own pipeline, from accepted files to searchable chunks, with a tenant that exists for one run."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -1,7 +1,5 @@
 """LangChain's `PGVectorStore.add_documents` with the same chunks and model, on the same Postgres server."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

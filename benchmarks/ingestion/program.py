@@ -1,7 +1,5 @@
 """Run the ingestion benchmark and report its results."""
 
-from __future__ import annotations
-
 import sys
 
 from app.cli.execution import run_async

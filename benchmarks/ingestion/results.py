@@ -1,7 +1,5 @@
 """The results of the ingestion benchmark, as tables for the terminal, Markdown and JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime

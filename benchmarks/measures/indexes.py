@@ -1,7 +1,5 @@
 """The index that a large tenant has of its own: the time of searches and writes, its size, how long its build takes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What permissions cost: `python -m benchmarks.permissions`. The database is built once and kept under `.bench/`."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import logging

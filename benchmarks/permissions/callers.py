@@ -1,7 +1,5 @@
 """The callers that are compared, and what each of them may read."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 

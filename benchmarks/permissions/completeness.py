@@ -1,7 +1,5 @@
 """Whether a caller finds all that it may read, compared with brute force over exactly these entries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID

@@ -1,7 +1,5 @@
 """The figures as tables, and the bounds that they must keep."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The database: one text corpus in a tenant without permissions, in one with them, and a part of it in a small one."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Time several ways to answer the same questions, in turn, so that noise of the machine is about the same for all."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

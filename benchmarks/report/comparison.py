@@ -1,7 +1,5 @@
 """The service and its peers side by side, and the benchmark's targets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Two plots of the results of the speed benchmark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """The tables of ranking quality for the README and the page of figures, from a report of `make eval`."""
 
-from __future__ import annotations
-
 from app.evaluation.evaluation import Evaluation
 from app.evaluation.metrics import Comparison, Run
 from app.evaluation.report import Report, describe, format_table

@@ -1,7 +1,5 @@
 """Put the tables of the last measurements into the documents: `python -m benchmarks.report.readme`."""
 
-from __future__ import annotations
-
 import sys
 
 from benchmarks.place import KEPT, ROOT

@@ -1,7 +1,5 @@
 """The results of the speed benchmark."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from benchmarks.contender import Workload

@@ -1,7 +1,5 @@
 """The speed benchmark's report: tables for the terminal, and the same as Markdown and JSON."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Sequence, Set

@@ -1,7 +1,5 @@
 """`python -m benchmarks.scaling`: measure all kinds of servers here; with --paper, calculate larger numbers from it."""
 
-from __future__ import annotations
-
 import argparse
 
 from app.cli.execution import run_async

@@ -11,8 +11,6 @@ The service's processes need cores of their own, and memory for nothing that gro
 tenant and for each shard; it answers one lookup for each tenant and process.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Latency and throughput of searches and writes, on all kinds of servers in turn."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import statistics

@@ -3,8 +3,6 @@
 The servers and their settings are those of the tests: small buffers, data in memory, nothing waits for a disk.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager

@@ -1,7 +1,5 @@
 """Precision and recall of the flags of suspicious content: `python -m benchmarks.screening`, without a database."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Invisible characters that hide a message or split a word, and those that writing needs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from random import Random

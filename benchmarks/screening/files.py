@@ -1,7 +1,5 @@
 """PDF, DOCX and HTML files with a text that their reader does not see, and ones whose text is seen."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Callable, Iterator, Mapping

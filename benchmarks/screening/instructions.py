@@ -1,7 +1,5 @@
 """Instructions to language models: forms that rules were written for, others, and ordinary texts."""
 
-from __future__ import annotations
-
 import itertools
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Texts and files with suspicious content, and ordinary ones that resemble them; the same in each run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random

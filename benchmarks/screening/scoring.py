@@ -1,7 +1,5 @@
 """Which flags the samples get, and precision and recall of each flag."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

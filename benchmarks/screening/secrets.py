@@ -1,7 +1,5 @@
 """Secrets in the formats of their issuers, others without one, and ordinary values that look like secrets."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import string

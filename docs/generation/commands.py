@@ -1,7 +1,5 @@
 """The page about the command line, from the help of every command."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from typer.testing import CliRunner

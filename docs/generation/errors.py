@@ -1,7 +1,5 @@
 """The page about errors, from the table of their statuses."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The page about HTTP, from the OpenAPI document."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The generated pages and their sources."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

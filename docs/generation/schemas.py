@@ -1,7 +1,5 @@
 """JSON schemas in words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

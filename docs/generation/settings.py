@@ -1,7 +1,5 @@
 """The page about settings: the texts of `.env.example`, and the allowed values from the code."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page about the tools of the Model Context Protocol, from the tools themselves."""
 
-from __future__ import annotations
-
 from app.mcp.tools import TOOLS
 from app.mcp.tools.tool import Tool
 from docs.generation.schemas import describe_fields

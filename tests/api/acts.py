@@ -1,7 +1,5 @@
 """Every action of the audit trail, done once: the request or call, and what its row must contain."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Tenants that another process deletes while this one still remembers them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Every endpoint of the API: its roles, a request, and the expected status."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """Entries for tests of searching."""
 
-from __future__ import annotations
-
 from tests.fixtures.http.callers import Caller
 
 

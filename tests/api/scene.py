@@ -1,7 +1,5 @@
 """What the acts of the audit trail work on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """A service of two models over a database of its own, whose trail or tables can be made to refuse writes."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sizes of answers, and the share of the loop."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Assets and their changes."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import zipfile

@@ -1,7 +1,5 @@
 """The audit trail: each change and each administrative read leaves exactly one row."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """Who may do what."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """A tenant that another process deletes: this process remembers it for a moment longer."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Entries."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

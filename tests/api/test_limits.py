@@ -1,7 +1,5 @@
 """Tenants' limits, over HTTP."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The OpenAPI document."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """A reader gets no quarantined text, in any way; creators and admins, who can correct or release it, do."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

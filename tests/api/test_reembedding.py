@@ -1,7 +1,5 @@
 """Changes of the model, and the reranker."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Saved searches, and feedback."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 from uuid import UUID, uuid4

@@ -1,7 +1,5 @@
 """Answers of a search."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Filters and texts of a search."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

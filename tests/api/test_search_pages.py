@@ -1,7 +1,5 @@
 """Pages and batches of searches."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import astuple

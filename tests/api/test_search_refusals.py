@@ -1,7 +1,5 @@
 """Searches that are refused before any of their queries reaches the database."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Sources and versions."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Times and characters."""
 
-from __future__ import annotations
-
 import asyncio
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

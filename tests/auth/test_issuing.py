@@ -1,7 +1,5 @@
 """Tokens of an issuer and of the service, and links that sign in once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any

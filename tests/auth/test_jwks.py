@@ -1,7 +1,5 @@
 """The cache of an issuer's keys, against a small real HTTP server and with its own clock."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The provider's document and keys, and the pieces of a sign-in at it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Roles, and the claims that name a caller."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from uuid import UUID

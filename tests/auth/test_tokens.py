@@ -1,7 +1,5 @@
 """The verification of tokens, and its memory."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from uuid import UUID, uuid4

@@ -1,7 +1,5 @@
 """A verifier for tests, and the proof that it refuses."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.auth.tokens import TokenVerifier

@@ -1,7 +1,5 @@
 """axe-core's findings on a page, for people who use a keyboard, a screen reader or high contrast."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 from typing import Any

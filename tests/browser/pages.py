@@ -1,7 +1,5 @@
 """Every page of the console, each with content."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from urllib.parse import urlencode
 from uuid import UUID

@@ -1,7 +1,5 @@
 """The service for the browser: the real `knowledge serve --demo`, with a Postgres and a folder of its own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The administration in the console: settings with their preview, and the menu of a phone."""
 
-from __future__ import annotations
-
 from typing import Literal
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Entries, documents, saved searches and health in the console."""
 
-from __future__ import annotations
-
 import re
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Every page of the console: accessible, on every screen, in light and dark."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """Permissions inside a tenant: the fields of the forms, and an admin who asks to see everything."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 from uuid import UUID
 

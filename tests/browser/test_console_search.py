@@ -1,7 +1,5 @@
 """Searching in the console, from signing in to signing out."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import parse_qs, urlsplit
 

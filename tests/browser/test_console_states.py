@@ -1,7 +1,5 @@
 """What pages show after an action: accessible, on every screen, in light and dark."""
 
-from __future__ import annotations
-
 from typing import Literal
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """The interactive documentation, for a person with a token and without internet access."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

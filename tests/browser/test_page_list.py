@@ -1,7 +1,5 @@
 """The browser's tests visit every page that there is; this needs no browser."""
 
-from __future__ import annotations
-
 import re
 
 from tests.browser.pages import UNKNOWN, Stock, tenant_pages

@@ -1,7 +1,5 @@
 """Hostile knowledge: markup, scripts and htmx attributes in every field that a caller can fill."""
 
-from __future__ import annotations
-
 from urllib.parse import urlencode
 
 import pytest

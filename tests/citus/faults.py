@@ -1,7 +1,5 @@
 """Changes of a worker that take a protection away, each with the fault that the catalog gate must find."""
 
-from __future__ import annotations
-
 BARE = "tenant_id = public.current_tenant()"
 WRAPPED = "tenant_id = (select public.current_tenant())"
 CHANGED = "do $do$ begin execute replace(pg_get_functiondef('{}'::regprocedure), {}); end $do$"

@@ -1,7 +1,5 @@
 """Writers and searchers of some tenants, what was acknowledged to them, and what they saw."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

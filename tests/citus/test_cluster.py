@@ -1,7 +1,5 @@
 """The cluster for tests itself."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fixtures.database.citus import CitusCluster, create_citus_database, drop_citus_database

@@ -1,7 +1,5 @@
 """The scripts of `deploy/citus`, run as written on servers that ask for passwords."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The catalog gate finds missing protections on every node of a cluster: of its shards, functions and rights."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """While a move holds a shard, its tenants wait for it, and those of other shards of the node notice nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The isolation of tenants on the nodes of a cluster: the shards themselves, and direct logins to a worker."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from uuid import UUID

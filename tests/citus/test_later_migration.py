@@ -1,7 +1,5 @@
 """A later migration in a cluster: a new table, a column and functions reach every node and all shards."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path

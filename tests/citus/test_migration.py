@@ -1,7 +1,5 @@
 """`knowledge migrate` on a Citus cluster: it distributes the tables, prepares every node, and can be repeated."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Tenants move between the nodes of a cluster while they are written and searched; no write is lost or refused."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import UUID

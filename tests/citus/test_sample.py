@@ -1,7 +1,5 @@
 """A short sample of the tests on a cluster, for each run of the tests: isolation, and the main flow."""
 
-from __future__ import annotations
-
 import asyncio
 
 from app.composition.database import SERVICE, check_database, prepare

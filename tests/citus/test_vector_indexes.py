@@ -1,7 +1,5 @@
 """The index of a large tenant on a cluster: built on the tenant's node, and again after a move."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 import pytest

@@ -1,7 +1,5 @@
 """Tenants of all nodes of a cluster keep versions, each on its node."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.composition.services import build_services

@@ -3,8 +3,6 @@
 `embedded` runs a test on an embedded Postgres instead, for what is specific to that mode.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Commands in processes of their own, and the place of their service."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Commands of admins."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import datetime
 from pathlib import Path

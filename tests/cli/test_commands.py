@@ -1,7 +1,5 @@
 """Commands."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A data folder that came with the current folder, for example with a cloned repository, is not used unasked."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

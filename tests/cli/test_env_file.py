@@ -1,7 +1,5 @@
 """Which commands read `.env` in the current folder, and which only a file that `--env-file` names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

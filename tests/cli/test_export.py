@@ -1,7 +1,5 @@
 """knowledge export and import."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

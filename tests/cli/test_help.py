@@ -1,7 +1,5 @@
 """The help texts of the commands, and that they are true."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """knowledge ingest and sync."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

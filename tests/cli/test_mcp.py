@@ -1,7 +1,5 @@
 """`knowledge mcp`: the tools over standard input and output."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

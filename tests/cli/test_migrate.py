@@ -1,7 +1,5 @@
 """knowledge migrate, and the lineage of a database."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Moving a tenant to another model on the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

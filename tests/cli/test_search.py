@@ -1,7 +1,5 @@
 """knowledge search and its like."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """knowledge serve, worker and demo."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """One way to call both clients, so that every test covers both."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from dataclasses import dataclass

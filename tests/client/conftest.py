@@ -1,7 +1,5 @@
 """One running service for all these tests, with the local model; each test creates its own tenants."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 
 import httpx

@@ -1,7 +1,5 @@
 """A scripted network: it answers as a test prescribes and records the requests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

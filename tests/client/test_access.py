@@ -1,7 +1,5 @@
 """Permissions inside a tenant with both clients: lists of readers, changes of many items, and what an admin sees."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any

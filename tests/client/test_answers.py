@@ -1,7 +1,5 @@
 """Answers of the Python client: how they are read, kept and shown."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The Python client: its types are those of the contract, and its package is complete and small."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Generated code, and the TypeScript client."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """LangChain."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import pytest

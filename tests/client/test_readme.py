@@ -1,7 +1,5 @@
 """The client's README: its code runs as written."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

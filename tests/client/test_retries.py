@@ -1,7 +1,5 @@
 """When a call is sent again: the steps alone, without waiting, and both clients that run them."""
 
-from __future__ import annotations
-
 import io
 import json
 import socket

@@ -1,7 +1,5 @@
 """The secret that an embedded service generates and stores."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """Services, providers and the reranker from the settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Processes that take from the same shared memory at the same time; prints what they took together."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """Limits on bytes, bodies and unidentified callers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import platform

@@ -1,7 +1,5 @@
 """What the processes of a service share, and the changes and writes of tenants."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

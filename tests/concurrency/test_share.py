@@ -1,7 +1,5 @@
 """A share of the event loop for charged requests."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

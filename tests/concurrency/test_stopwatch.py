@@ -1,7 +1,5 @@
 """The time of a request, and the part of it in which it waited."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """Fair turns between tenants."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 

@@ -1,7 +1,5 @@
 """Uploads on the pages of documents."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 from tests.console.browser import Browser, Page

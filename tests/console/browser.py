@@ -1,7 +1,5 @@
 """A browser as the server sees it: cookies, the headers of its own pages, and the pages as trees."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The application of the API's tests, and browsers that are signed in to its console."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The pages of entries: their address, and the contents of their forms and lists."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.console.browser import Page

@@ -1,7 +1,5 @@
 """Members of the tenant of a test, each with groups of its own."""
 
-from __future__ import annotations
-
 from app.auth.principal import Role
 from tests.console.browser import Page
 from tests.fixtures.http.callers import Caller, make_token

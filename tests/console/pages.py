@@ -1,7 +1,5 @@
 """Every page of the console and the roles that may open it."""
 
-from __future__ import annotations
-
 from uuid import uuid4
 
 from app.auth.principal import Role

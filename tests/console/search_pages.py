@@ -1,7 +1,5 @@
 """The contents of the addresses of search pages."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 from starlette.datastructures import QueryParams

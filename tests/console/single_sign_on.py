@@ -1,7 +1,5 @@
 """The application with a provider of OpenID Connect, and the way of a browser through both."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any

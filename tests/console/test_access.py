@@ -1,7 +1,5 @@
 """Who may read and change: pages of access."""
 
-from __future__ import annotations
-
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """Pages of assets and documents."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The audit trail, versions and their comparison."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 from typing import get_args
 from urllib.parse import parse_qs, urlsplit

@@ -1,7 +1,5 @@
 """Pages of entries."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, get_args

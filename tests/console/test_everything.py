@@ -1,7 +1,5 @@
 """All pages: problems, styles and untrusted content."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator

@@ -1,7 +1,5 @@
 """Every field of every form: a value comes back from its input as it was, and a bad one is refused at its input."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What each role sees."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any

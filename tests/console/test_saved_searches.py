@@ -1,7 +1,5 @@
 """Saved searches, ratings and feedback."""
 
-from __future__ import annotations
-
 from uuid import UUID, uuid4
 
 import orjson

@@ -1,7 +1,5 @@
 """Pages of searches."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit

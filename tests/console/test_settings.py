@@ -1,7 +1,5 @@
 """Settings, usage, model and health."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any

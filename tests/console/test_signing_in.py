@@ -1,7 +1,5 @@
 """Signing in."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import re

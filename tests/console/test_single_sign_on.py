@@ -1,7 +1,5 @@
 """Single sign-on."""
 
-from __future__ import annotations
-
 import base64
 import json
 import logging

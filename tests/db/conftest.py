@@ -1,7 +1,5 @@
 """Databases with few connections, so that sessions share them."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Statements that reveal the state of a session."""
 
-from __future__ import annotations
-
 import asyncpg
 
 from app.db.database import Database

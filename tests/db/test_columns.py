@@ -1,7 +1,5 @@
 """The columns of the contract's shapes, in tables, statements and stored functions."""
 
-from __future__ import annotations
-
 import re
 from importlib.resources import files
 

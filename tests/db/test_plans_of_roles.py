@@ -1,7 +1,5 @@
 """Connections keep their role where they can, since they make all their plans again when it changes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from contextlib import AsyncExitStack
 from typing import Any

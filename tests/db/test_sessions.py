@@ -1,7 +1,5 @@
 """Sessions, and an absent database."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import AsyncExitStack

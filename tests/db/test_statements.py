@@ -1,7 +1,5 @@
 """Statements, rows and types."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What readers of the pages have: in a checkout a service with samples and a token, elsewhere only the command."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A reader who follows a page from top to bottom and pastes every block."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import contextlib

@@ -1,7 +1,5 @@
 """Every block of code on every page does what the page shows, in order, as for a reader who pastes it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.docs.pages import OPERATIONS, PAGES, find_blocks, read_blocks

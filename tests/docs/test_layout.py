@@ -1,7 +1,5 @@
 """The rules of CONTRIBUTING.md about files that no linter checks."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The check of links between the pages of the repository."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from docs.links import find_broken, main

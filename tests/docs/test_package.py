@@ -1,7 +1,5 @@
 """The wheels of the service and of its client: enough to serve from an empty folder, without the repository."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

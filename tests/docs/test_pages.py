@@ -1,7 +1,5 @@
 """The pages themselves: languages, markers, links and navigation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

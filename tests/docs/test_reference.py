@@ -1,7 +1,5 @@
 """The generated pages of the reference are complete."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The site: built without a warning, and self-contained."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Hostile documents: they expand, loop or lie about their size when they are read."""
 
-from __future__ import annotations
-
 import zlib
 
 from tests.documents.office import write_zip

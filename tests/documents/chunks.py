@@ -1,7 +1,5 @@
 """What every list of chunks must fulfil."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """PDF pages drawn by their operators: text at places and in fonts, rules, areas and images."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Small files that are expensive to read: one for each known attack and format."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

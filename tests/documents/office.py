@@ -1,7 +1,5 @@
 """Office files and archives for the tests, written by real libraries or byte by byte."""
 
-from __future__ import annotations
-
 import datetime
 import io
 import zipfile

@@ -1,7 +1,5 @@
 """Chunks of a document, and lines that are wrapped inside sentences."""
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap

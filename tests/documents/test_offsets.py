@@ -1,7 +1,5 @@
 """For every format: a chunk is the text between its offsets, and the chunks together hold all of the text."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

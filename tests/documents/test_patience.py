@@ -1,7 +1,5 @@
 """When the pages of a file are too slow for its time limit."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.documents.patience import Pace

@@ -1,7 +1,5 @@
 """Suspicious content: what is found, and which ordinary texts are not flagged."""
 
-from __future__ import annotations
-
 import base64
 import random
 import string

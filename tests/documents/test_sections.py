@@ -1,7 +1,5 @@
 """Sections of a document, and tables between their chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

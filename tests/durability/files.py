@@ -1,7 +1,5 @@
 """Files of several formats and sizes, different in each round and the same in each run."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import count

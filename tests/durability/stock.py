@@ -1,7 +1,5 @@
 """A tenant's data in the database, read past row-level security."""
 
-from __future__ import annotations
-
 import asyncio
 from uuid import UUID
 

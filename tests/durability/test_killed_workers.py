@@ -1,7 +1,5 @@
 """Workers are killed at every stage: each file has the same result as in an undisturbed run."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -4,8 +4,6 @@ It is the service's own worker. The additions wrap its parts and only observe: a
 transaction of the swap, a provider that observes requests for vectors, an ingestion whose parser runs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import os
@@ -15,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from multiprocessing.connection import Connection
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from uuid import UUID
 
 import psutil
@@ -151,7 +149,7 @@ class WorkerProcess:
         self._process.join(PATIENCE)
         assert self._process.exitcode == -signal.SIGKILL, "it ended by itself before"
 
-    def __enter__(self) -> WorkerProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """After any process is killed, no process is orphaned, the next start works, and nothing else is harmed."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time

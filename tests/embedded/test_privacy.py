@@ -1,7 +1,5 @@
 """The private files of an embedded Postgres, and who can reach it."""
 
-from __future__ import annotations
-
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor

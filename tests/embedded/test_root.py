@@ -1,7 +1,5 @@
 """Under root, Postgres runs as another user, and that user gets only the rights that it needs."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,7 +1,5 @@
 """Processes that share an embedded Postgres, and how they wait for it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

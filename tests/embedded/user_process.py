@@ -1,7 +1,5 @@
 """Use an embedded Postgres until standard input closes: `python -m … DATA_DIR`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

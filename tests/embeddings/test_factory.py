@@ -1,7 +1,5 @@
 """Which provider a configuration selects, and how an invalid configuration is refused."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Queries of a provider: several in one call, turns between tenants, and the cache."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Retries, time limits and the circuit of a provider."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Providers wrapped with retries, time limits and a circuit, with a clock that the test advances."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.embeddings.provider import BatchLimits

@@ -1,7 +1,5 @@
 """A small file in the form of LoCoMo's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

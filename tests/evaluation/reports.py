@@ -1,7 +1,5 @@
 """Evaluations and reports with known figures."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

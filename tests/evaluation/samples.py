@@ -1,7 +1,5 @@
 """A judged collection small enough to check by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 

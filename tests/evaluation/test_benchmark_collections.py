@@ -1,7 +1,5 @@
 """The collections that the quality benchmark brings or composes."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The database of the speed benchmark: its contents and how it is built."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

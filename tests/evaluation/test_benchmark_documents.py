@@ -1,7 +1,5 @@
 """The benchmarks of documents and of ingestion."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import re

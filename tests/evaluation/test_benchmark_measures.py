@@ -1,7 +1,5 @@
 """Comparisons of the speed benchmark, and its measures of indexes."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.composition.services import Services

@@ -1,7 +1,5 @@
 """The benchmark of permissions with a few thousand entries: callers find all that they may read, and nothing else."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

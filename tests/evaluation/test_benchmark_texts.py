@@ -1,7 +1,5 @@
 """Texts and words of the benchmarks."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

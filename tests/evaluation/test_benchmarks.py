@@ -1,7 +1,5 @@
 """The benchmarks and their contenders."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Collections of folders and of LoCoMo."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

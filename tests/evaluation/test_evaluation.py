@@ -1,7 +1,5 @@
 """Evaluations of a whole service, and their cache of vectors."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Callable, Sequence

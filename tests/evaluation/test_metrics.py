@@ -1,7 +1,5 @@
 """Metrics, their intervals, and the baseline."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The contents of an evaluation's report."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

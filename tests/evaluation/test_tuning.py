@@ -1,7 +1,5 @@
 """The advice that feedback gives on weights and fusion, for a tenant with known answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from uuid import UUID

@@ -1,7 +1,5 @@
 """The example workflow, run as its readers would: in its own loop, on its own engine, and from settings."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

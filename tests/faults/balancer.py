@@ -1,7 +1,5 @@
 """A minimal load balancer: each new connection goes to the next instance that reports ready."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

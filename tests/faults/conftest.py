@@ -1,7 +1,5 @@
 """Services whose database and provider are reached through proxies that fail on demand."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Callers that keep a service busy."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """A TCP proxy that simulates network faults."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """The application over a database behind a proxy."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`knowledge serve` in a separate process, with its output in a file."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

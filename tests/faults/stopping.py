@@ -1,7 +1,5 @@
 """A service that is stopped while it answers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """No output of a real service at level debug contains caller data or secrets."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Faults of the database."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

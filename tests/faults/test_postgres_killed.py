@@ -1,7 +1,5 @@
 """Postgres is killed repeatedly under load, as seen by HTTP callers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

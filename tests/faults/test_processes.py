@@ -1,7 +1,5 @@
 """A service of several processes: limits and changes hold in all of them, and any of them can end or be replaced."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """A provider that is slow, failing, invalid or down: searches fall back to keywords."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

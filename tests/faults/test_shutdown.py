@@ -1,7 +1,5 @@
 """Shutdowns and supervision."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

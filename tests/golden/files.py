@@ -1,7 +1,5 @@
 """Golden files: what callers see, as text that is compared on each run and rewritten by `make golden`."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import os

@@ -1,7 +1,5 @@
 """What differs in every run, replaced by stable placeholders."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """A service of its own, whose answers no other test changes, and the requests that are sent to it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

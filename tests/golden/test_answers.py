@@ -1,7 +1,5 @@
 """One answer of each endpoint, of each tool and of each type of problem: golden."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

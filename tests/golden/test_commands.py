@@ -1,7 +1,5 @@
 """The help of each command, and what it prints: golden."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import AsyncIterator, Iterator

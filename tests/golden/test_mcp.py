@@ -1,7 +1,5 @@
 """What MCP offers and answers: golden."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

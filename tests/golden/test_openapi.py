@@ -1,7 +1,5 @@
 """The OpenAPI document: golden."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

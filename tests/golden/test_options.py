@@ -3,8 +3,6 @@
 The contract itself is not loaded by a command that asks a service, because it starts slowly.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What each field of each request refuses, and with which words: golden."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

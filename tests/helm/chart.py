@@ -1,7 +1,5 @@
 """The files of the chart in deploy/helm."""
 
-from __future__ import annotations
-
 import json
 
 from tests.operation.compose import ROOT

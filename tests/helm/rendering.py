@@ -1,7 +1,5 @@
 """The chart in deploy/helm, rendered by Helm."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The objects of the chart are those that Kubernetes accepts, and refer to each other correctly."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The pods have the guarantees of the image and the compose file."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The chart knows every setting. These tests need no Helm."""
 
-from __future__ import annotations
-
 import re
 
 from app.settings import variable_names

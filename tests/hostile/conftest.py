@@ -1,7 +1,5 @@
 """The application of the HTTP tests, with a separate database."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -4,8 +4,6 @@ Names the refusals of requests that the OpenAPI document allows, each by the exa
 valid must be accepted, and everything that is not must be refused.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

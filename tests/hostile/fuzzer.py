@@ -1,7 +1,5 @@
 """Runs schemathesis against a served application, as two tenants that must not see each other's data."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A connection that sends bytes unchanged."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Hostile connections."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

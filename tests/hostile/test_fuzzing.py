@@ -1,7 +1,5 @@
 """Requests generated from the OpenAPI document, valid and invalid, by two tenants and a platform administrator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

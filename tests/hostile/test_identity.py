@@ -1,7 +1,5 @@
 """Strangers and identities."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib

@@ -1,7 +1,5 @@
 """Many connections of one address, and answers that are not read."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Bodies and parameters that are malformed, huge or odd: each is refused with the name of its field."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

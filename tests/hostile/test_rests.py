@@ -1,7 +1,5 @@
 """The rest of a body that was answered before all of it came: it is read at a pace, and its caller gets the answer."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Every forged token, by the name of its attack; each is valid except for one fault."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from typing import Any

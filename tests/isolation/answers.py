@@ -1,7 +1,5 @@
 """Answers to compare: without the id that was given and what differs in every call."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -3,8 +3,6 @@
 A new function is included automatically. It is an error if an argument's name and type do not suggest a valid value.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Two tenants with the same knowledge in one database, access that only a superuser has, and the log."""
 
-from __future__ import annotations
-
 import io
 import logging
 from collections.abc import AsyncIterator, Iterator

@@ -1,7 +1,5 @@
 """A tenant's data, created through the HTTP API: one object of each kind, with ids and cursors for attacks."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass

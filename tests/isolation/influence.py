@@ -1,7 +1,5 @@
 """What a tenant's callers are answered, in a form that can be compared with that of another tenant."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

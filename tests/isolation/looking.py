@@ -1,7 +1,5 @@
 """Looks for a word in all that a caller can learn."""
 
-from __future__ import annotations
-
 from fastapi import FastAPI
 
 from tests.fixtures.http.callers import Caller

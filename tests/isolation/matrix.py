@@ -4,8 +4,6 @@ No command has a condition on the tenant, so the policies alone must hold. Table
 are included automatically.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

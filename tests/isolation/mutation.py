@@ -1,7 +1,5 @@
 """One mutation: the removal of a protection, and the guards that must notice it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

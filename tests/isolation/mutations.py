@@ -4,8 +4,6 @@ attacks.
 SQL runs as superuser in a transaction that is undone.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from uuid import UUID
 

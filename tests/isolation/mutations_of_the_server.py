@@ -1,7 +1,5 @@
 """Mutations of the text of functions, triggers and keys, and of roles, settings and the server."""
 
-from __future__ import annotations
-
 from tests.isolation.mutation import both, gate
 
 COUNT = "'select count(*) from public.entries'"

@@ -1,7 +1,5 @@
 """The few functions that run with their owner's rights, attacked by the role that may call them."""
 
-from __future__ import annotations
-
 from tests.fixtures.database.cluster import Connection
 from tests.fixtures.database.seeded import Seeded
 from tests.isolation.attacks import attack_functions

@@ -1,7 +1,5 @@
 """Words that only one tenant has never appear in another tenant's responses, in metrics or in a log."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Awaitable, Callable

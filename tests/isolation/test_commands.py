@@ -1,7 +1,5 @@
 """Every command that takes an id or a cursor, called with another tenant's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, get_args, get_type_hints

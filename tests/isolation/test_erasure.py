@@ -1,7 +1,5 @@
 """What was erased is in no answer of any endpoint and in no row of any table."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

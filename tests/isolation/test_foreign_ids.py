@@ -1,7 +1,5 @@
 """Another tenant's id gets the same response as an unknown id, byte for byte, except for varying fields."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from uuid import uuid4
 

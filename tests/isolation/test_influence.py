@@ -1,7 +1,5 @@
 """One tenant's data does not affect another tenant's hits, scores, counts or suggestions."""
 
-from __future__ import annotations
-
 from app.auth.principal import Role
 from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant

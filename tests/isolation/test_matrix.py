@@ -1,7 +1,5 @@
 """Every tenant table and partition, and every command, with the tenant's own id, another id or no id set."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fixtures.database.cluster import PARTITIONS, Connection

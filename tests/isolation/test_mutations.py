@@ -1,7 +1,5 @@
 """Each protection is removed in turn, and the gate at the start, the matrix or the attacks must detect it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Readers, creators and admins are roles of the database: a fault in the code of a reader's path cannot write."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

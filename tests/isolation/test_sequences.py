@@ -1,7 +1,5 @@
 """Random sequences of calls by two tenants, compared with a model of what each should see."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import UUID

@@ -1,7 +1,5 @@
 """Transactions of mixed tenants over few connections; some are cancelled at random points."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import dataclass, field

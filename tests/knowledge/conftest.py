@@ -1,7 +1,5 @@
 """Fixtures that run queued work at once, instead of when it is due."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 

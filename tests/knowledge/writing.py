@@ -1,7 +1,5 @@
 """Short functions to write and count entries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID

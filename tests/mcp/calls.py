@@ -1,7 +1,5 @@
 """A call of each tool."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import uuid4
 

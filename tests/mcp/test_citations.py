@@ -1,7 +1,5 @@
 """Citations that people can read, and notes about hits that may contradict each other."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

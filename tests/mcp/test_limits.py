@@ -1,7 +1,5 @@
 """Limits, budgets and transports."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """No tool, resource or prompt returns quarantined text, whatever the caller's role."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Documents and entries as resources, and prompts with passages to cite."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """Roles and logins."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any

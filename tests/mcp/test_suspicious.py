@@ -1,7 +1,5 @@
 """Hits with suspicious content carry their flags, and quarantined ones are not found."""
 
-from __future__ import annotations
-
 from fastapi import FastAPI
 
 from tests.fixtures.http.callers import Caller

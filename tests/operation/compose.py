@@ -1,7 +1,5 @@
 """The compose file and the Dockerfile, read for the tests of their guarantees."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A running application for each test, and mixed traffic that is generated once for all tests."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

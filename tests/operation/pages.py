@@ -1,7 +1,5 @@
 """The pages for operators, and an environment to run their commands in: two Postgres servers and a folder."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

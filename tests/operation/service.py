@@ -1,7 +1,5 @@
 """The application over a provider that fails on demand, with retries, circuit breaker and cache as in production."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

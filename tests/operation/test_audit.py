@@ -1,7 +1,5 @@
 """`.ci/audit` compares the lock with a database, and never takes a missing answer for a good one."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Files for Compose."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

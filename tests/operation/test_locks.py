@@ -1,7 +1,5 @@
 """The lock file: every package has hashes, no file names an index, and the versions fit each other."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

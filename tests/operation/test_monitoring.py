@@ -1,7 +1,5 @@
 """Metrics and their files."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

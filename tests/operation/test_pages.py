@@ -1,7 +1,5 @@
 """The pages for operators, run as written: their commands run in order against real servers."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

@@ -1,7 +1,5 @@
 """Spans of requests and jobs, seen by the SDK's own exporter: their tree, and that they contain no content."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Mixed traffic, and what a scrape shows of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Folders and remote stores as origins."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import os

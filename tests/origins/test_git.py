@@ -1,7 +1,5 @@
 """Git repositories as origins."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

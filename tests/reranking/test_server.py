@@ -1,7 +1,5 @@
 """Requests to reranking servers in each form, and answers that are refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Each section of the sample handbook is the first answer to its own question, with the default provider."""
 
-from __future__ import annotations
-
 import asyncio
 
 from app.composition.services import build_services

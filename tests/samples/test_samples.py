@@ -1,7 +1,5 @@
 """The sample knowledge follows the contract and shows what the service can do."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections import Counter

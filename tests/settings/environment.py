@@ -1,7 +1,5 @@
 """Environments that settings are read from."""
 
-from __future__ import annotations
-
 from app.settings import Settings, load_settings
 
 SECRET = "s3cret-" * 5

@@ -1,7 +1,5 @@
 """Where settings are read from: the environment, and a file."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

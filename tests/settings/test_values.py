@@ -1,7 +1,5 @@
 """The settings: every variable, what is refused, and that no text shows a secret."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The logs: their form, and that nothing that callers send gets into them."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """Errors of invalid fields: one style, and nothing of the framework's wording."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -1,7 +1,5 @@
 """Only the private door makes a caller a command of this machine; nothing that a request contains does."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Large bodies are parsed as small ones are, and other threads run in the meantime."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Types of problems: each is told apart, documented at its address, and the same over every way in."""
 
-from __future__ import annotations
-
 import inspect
 
 import httpx

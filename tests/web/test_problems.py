@@ -1,7 +1,5 @@
 """Problems: their form, and what they never contain."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import AsyncIterator

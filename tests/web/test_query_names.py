@@ -1,7 +1,5 @@
 """Unknown query parameters are refused on every path with a token, as unknown fields of a body are."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

@@ -1,7 +1,5 @@
 """The patterns of the OpenAPI document agree with the service on what white space is."""
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -1,7 +1,5 @@
 """The authorization code flow with PKCE, from the sealed attempt to the person in the ID token."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

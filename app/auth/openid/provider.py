@@ -1,7 +1,5 @@
 """The OpenID Connect provider of an issuer: its endpoints and keys, and why a sign-in there failed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

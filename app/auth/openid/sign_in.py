@@ -1,7 +1,5 @@
 """Sign people in and out at the provider."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import time

@@ -1,7 +1,5 @@
 """The findings of checks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The last line and the exit status of a failed command."""
 
-from __future__ import annotations
-
 import logging
 import re
 from typing import Any

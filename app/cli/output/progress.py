@@ -1,7 +1,5 @@
 """Progress of a command on stderr: a bar on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """The uvicorn server: it stops in steps, and shares its address with other processes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

@@ -1,7 +1,5 @@
 """A service of several processes: starts them, replaces those that end, and passes signals on."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import logging

@@ -1,7 +1,5 @@
 """Show who may read what, change the readers of many items, and switch to see everything."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Documents: upload with progress, status, and the text with its chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The audit trail of a tenant, for its admins."""
 
-from __future__ import annotations
-
 from fastapi import Response
 
 from app.auth.principal import Role

@@ -1,7 +1,5 @@
 """Entries: browse, read, write, change, delete, and their former versions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The health of a tenant, for its admins: usage and limits, feedback, and the change of its model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

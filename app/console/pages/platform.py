@@ -1,7 +1,5 @@
 """Counts of all tenants, for platform admins."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import Query, Request, Response

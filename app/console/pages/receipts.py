@@ -1,7 +1,5 @@
 """Receipts of the searches of the last day: list them, open one, run a search again."""
 
-from __future__ import annotations
-
 from typing import Annotated
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Saved searches of the visitor."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """The search page, its parts about single entries, the comparison of settings, and feedback on hits."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from typing import Annotated, Any
 from uuid import UUID

@@ -1,7 +1,5 @@
 """The settings of a tenant: a change is previewed on recent queries, and saved in a second step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args

@@ -1,7 +1,5 @@
 """Show whether each source agrees with its origin, failures, and deletions to confirm."""
 
-from __future__ import annotations
-
 from typing import cast, get_args
 
 from fastapi import Response

@@ -1,7 +1,5 @@
 """Distribute the tables of a Citus cluster by tenant, and prepare each node's roles and functions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

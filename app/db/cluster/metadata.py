@@ -1,7 +1,5 @@
 """The nodes of a Citus cluster: the coordinator, which has the database's address, and the workers."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Read the nodes and shards of a Citus cluster, and move shards between nodes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

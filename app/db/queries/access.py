@@ -1,7 +1,5 @@
 """Readers and writers of entries and assets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

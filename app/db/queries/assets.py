@@ -1,7 +1,5 @@
 """Stored assets, their bytes and extracted text, and the chunks cut from them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The audit trail of a tenant, written in the transaction of each change."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Messages to subscribers, challenges to their endpoints, and the turns of tenants at hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

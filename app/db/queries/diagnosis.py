@@ -1,7 +1,5 @@
 """Queries of `knowledge doctor`. They run as the service's role, for one tenant at a time."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Vectors, entries that wait for vectors, and the HNSW indexes of large tenants."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Stored entries, their tags, and details for display."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

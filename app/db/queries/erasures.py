@@ -1,7 +1,5 @@
 """Erasures: their receipts and progress, the ids of erased items, and the rows that they remove."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The entries of a search's hits, and why an entry is not a hit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Entries in quarantine."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

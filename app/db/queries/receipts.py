@@ -1,7 +1,5 @@
 """Receipts of searches, kept for a day, the changes since a receipt, and feedback of callers on hits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta

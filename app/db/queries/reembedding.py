@@ -1,7 +1,5 @@
 """The state of a tenant's model change."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any

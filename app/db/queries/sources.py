@@ -1,7 +1,5 @@
 """Sources, and the items of their last manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Statistics of a tenant's entries and searches, and the records that each call adds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Saved searches, subscriptions to them, and the changed entries that are not yet compared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Tenants with their callers, usage and revoked tokens, and embedding models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Read a whole tenant as JSON lines, and write it from them."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID

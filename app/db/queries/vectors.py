@@ -1,7 +1,5 @@
 """The semantic leg of a search: the nearest entries, and entries without a vector."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Former versions of entries. Triggers write them: see `alembic/sql/versions.sql`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID

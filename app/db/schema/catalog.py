@@ -1,7 +1,5 @@
 """Check whether a database can be served: version, extension, migrations, rights of the login role, and pooler."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Compare a database's functions, triggers, foreign keys and rights with those of `alembic/sql`."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

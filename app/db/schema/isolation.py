@@ -1,7 +1,5 @@
 """The catalog gate: check that the database still isolates tenants as the migrations set it up."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Literal
 

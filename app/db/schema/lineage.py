@@ -1,7 +1,5 @@
 """Tell whether this version's revisions created a database, or those of another development version."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from app.db.cluster.metadata import SQL as METADATA

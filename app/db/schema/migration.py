@@ -1,7 +1,5 @@
 """Apply the schema: the migrations, and the SQL files that they load."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import asyncpg

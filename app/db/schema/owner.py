@@ -1,7 +1,5 @@
 """What the owner of the tables does: register embedding models, and rewrite the files of a tenant."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID

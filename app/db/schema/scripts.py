@@ -1,7 +1,5 @@
 """List the schema's files and revisions, without importing Alembic, which is slower than most commands."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Recognise text with the models of RapidOCR, in one thread: the confined process cannot start others."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Put recognised lines into reading order, with columns, rows and paragraphs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Recognises pages within limits, among them those of an image file, which Pillow reads."""
 
-from __future__ import annotations
-
 import io
 import math
 import time

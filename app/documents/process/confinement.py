@@ -1,7 +1,5 @@
 """Confine the process that reads a file with Landlock and seccomp, so that a broken parser reaches nothing."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import math

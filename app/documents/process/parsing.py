@@ -1,7 +1,5 @@
 """Parses files in a separate process, so that no file can crash the service."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Collect the blocks of a document, with the positions of pages, headings and hidden text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

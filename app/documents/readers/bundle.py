@@ -1,7 +1,5 @@
 """ZIP archives: each member that is a document becomes a section with its path as the heading."""
 
-from __future__ import annotations
-
 import io
 import stat
 import zipfile

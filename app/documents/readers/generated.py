@@ -1,7 +1,5 @@
 """Generated files: lock files and source maps as lists of names, and style sheets, described if they are minified."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Markdown: the source is kept, and its headings and tables are found."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """JSON and JSON Lines: a line of `path.to.key: value` for each value, a paragraph for each record."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Scans: images, and pages of a PDF without a text layer, whose text is recognised."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

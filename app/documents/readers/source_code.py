@@ -1,7 +1,5 @@
 """Source code, configuration and XML, kept unchanged; definitions are its headings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

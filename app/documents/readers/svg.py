@@ -1,7 +1,5 @@
 """SVG pictures: the title, descriptions and texts that a viewer shows, without the drawing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

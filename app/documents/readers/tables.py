@@ -1,7 +1,5 @@
 """Tables of records, written as Markdown or row by row, and the readers of CSV and TSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

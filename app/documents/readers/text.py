@@ -1,7 +1,5 @@
 """Decodes bytes and normalises text to the form that is stored."""
 
-from __future__ import annotations
-
 import codecs
 import re
 import unicodedata

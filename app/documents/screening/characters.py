@@ -1,7 +1,5 @@
 """Find invisible characters where no script or emoji needs them."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Rules for suspicious text, and their matching."""
 
-from __future__ import annotations
-
 import operator
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The flags of a text."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_left

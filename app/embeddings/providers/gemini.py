@@ -1,7 +1,5 @@
 """Embeddings from Google's Gemini API; needs the extra `gemini`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

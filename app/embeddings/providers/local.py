@@ -1,7 +1,5 @@
 """all-MiniLM-L6-v2, int8, on onnxruntime: English, no key, no download."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution

@@ -1,7 +1,5 @@
 """Vectors from a hash of the text: reproducible, instant, without semantics."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Embeddings from OpenAI or a server with a compatible API."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Show the nodes of a Citus cluster, and move tenants between them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -1,7 +1,5 @@
 """Counts and limits of all tenants, for the platform's administrators."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Replay searches as of their time, and preview what other settings do to recent queries."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Statistics, receipts and the audit trail of a tenant, for its admin."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID

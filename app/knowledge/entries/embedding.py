@@ -1,7 +1,5 @@
 """Embed entries."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

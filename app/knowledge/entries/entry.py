@@ -1,7 +1,5 @@
 """The stored form of an entry: its hashes, the text to embed, and its fields once they are checked."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Read entries and assets: details, parts of texts, related entries and tags; and count how often they are read."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Create, read, list, change and delete entries."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Write drafts as entries: apply defaults and changes, check references, and store them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime

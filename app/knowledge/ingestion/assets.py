@@ -1,7 +1,5 @@
 """Upload, list, change, retry and delete assets, and read their bytes. Chunks inherit the fields of their asset."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace

@@ -1,7 +1,5 @@
 """Ingest an asset: turn its bytes into searchable chunks."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

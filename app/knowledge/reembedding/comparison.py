@@ -1,7 +1,5 @@
 """Compare search results with two models, and decide whether a tenant switches without its admin."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal

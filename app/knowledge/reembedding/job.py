@@ -3,8 +3,6 @@
 It runs in slices and keeps all its state in the database, so when one worker stops, another can continue.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Sequence

@@ -40,8 +40,6 @@ Two definer functions take part: `queue.claim_job` (queue.sql) hands out the job
 (tenants.sql) removes the change with its tenant. Upkeep queues the job again if it was lost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Start, show, switch and end a model change or a rebuild at an admin's request."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from app.contract.models import ModelChange, NewModelChange

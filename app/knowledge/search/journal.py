@@ -1,7 +1,5 @@
 """Record searches after they are answered, in batches for each tenant."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """The plan of a search: all of its settings resolved, within limits and with defaults."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 

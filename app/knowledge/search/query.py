@@ -1,7 +1,5 @@
 """Read what a query contains: quoted phrases, identifiers, entry types, and the filter, which SQL gets compiled."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Run both legs of a search and rank their hits."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

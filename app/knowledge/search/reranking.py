@@ -1,7 +1,5 @@
 """The optional last stages of a ranking: a reranker, and diversity, so that one document does not fill the page."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time

@@ -1,7 +1,5 @@
 """The search service: from a query to a page of hits."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

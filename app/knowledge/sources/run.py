@@ -3,8 +3,6 @@
 Each step leaves a state that the next run completes: a run that ends anywhere loses nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Accept manifests, store the files that they list, and describe and delete sources."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta

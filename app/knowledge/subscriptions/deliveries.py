@@ -3,8 +3,6 @@
 An endpoint gets no messages before it has answered a challenge of the subscription.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random

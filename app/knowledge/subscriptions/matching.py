@@ -1,7 +1,5 @@
 """Match new and changed entries against saved searches that have subscriptions."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Send messages to subscribers, at a limited pace for each host. Their secrets are stored encrypted."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence

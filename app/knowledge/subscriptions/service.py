@@ -1,7 +1,5 @@
 """Saved searches, and subscriptions that send their new and changed matches to a webhook."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

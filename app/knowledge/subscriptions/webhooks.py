@@ -1,7 +1,5 @@
 """Send webhooks, signed according to the Standard Webhooks specification 1.0, to public addresses only."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

@@ -1,7 +1,5 @@
 """Limit each tenant's requests per minute, simultaneous work and bytes in progress."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Create, list, delete and configure tenants, and load the context that a request needs. A change locks the tenant."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field

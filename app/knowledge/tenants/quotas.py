@@ -1,7 +1,5 @@
 """Check a tenant's limits on entries, bytes and embedding tokens."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from uuid import UUID

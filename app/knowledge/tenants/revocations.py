@@ -1,7 +1,5 @@
 """Revoke single tokens of tenants and of platform administrators, by their id (`jti`)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime

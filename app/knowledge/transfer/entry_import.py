@@ -1,7 +1,5 @@
 """Import entries from a file in batches; references are written once all entries have ids."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Read the records of a file one after another: JSON Lines, a JSON array, YAML, or CSV; and count their outcomes."""
 
-from __future__ import annotations
-
 import binascii
 import codecs
 import csv

@@ -1,7 +1,5 @@
 """Restore a tenant from the lines of its export, with the same ids, times and references."""
 
-from __future__ import annotations
-
 import asyncio
 import codecs
 import contextlib

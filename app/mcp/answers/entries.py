@@ -1,7 +1,5 @@
 """Results of the tools that read, list and write entries, documents and tags."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any

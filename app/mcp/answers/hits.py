@@ -1,7 +1,5 @@
 """Results of the search tools: structured output, and the same as text for a model."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Give stored text to a model: marked as data, cut if it is too long, with source and links."""
 
-from __future__ import annotations
-
 import secrets
 import string
 from collections.abc import Sequence

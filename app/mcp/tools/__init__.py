@@ -1,7 +1,5 @@
 """The tools, each with its required role; they do the same as the HTTP endpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from app.mcp.tools import administration, assistants, reading, searching, writing

@@ -1,7 +1,5 @@
 """Tools for the tenant's admin: statistics, and rebuilding vectors."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 import orjson

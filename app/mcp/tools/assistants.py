@@ -1,7 +1,5 @@
 """`search` and `fetch`, the two tools that hosted assistants call: a result is found, then fetched by its id."""
 
-from __future__ import annotations
-
 import orjson
 
 from app.auth.principal import Role

@@ -1,7 +1,5 @@
 """Tools that read entries, documents and tags."""
 
-from __future__ import annotations
-
 from app.auth.principal import Role
 from app.contract.entries import TagCount
 from app.contract.fields import Page

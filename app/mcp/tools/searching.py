@@ -1,7 +1,5 @@
 """Tools that search, and that judge and explain a search."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from app.auth.principal import Role

@@ -1,7 +1,5 @@
 """A tool: its listing, its required role, and its function."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

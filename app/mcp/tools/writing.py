@@ -1,7 +1,5 @@
 """Tools that store, change and delete entries."""
 
-from __future__ import annotations
-
 from app.auth.principal import Role
 from app.contract.entries import BulkRequest, BulkResponse, NewEntry
 from app.contract.reading import AddedEntry, DeletedEntry

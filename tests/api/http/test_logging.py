@@ -1,7 +1,5 @@
 """What requests leave in the logs: one line per search, and nothing that callers sent."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

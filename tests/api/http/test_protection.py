@@ -1,7 +1,5 @@
 """Headers, HEAD, compression and protection."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

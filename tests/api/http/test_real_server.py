@@ -1,7 +1,5 @@
 """The service on a real server, and its start."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """A service on a port and at its private socket, and one on a database that no other test uses."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from uuid import UUID
 

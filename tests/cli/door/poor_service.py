@@ -3,8 +3,6 @@
 Run it with the path of the socket, or nothing, and with `dies` or `waits`. It prints its port and each request.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

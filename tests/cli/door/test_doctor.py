@@ -1,7 +1,5 @@
 """What `knowledge doctor` finds of a service elsewhere."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.auth.principal import Role

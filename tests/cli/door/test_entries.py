@@ -1,7 +1,5 @@
 """The commands about entries do the same here and at a service elsewhere."""
 
-from __future__ import annotations
-
 import io
 import sys
 

@@ -1,7 +1,5 @@
 """Files, sources and records at a service elsewhere, and in this process."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which running service a command asks, and what happens when it gets no answer."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

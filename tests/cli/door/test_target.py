@@ -1,7 +1,5 @@
 """Which service a command uses, and what it says when that fails."""
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

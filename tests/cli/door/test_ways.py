@@ -1,7 +1,5 @@
 """Each command of a tenant does the same over each way: it prints the same, and has the same exit status."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

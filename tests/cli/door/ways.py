@@ -1,7 +1,5 @@
 """The three ways of a command to a service: the network, the private socket of the service, and this process."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re

@@ -1,7 +1,5 @@
 """A terminal whose output a test can read."""
 
-from __future__ import annotations
-
 import io
 import sys
 

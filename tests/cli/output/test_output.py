@@ -1,7 +1,5 @@
 """Output."""
 
-from __future__ import annotations
-
 import json
 import time
 

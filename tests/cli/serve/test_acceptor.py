@@ -1,7 +1,5 @@
 """Processes that accept connections at one address; here both are in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

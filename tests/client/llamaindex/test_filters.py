@@ -1,7 +1,5 @@
 """Filters: every operator finds what LlamaIndex's own store in memory finds, or is refused by name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

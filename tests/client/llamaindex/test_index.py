@@ -1,7 +1,5 @@
 """An index over the vector store, as LlamaIndex's guides build it, and the retriever."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

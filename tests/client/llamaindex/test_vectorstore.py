@@ -1,7 +1,5 @@
 """The vector store by itself: what it stores, finds, lists and deletes."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A small program over the client that openapi-python-client generates."""
 
-from __future__ import annotations
-
 import os
 import sys
 from io import BytesIO

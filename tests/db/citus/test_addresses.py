@@ -1,7 +1,5 @@
 """The addresses of a cluster's nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.db.cluster.sessions import address_of

@@ -1,7 +1,5 @@
 """Statements with the names of shards, on plain tables that have such names and no others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 

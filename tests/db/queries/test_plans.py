@@ -1,7 +1,5 @@
 """Plans of queries."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from uuid import UUID, uuid4

@@ -1,7 +1,5 @@
 """The primary is killed under load and its replica promoted: the service goes on and loses no acknowledged write."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -1,7 +1,5 @@
 """A transaction that may have written is recognized by its statements, without asking the server."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

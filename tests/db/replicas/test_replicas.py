@@ -1,7 +1,5 @@
 """Searches read from a replica that has all writes of the tenant, and from the primary whenever none may serve."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,7 +1,5 @@
 """A fingerprint of a database's schema: each object of the catalog with a digest of its definition."""
 
-from __future__ import annotations
-
 import re
 from hashlib import sha256
 from pathlib import Path

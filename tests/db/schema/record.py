@@ -1,7 +1,5 @@
 """Checks that the schema was recorded from the present files of `alembic/sql`, or, with --write, records it."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Rules that every table and function of the schema must keep, read from the catalog."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

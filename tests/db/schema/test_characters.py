@@ -1,16 +1,13 @@
 """Characters and lexemes."""
 
-from __future__ import annotations
-
 import random
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import TypeAlias
 
-import asyncpg
 import pytest
 
+from app.db.rows import Connection
 from app.db.schema.scripts import read_file
 from app.knowledge.words import CHARACTER, CHARACTERS, MARKS, RUN, find_stemmer, find_words, is_run, split_run, unify
 from tests.fixtures.characters import all_characters, pairs, representatives
@@ -104,7 +101,6 @@ async def test_a_word_without_letters_leaves_its_position_empty(fresh_database: 
     assert dict(row) == {"words": "'ab':1 'cd':3", "phrase": "'ab' <2> 'cd'", "none": "", "stops": "'cat' <3> 'dog'"}
 
 
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 LOCALES = {
     "locale_c": "locale_provider libc locale 'C'",
     "locale_utf8": "locale_provider builtin builtin_locale 'C.UTF-8' lc_ctype 'C.UTF-8'",

@@ -1,7 +1,5 @@
 """The words of an entry are computed once, by a trigger."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fixtures.database.cluster import Connection, TestDatabase, connected

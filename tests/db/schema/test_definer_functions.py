@@ -1,7 +1,5 @@
 """Functions of a definer."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Every tenant table, every command: the policies alone separate tenants, without a condition in the query."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from uuid import UUID
 

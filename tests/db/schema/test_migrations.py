@@ -1,7 +1,5 @@
 """Migrations and their lineage."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A pooler that shares connections is recognized, and the start refuses what it cannot do."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import sys

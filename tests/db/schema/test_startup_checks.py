@@ -1,7 +1,5 @@
 """A database or role that is unfit to serve stops the start, with one line that names the remedy."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

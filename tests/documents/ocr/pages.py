@@ -1,7 +1,5 @@
 """Pages as a scanner or a camera delivers them, and a recogniser without models."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The models, in the confined process. Skipped without the extra `ocr`; `make test-ocr` installs it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Any

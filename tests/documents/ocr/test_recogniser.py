@@ -1,7 +1,5 @@
 """Text recognition: pages of images, the order of lines, and its limits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

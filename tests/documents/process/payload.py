@@ -3,8 +3,6 @@
 `install` replaces the reader of plain text. Each attempt returns what it reached, or raises OSError.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import importlib

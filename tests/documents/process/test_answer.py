@@ -1,7 +1,5 @@
 """The answer of the confined process: what it carries, and that the service accepts no other."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Each protection is also applied alone, because not every system has all of them.
 reaches everything, so that a protection that is removed makes a test fail.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pwd

@@ -1,7 +1,5 @@
 """A hostile file ends with a reason that its uploader can act on, and costs no more than the limits."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The parsing process: its answers, limits, ends, and what it loads."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

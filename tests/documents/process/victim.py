@@ -4,8 +4,6 @@ It runs as the user that its launcher chose, reads its options from the command 
 attempt as JSON.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import json

@@ -1,7 +1,5 @@
 """The words of a PDF: their characters, spaces and hyphens, and which are hidden."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.documents.parsed import ParsedDocument, ParseLimits

@@ -1,7 +1,5 @@
 """Reading order, paragraphs, tables and headings of a PDF."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Images, and pages of a PDF that are images: listed, or recognised."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Definitions in source code, and generated files."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """SVG pictures are read as the texts that they show."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.documents.formats import detect_format

@@ -1,7 +1,5 @@
 """Tables and records: CSV, TSV, XLSX, JSON and JSON Lines."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

@@ -1,7 +1,5 @@
 """Plain text and Markdown, encodings, and combining marks in a row."""
 
-from __future__ import annotations
-
 import unicodedata
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """The two remote providers, connected to the scripted server."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

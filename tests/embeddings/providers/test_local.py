@@ -1,7 +1,5 @@
 """Models that compute in this process: correct neighbours, one vector for each text, no blocked caller."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

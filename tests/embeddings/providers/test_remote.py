@@ -1,7 +1,5 @@
 """Providers over HTTP: requests, answers and failures."""
 
-from __future__ import annotations
-
 import json
 import logging
 import subprocess

@@ -1,7 +1,5 @@
 """Remote providers that call the scripted server."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.embeddings.factory import ProviderConfig, build_provider

@@ -1,7 +1,5 @@
 """Changes of permissions of many items, page after page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.fixtures.http.callers import Caller

@@ -1,7 +1,5 @@
 """Callers of one tenant with different groups."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A tenant in which every table has rows of things that only one group may read, or only change; and those who try."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

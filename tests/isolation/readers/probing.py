@@ -1,7 +1,5 @@
 """What each principal reaches: in every table by every verb, and by each function with its owner's rights."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 

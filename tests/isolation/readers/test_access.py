@@ -1,7 +1,5 @@
 """Permissions of many items at once, and the overviews of admins, over HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

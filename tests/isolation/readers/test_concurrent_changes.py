@@ -1,7 +1,5 @@
 """Permissions that other requests change between the look at an item and its change."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID

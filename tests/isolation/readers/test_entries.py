@@ -1,7 +1,5 @@
 """Entries and assets with readers, over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable

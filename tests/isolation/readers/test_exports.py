@@ -1,7 +1,5 @@
 """An export has what its caller may read, and its restoration gives every row the same readers and writers."""
 
-from __future__ import annotations
-
 from app.composition.services import build_services
 from app.contract.administration import NewTenant
 from app.db.database import Database

@@ -1,7 +1,5 @@
 """Random histories of writes and changes of readers and writers, against a model that compares sets."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Files with the same external_id or the same bytes as another one, which its readers may not always change."""
 
-from __future__ import annotations
-
 from tests.isolation.readers.changing import change
 from tests.isolation.readers.conftest import Join
 

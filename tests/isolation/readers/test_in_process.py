@@ -1,7 +1,5 @@
 """Programs in the same process act as a principal that they name, for everyone, or for the service."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 

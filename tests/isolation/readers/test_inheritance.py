@@ -1,7 +1,5 @@
 """Chunks have the lists of their asset, and vectors the readers of their entry, whatever code writes them."""
 
-from __future__ import annotations
-
 import asyncio
 
 import asyncpg

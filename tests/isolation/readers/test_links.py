@@ -1,7 +1,5 @@
 """Links between entries, which tell that their targets exist, and changes of the readers of both."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.fixtures.http.callers import Caller

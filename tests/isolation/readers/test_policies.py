@@ -1,7 +1,5 @@
 """Each table × verb × principal, and each protection removed in turn."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

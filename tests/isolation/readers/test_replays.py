@@ -1,7 +1,5 @@
 """The replay of a search of a caller that may not read everything."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.fixtures.http.callers import Caller

@@ -1,7 +1,5 @@
 """Each place in HTTP and the MCP tools that takes an id, by each principal, with ids of items that it may not read."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """No answer of any endpoint or tool depends on what its caller may not read."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

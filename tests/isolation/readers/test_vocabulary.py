@@ -1,7 +1,5 @@
 """Words of entries that are hidden after they were counted."""
 
-from __future__ import annotations
-
 import json
 
 from app.composition.services import Services

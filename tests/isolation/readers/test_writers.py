@@ -1,7 +1,5 @@
 """Entries, assets and sources with writers, over HTTP: who may read one may not always change it."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

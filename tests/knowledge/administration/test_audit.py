@@ -1,7 +1,5 @@
 """The order of the audit trail."""
 
-from __future__ import annotations
-
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.db.queries.audit import write_audit

@@ -1,7 +1,5 @@
 """Vectors: created once, never from an old text, and never lost while the provider is down."""
 
-from __future__ import annotations
-
 import asyncio
 from uuid import UUID
 

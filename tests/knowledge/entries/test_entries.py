@@ -1,7 +1,5 @@
 """Entries: written, read, in bulk."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The range of each field of an entry and of a search; values outside never reach the database."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any

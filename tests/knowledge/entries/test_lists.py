@@ -1,7 +1,5 @@
 """Lists of entries and tags, and their order."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta

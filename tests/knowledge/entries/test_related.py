@@ -1,7 +1,5 @@
 """Entries that are related, replaced, or whose parent is deleted."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The list of tags: counts of visible entries, prefixes, pages."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Looks for a marker in every row of every table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID

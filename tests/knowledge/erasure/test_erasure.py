@@ -1,7 +1,5 @@
 """Erasures of entries and files, with their former versions."""
 
-from __future__ import annotations
-
 from uuid import UUID, uuid4
 
 import asyncpg

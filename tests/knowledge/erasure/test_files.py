@@ -1,7 +1,5 @@
 """Erasures of files, also while they are uploaded."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

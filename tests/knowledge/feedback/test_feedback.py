@@ -1,7 +1,5 @@
 """Feedback on hits, and the weights that are tuned with it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from uuid import UUID, uuid4
 

@@ -1,7 +1,5 @@
 """Documents of several sections, and their chunks."""
 
-from __future__ import annotations
-
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import Asset

@@ -1,7 +1,5 @@
 """Assets."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import random

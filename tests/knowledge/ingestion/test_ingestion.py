@@ -1,7 +1,5 @@
 """Ingestion: work, and changes and versions of assets."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from itertools import pairwise

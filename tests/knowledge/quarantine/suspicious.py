@@ -1,7 +1,5 @@
 """Texts with suspicious content, and what a search finds of them."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Suspicious content is flagged wherever it is written, and callers neither set nor remove flags."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import orjson

@@ -1,7 +1,5 @@
 """Hidden text, and quarantined items that are erased or moved."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import orjson

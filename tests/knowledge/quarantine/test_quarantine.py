@@ -1,7 +1,5 @@
 """Quarantined entries are hidden wherever expired ones are, until an admin releases them."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.composition.services import Services

@@ -1,7 +1,5 @@
 """A release holds for the flagged fields that were looked at, and for nothing that is written later."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

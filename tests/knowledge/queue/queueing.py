@@ -1,7 +1,5 @@
 """Queued work without a service that runs it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from app.composition.services import Services

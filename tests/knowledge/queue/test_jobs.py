@@ -1,7 +1,5 @@
 """The queue: leases, fences, releases, and jobs that another worker continues."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Leases and turns of jobs."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """A tenant that can move to another model."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

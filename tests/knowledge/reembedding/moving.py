@@ -1,7 +1,5 @@
 """A tenant that moves from the mock model of 16 dimensions to the one of 24, and its rows of both models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

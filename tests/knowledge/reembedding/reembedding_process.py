@@ -1,7 +1,5 @@
 """A worker in a separate process, to be killed: python -m tests.knowledge.reembedding.reembedding_process DSN."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A change of the model: filling, and its evidence."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The gate of a switch, and the comparison behind it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any

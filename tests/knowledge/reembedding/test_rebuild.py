@@ -1,7 +1,5 @@
 """Vectors are made again, also after a kill."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import sys

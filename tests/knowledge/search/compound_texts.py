@@ -1,7 +1,5 @@
 """Entries and queries in which one has a compound where the other has its parts, written for these tests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 GERMAN = {

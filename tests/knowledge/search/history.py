@@ -1,7 +1,5 @@
 """A random history of a tenant, and a model of what a search of it must answer."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """What an answer tells of its own completeness: `exact`, `pending`, `degraded`, `estimated_matches`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

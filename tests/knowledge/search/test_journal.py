@@ -1,7 +1,5 @@
 """The journal of searches: pending records, and callers that wait for them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import tracemalloc

@@ -1,7 +1,5 @@
 """Further pages of a search, its receipt, and its statistics."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

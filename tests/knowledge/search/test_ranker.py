@@ -1,7 +1,5 @@
 """Filters, the ranker, and rehearsals."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import fields

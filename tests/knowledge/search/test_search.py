@@ -1,7 +1,5 @@
 """Searches."""
 
-from __future__ import annotations
-
 import logging
 import random
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Words of a query: compounds, scripts and completions."""
 
-from __future__ import annotations
-
 from itertools import islice, product
 
 import pytest

@@ -1,7 +1,5 @@
 """Random histories of a source whose runs and workers are killed between statements, and what must hold after each."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

@@ -1,7 +1,5 @@
 """Histories of sources: deletions, retries and past origins."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime

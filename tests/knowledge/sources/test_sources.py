@@ -1,7 +1,5 @@
 """Sources and the plan of a run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

@@ -1,7 +1,5 @@
 """A webhook endpoint on a real port that records its requests."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

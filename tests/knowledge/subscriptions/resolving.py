@@ -1,7 +1,5 @@
 """A scripted resolver."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from app.knowledge.subscriptions.webhooks import Resolve

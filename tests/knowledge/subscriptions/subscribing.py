@@ -1,7 +1,5 @@
 """Subscriptions, an endpoint that receives their messages, and access to the outbox."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID

@@ -1,7 +1,5 @@
 """Deliveries and their cost."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Handshakes, and the rights of owners."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from dataclasses import replace

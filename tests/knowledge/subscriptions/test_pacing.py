@@ -1,7 +1,5 @@
 """The pace of messages to one host: a limit over all tenants and processes, with equal shares, and nothing is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import Counter

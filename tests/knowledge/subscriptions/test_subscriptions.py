@@ -1,7 +1,5 @@
 """Saved searches and their subscriptions."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Webhooks: addresses, seals and requests."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Limits of a tenant, enforced by the services."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Tenants, and work that is cancelled."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

@@ -1,7 +1,5 @@
 """Exporting and restoring a tenant, and reading its stored rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from app.composition.services import Services

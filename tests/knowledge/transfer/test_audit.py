@@ -1,7 +1,5 @@
 """The audit rows of an import, wherever it stops."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Records of an export, line by line."""
 
-from __future__ import annotations
-
 import base64
 import json
 import tracemalloc

@@ -1,7 +1,5 @@
 """Export and restoration of a tenant: nothing is lost or added, at constant memory."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import orjson

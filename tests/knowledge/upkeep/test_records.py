@@ -1,7 +1,5 @@
 """Records that grow by calls alone have a bound: the oldest are removed, and the tenant's statistics count them."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Upkeep: counters, purges and words of readers."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

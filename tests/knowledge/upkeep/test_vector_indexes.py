@@ -1,7 +1,5 @@
 """The index that a large tenant has of its own: when it is built, given up, repaired and dropped."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
 

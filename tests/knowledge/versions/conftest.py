@@ -1,7 +1,5 @@
 """Tenants that keep versions."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.composition.services import Services

@@ -1,7 +1,5 @@
 """Short functions for tenants that keep versions."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID

@@ -1,7 +1,5 @@
 """A random history of a tenant that keeps versions, searched as of past times."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from uuid import UUID

@@ -1,7 +1,5 @@
 """Searches of the past."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Former versions, their quarantine and replays."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any, get_args
 from uuid import UUID

@@ -1,7 +1,5 @@
 """The worker and its providers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Compares the answers of two equal searches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 TIMES = (

@@ -1,7 +1,5 @@
 """Tools act as the principals of the token: they read, write and refuse as the other ways in do."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

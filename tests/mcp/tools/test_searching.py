@@ -1,7 +1,5 @@
 """Tools that search and read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any

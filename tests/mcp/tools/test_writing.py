@@ -1,7 +1,5 @@
 """Tools that write, rebuild and judge."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 

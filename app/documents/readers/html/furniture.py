@@ -1,7 +1,5 @@
 """Separate the content of a page from menus, banners, notices and footers of the site."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """HTML: the text that a reader would read, without navigation and other page elements."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Decide whether a reader sees an element, from its attributes and simple style rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache

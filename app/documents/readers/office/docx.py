@@ -1,7 +1,5 @@
 """Word documents: paragraphs and tables in order, with their styles, numbers and bullets."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator, Mapping

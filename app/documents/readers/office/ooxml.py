@@ -1,7 +1,5 @@
 """Parts of Office files: XML members of a ZIP container, the relations between them, and numbers of lists."""
 
-from __future__ import annotations
-
 import posixpath
 import zipfile
 from collections.abc import Iterator

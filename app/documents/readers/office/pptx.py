@@ -1,7 +1,5 @@
 """PowerPoint decks: each slide becomes a page with the texts of its shapes in reading order."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """XLSX, through calamine: each sheet has its name as a heading, each row its headers."""
 
-from __future__ import annotations
-
 import datetime
 import io
 from collections.abc import Sequence

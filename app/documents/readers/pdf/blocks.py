@@ -1,7 +1,5 @@
 """Paragraphs, list items, code, tables and possible headings of a page, column after column."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Find what a page shows except text: rules of tables, filled areas, images, and the areas that clip its text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat

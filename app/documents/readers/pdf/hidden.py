@@ -1,7 +1,5 @@
 """Marks the words of a page that a person does not see."""
 
-from __future__ import annotations
-
 import ctypes
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Pieces of lines: words on one base line without a wide gap between them, and the rows that pieces form."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """PDFium's functions, called with plain numbers: a call takes a third of a microsecond."""
 
-from __future__ import annotations
-
 import ctypes
 from collections import deque
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Read PDF files through PDFium in batches of pages, without running lines and in reading order."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

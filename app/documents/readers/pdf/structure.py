@@ -1,7 +1,5 @@
 """The headings of a PDF file: from its outline, its tags, or the size and weight of its lines."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter, defaultdict

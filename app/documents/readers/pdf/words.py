@@ -1,7 +1,5 @@
 """The words of a page with their places and styles."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Explain a search, so that each score can be recomputed, and why an entry is not among its results."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import fields
 from typing import Any

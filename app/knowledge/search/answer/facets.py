@@ -1,7 +1,5 @@
 """Facets of an answer; and for an empty or incomplete one, what to search for instead, and the reasons."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID

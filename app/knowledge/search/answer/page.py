@@ -1,7 +1,5 @@
 """Build a page of the answer: hits from ranked candidates, and the metadata of the search."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """Convert Markdown and HTML to plain text on one line, and map each position to its source."""
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

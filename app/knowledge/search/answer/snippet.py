@@ -1,7 +1,5 @@
 """Cut the snippet of a hit around the best words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Embed the query of one search, or of several in one call."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """The hits of both legs of one search."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The keyword leg: BM25 over the words of the query, with replacements for words that no entry has."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re

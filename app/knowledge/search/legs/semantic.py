@@ -1,7 +1,5 @@
 """The semantic leg: an exact scan for a small set, the tenant's own HNSW index for a large one."""
 
-from __future__ import annotations
-
 import logging
 import time
 from dataclasses import dataclass, replace

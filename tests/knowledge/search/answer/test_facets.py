@@ -1,7 +1,5 @@
 """Facets count the values of all matches, compared with a count of every entry."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping

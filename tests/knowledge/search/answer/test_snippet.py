@@ -1,7 +1,5 @@
 """Snippets, and the plain text that they come from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

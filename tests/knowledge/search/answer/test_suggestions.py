@@ -1,7 +1,5 @@
 """Suggestions for a search without results: the tenant's own tags and words, as they are written."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The words of a query in a text."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What the conditions of a filter mean, in plain Python, and strategies for filters and entries."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """A filter admits exactly the entries that it admits by its description, also where an index answers a part of it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass

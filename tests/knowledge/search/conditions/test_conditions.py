@@ -1,7 +1,5 @@
 """Conditions of a filter: reading and searches."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any

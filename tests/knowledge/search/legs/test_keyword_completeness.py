@@ -1,7 +1,5 @@
 """What the keyword leg tells of its own completeness: it reads only so many entries."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The leg of meaning, and who may read its hits."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.composition.services import Services, build_services

@@ -1,7 +1,5 @@
 """A tenant that outgrows exact search: background indexing, recall, and scans that end early."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from uuid import UUID

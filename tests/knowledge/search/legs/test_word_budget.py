@@ -1,7 +1,5 @@
 """Queries of words that occur in more entries than the keyword leg may read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The index and the weights of words."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter

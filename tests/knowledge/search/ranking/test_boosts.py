@@ -1,7 +1,5 @@
 """What changes the order after the fusion."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The fusion of both legs, with a worked example."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import AsyncIterator

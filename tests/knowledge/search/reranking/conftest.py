@@ -1,7 +1,5 @@
 """Searches over a reranking server."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

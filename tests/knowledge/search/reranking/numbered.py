@@ -1,7 +1,5 @@
 """Entries n0, n1, …, which all match `harbour`, and scores for them."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from app.composition.services import Services

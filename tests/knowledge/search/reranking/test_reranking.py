@@ -1,7 +1,5 @@
 """The reranker: its calls, and the order that it gives."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
