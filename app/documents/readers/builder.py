@@ -1,7 +1,8 @@
 """Collect the blocks of a document, with the positions of pages, headings and hidden text."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from app.documents.parsed import (
     HeadingSpan,
@@ -17,6 +18,8 @@ from app.documents.parsed import (
 from app.documents.readers.text import clean_text, collapse_spaces, decode_text
 from app.errors import UnreadableDocument
 
+BLOCK = 200
+"""Lines that are added together."""
 MAX_TITLE = 300
 MAX_TITLES = 4_000_000
 """Maximum characters of all headings together."""
@@ -47,6 +50,12 @@ class TextBuilder:
         start = self.length
         self._append(block)
         return start
+
+    def add_lines(self, lines: Iterable[str]) -> None:
+        """Append lines, in blocks: adding a block costs more than writing a line."""
+        waiting = iter(lines)
+        while block := list(islice(waiting, BLOCK)):
+            self.add("\n".join(block), gap="\n")
 
     def add_heading(self, title: str, level: int) -> None:
         """Append a heading; chunks are cut first at the wider gap before it."""
@@ -194,10 +203,7 @@ def add_marked(builder: TextBuilder, text: str, gap: str = "\n\n") -> int | None
 
     Text in marks has no marks inside.
     """
-    pieces = _MARK.split(text)
-    if len(pieces) == 1:
-        return builder.add(text, gap)
-    plain, spans = _separate(pieces)
+    plain, spans = take_marks(text)
     leading = len(plain) - len(plain.lstrip("\n"))
     start = builder.add(plain, gap)
     if start is None:
@@ -212,11 +218,12 @@ def add_marked(builder: TextBuilder, text: str, gap: str = "\n\n") -> int | None
     return start
 
 
-def _separate(pieces: list[str]) -> tuple[str, list[tuple[int, int, HiddenReason]]]:
+def take_marks(text: str) -> tuple[str, list[tuple[int, int, HiddenReason]]]:
     """The text without its marks, with one space where a mark stands between two, and the marked spans."""
-    parts: list[str] = []
+    first, *pieces = _MARK.split(text)
+    parts = [first]
     spans: list[tuple[int, int, HiddenReason]] = []
-    length = 0
+    length = len(first)
     opened: tuple[int, HiddenReason] | None = None
     for piece in pieces:
         if piece in _REASONS:
@@ -226,7 +233,7 @@ def _separate(pieces: list[str]) -> tuple[str, list[tuple[int, int, HiddenReason
                 spans.append((opened[0], length, opened[1]))
             opened = None
         elif piece:
-            if piece[0] == " " and (not parts or parts[-1][-1:] in {" ", "\n"}):
+            if piece[0] == " " and parts[-1][-1:] in {"", " ", "\n"}:
                 piece = piece[1:]
             if piece:
                 parts.append(piece)

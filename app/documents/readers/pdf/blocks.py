@@ -7,6 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
+from app.documents.readers.builder import CLOSE
 from app.documents.readers.pdf.lines import Piece, find_rows, join_lines, join_row
 from app.documents.readers.pdf.structure import PageOutline, find_tag
 from app.documents.readers.pdf.tables import Table, find_aligned_tables, has_leader
@@ -240,7 +241,7 @@ def _write_table(table: Table) -> Block:
 
 def ends_sentence(text: str) -> bool:
     """Whether a text ends where a sentence can."""
-    return text.rstrip("\x14").endswith(_ENDS)
+    return text.rstrip(CLOSE).endswith(_ENDS)
 
 
 def _read_line(row: Sequence[Piece]) -> _Line:

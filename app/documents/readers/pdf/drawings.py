@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
+from pypdfium2 import raw
+
 from app.documents.readers.pdf import pdfium
 from app.documents.readers.pdf.pdfium import Matrix
-from app.documents.readers.pdf.words import Box, rotate_box
+from app.documents.readers.pdf.words import Box, rotate_box, surround
 
 _MOST_OBJECTS = 20_000
 """Objects of a page that are read."""
@@ -103,13 +105,6 @@ def intersect(one: Area, other: Box) -> Box:
     return Box(x0, y0, max(x0, min(one.x1, other.x1)), max(y0, min(one.y1, other.y1)))
 
 
-def read_drawings(page: int) -> Drawings:
-    """Walk through the objects of a page, and of the forms that it draws, up to a limit."""
-    drawings = Drawings()
-    _Reader(drawings).read(page)
-    return drawings
-
-
 def turn_rules(drawings: Drawings, turns: int) -> None:
     """Put the rules into the coordinates of text with `turns`."""
     if turns:
@@ -118,9 +113,11 @@ def turn_rules(drawings: Drawings, turns: int) -> None:
         drawings.vertical = [box for box in rules if box.x1 - box.x0 < box.y1 - box.y0]
 
 
-class _Reader:
-    def __init__(self, drawings: Drawings) -> None:
-        self._drawings = drawings
+class DrawingReader:
+    """Walks through the objects of a page, and of the forms that it draws, up to a limit."""
+
+    def __init__(self) -> None:
+        self._drawings = Drawings()
         self._order = 0
         self._segments = 0
         self._clips = Clips()
@@ -130,9 +127,11 @@ class _Reader:
         self._mode = pdfium.integers(2)
         self._point = pdfium.floats(2)
 
-    def read(self, page: int) -> None:
+    def read(self, page: int) -> Drawings:
+        """What the page draws; to be called once."""
         count = min(pdfium.count_objects(page), _MOST_OBJECTS)
         self._walk(list(map(pdfium.get_object, repeat(page, count), range(count))), _IDENTITY, 0, None)
+        return self._drawings
 
     def _walk(self, handles: Sequence[int], matrix: Matrix, depth: int, around: Area, *, solid: bool = True) -> None:
         drawings = self._drawings
@@ -140,20 +139,20 @@ class _Reader:
             self._order += 1
             if self._order > _MOST_OBJECTS:
                 return
-            if kind == pdfium.TEXT:
+            if kind == raw.FPDF_PAGEOBJ_TEXT:
                 drawings.orders[handle] = self._order
                 area = self._clips.find(handle, matrix, around)
                 if area is not None:
                     drawings.clips[handle] = area
-            elif kind == pdfium.PATH:
+            elif kind == raw.FPDF_PAGEOBJ_PATH:
                 self._read_path(handle, matrix, around, solid=solid)
-            elif kind in (pdfium.IMAGE, pdfium.SHADING):
+            elif kind in (raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_SHADING):
                 if box := self._find_box(handle, matrix):
                     self._fill(box, None)
                     drawings.images.append(box)
-                    if kind == pdfium.IMAGE and solid:
+                    if kind == raw.FPDF_PAGEOBJ_IMAGE and solid:
                         self._cover(handle, box, matrix, around, image=handle)
-            elif kind == pdfium.FORM and depth < _MAX_DEPTH:
+            elif kind == raw.FPDF_PAGEOBJ_FORM and depth < _MAX_DEPTH:
                 self._walk_form(handle, matrix, depth, around, solid=solid)
 
     def _walk_form(self, handle: int, matrix: Matrix, depth: int, around: Area, *, solid: bool) -> None:
@@ -179,9 +178,7 @@ class _Reader:
         x0, y0, x1, y1 = self._box.values
         if matrix is _IDENTITY:
             return Box(x0, y0, x1, y1)
-        corners = [_apply(matrix, x, y) for x in (x0, x1) for y in (y0, y1)]
-        xs, ys = [x for x, _ in corners], [y for _, y in corners]
-        return Box(min(xs), min(ys), max(xs), max(ys))
+        return surround(*(_apply(matrix, x, y) for x in (x0, x1) for y in (y0, y1)))
 
     def _read_path(self, handle: int, matrix: Matrix, around: Area, *, solid: bool) -> None:
         box = self._find_box(handle, matrix)
@@ -251,10 +248,10 @@ class _Reader:
             if kind == 2:
                 first = to
             elif kind == 0 and at is not None:
-                yield Box(min(at[0], to[0]), min(at[1], to[1]), max(at[0], to[0]), max(at[1], to[1]))
+                yield surround(at, to)
             at = to
         if at is not None and first is not None and at != first:
-            yield Box(min(at[0], first[0]), min(at[1], first[1]), max(at[0], first[0]), max(at[1], first[1]))
+            yield surround(at, first)
 
 
 def _apply(matrix: Matrix, x: float, y: float) -> tuple[float, float]:

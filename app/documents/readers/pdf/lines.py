@@ -5,23 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from app.documents.parsed import HiddenReason
+from app.documents.readers.builder import CLOSE, OPEN
 from app.documents.readers.pdf.words import Word
 from app.documents.readers.text import clean_text
 
 _SAME_LINE = 0.3
 _WIDE_GAP = 0.95
 """Share of the font size; a space is a quarter of it, in justified text seldom more than a half."""
-_MARKS: dict[str | None, str] = {
-    "same_colour": "\x10",
-    "tiny": "\x11",
-    "off_page": "\x12",
-    "transparent": "\x13",
-    "covered": "\x15",
-    "clipped": "\x16",
-}
-_END_MARK = "\x14"
-HIDDEN_MARKS = re.compile("[\x10-\x16]")
-REASONS = {mark: reason for reason, mark in _MARKS.items()}
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Chinese and Japanese are written without spaces.
 _UNSPACED = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")
@@ -80,21 +71,21 @@ def join_words(words: Sequence[Word]) -> str:
     if any(not word.text.isascii() and _RIGHT_TO_LEFT.match(word.text) for word in words):
         words = words[::-1]
     parts: list[str] = []
-    hidden: str | None = None
+    hidden: HiddenReason | None = None
     for word in words:
         if word.hidden != hidden:
             if hidden:
-                parts.append(_END_MARK)
+                parts.append(CLOSE)
             if parts and not word.glued:
                 parts.append(" ")
             if word.hidden:
-                parts.append(_MARKS[word.hidden])
+                parts.append(OPEN[word.hidden])
             hidden = word.hidden
         elif parts and not word.glued and not meets_unspaced(parts[-1], word.text):
             parts.append(" ")
         parts.append(f"[{word.text}]" if word.raised else word.text)
     if hidden:
-        parts.append(_END_MARK)
+        parts.append(CLOSE)
     return "".join(parts)
 
 

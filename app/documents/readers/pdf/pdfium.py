@@ -71,14 +71,6 @@ get_bitmap_height = _declare(raw.FPDFBitmap_GetHeight, _INT, _POINTER)
 get_bitmap_stride = _declare(raw.FPDFBitmap_GetStride, _INT, _POINTER)
 get_bitmap_buffer = _declare(raw.FPDFBitmap_GetBuffer, _POINTER, _POINTER)
 
-TEXT, PATH, IMAGE, SHADING, FORM = (
-    raw.FPDF_PAGEOBJ_TEXT,
-    raw.FPDF_PAGEOBJ_PATH,
-    raw.FPDF_PAGEOBJ_IMAGE,
-    raw.FPDF_PAGEOBJ_SHADING,
-    raw.FPDF_PAGEOBJ_FORM,
-)
-
 Matrix = tuple[float, float, float, float, float, float]
 
 

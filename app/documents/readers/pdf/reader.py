@@ -3,29 +3,20 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pypdfium2
 
 from app.documents.ocr.access import explain_missing_text
-from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.patience import Pace
-from app.documents.readers.builder import TextBuilder
+from app.documents.readers.builder import TextBuilder, remove_marks, take_marks
 from app.documents.readers.pdf import pdfium
 from app.documents.readers.pdf.blocks import Block, build_blocks, ends_sentence, join_regions, order_items
-from app.documents.readers.pdf.drawings import read_drawings, turn_rules
+from app.documents.readers.pdf.drawings import DrawingReader, turn_rules
 from app.documents.readers.pdf.hidden import mark_hidden
-from app.documents.readers.pdf.lines import (
-    HIDDEN_MARKS,
-    REASONS,
-    Piece,
-    clean_plain,
-    find_pieces,
-    find_rows,
-    join_hyphenation,
-    join_lines,
-)
+from app.documents.readers.pdf.lines import Piece, clean_plain, find_pieces, find_rows, join_hyphenation, join_lines
 from app.documents.readers.pdf.structure import (
     Candidate,
     OutlineItem,
@@ -101,11 +92,11 @@ class PdfText:
         length = 0
         headings: list[tuple[int, Block, str]] = []
         tables: list[tuple[int, int, int]] = []
-        hidden: list[tuple[int, int, str]] = []
+        hidden: list[tuple[int, int, HiddenReason]] = []
         before: Block | None = None
         for block in blocks:
-            marked = clean_text_keeping_marks(block.text)
-            text, spans = _take_marks(marked)
+            marked = clean_text(block.text).strip("\n")
+            text, spans = take_marks(marked)
             if not text.strip():
                 continue
             if before is not None:
@@ -115,10 +106,10 @@ class PdfText:
             if block.kind == "heading":
                 headings.append((length, block, text))
             elif block.kind == "table":
-                end = len(_take_marks(marked[: block.header])[0])
+                end = len(take_marks(marked[: block.header])[0])
                 tables.append((length, length + end, length + len(text)))
             if sum(map(str.isalnum, "".join(text[start:end] for start, end, _ in spans))) >= _LEAST_HIDDEN:
-                hidden.extend((length + start, length + end, mark) for start, end, mark in spans)
+                hidden.extend((length + start, length + end, reason) for start, end, reason in spans if start < end)
             parts.append(text)
             length += len(text)
             before = block
@@ -139,43 +130,14 @@ class PdfText:
                 self._builder.extend_table(span.start + end)
                 continue
             self._builder.mark_table(span.start + start, span.start + header_end, span.start + end)
-        for start, end, mark in hidden:
-            self._builder.mark_hidden(span.start + start, span.start + end, REASONS[mark])  # type: ignore[arg-type]
+        for start, end, reason in hidden:
+            self._builder.mark_hidden(span.start + start, span.start + end, reason)
         for item in items:
             if not item.found:
                 found = re.search(r"\s+".join(map(re.escape, item.title.split())), page)
                 start = span.start + (found.start() if found else 0)
                 self._candidates.append(Candidate(start, item.title, (0, False), 0, item.level))
         self._candidates.sort(key=lambda candidate: candidate.start)
-
-
-def clean_text_keeping_marks(text: str) -> str:
-    """Clean text, whose marks of hidden words are control characters."""
-    if HIDDEN_MARKS.search(text) is None:
-        return clean_text(text).strip("\n")
-    parts = HIDDEN_MARKS.split(text)
-    marks = HIDDEN_MARKS.findall(text)
-    cleaned = [clean_text(part) for part in parts]
-    return (cleaned[0] + "".join(mark + part for mark, part in zip(marks, cleaned[1:], strict=True))).strip("\n")
-
-
-def _take_marks(text: str) -> tuple[str, list[tuple[int, int, str]]]:
-    """The text without marks, and the hidden spans (start, end, mark) in it."""
-    if HIDDEN_MARKS.search(text) is None:
-        return text, []
-    parts: list[str] = []
-    spans: list[tuple[int, int, str]] = []
-    length = at = 0
-    opened: tuple[int, str] | None = None
-    for match in HIDDEN_MARKS.finditer(text):
-        parts.append(text[at : match.start()])
-        length += match.start() - at
-        at = match.end()
-        if opened is not None and length > opened[0]:
-            spans.append((opened[0], length, opened[1]))
-        opened = (length, match.group()) if match.group() in REASONS else None
-    parts.append(text[at:])
-    return "".join(parts), spans
 
 
 def _find_gap(before: Block, block: Block) -> str:
@@ -203,7 +165,7 @@ def _goes_on(before: Block, block: Block) -> bool:
         return False
     if len(before.text) < _SENTENCE or abs(before.style[0] - block.style[0]) > _SAME_SIZE:
         return False
-    return before.text.endswith("-") or HIDDEN_MARKS.sub("", block.text)[:1].islower()
+    return before.text.endswith("-") or remove_marks(block.text)[:1].islower()
 
 
 def _continue_table(before: Block, block: Block) -> bool:
@@ -335,11 +297,11 @@ class _Page:
     `plain` all text where the layout was not read, and `shows` is whether it draws something."""
 
     index: int
-    low: float
-    height: float
-    pieces: list[Piece]
-    tables: list[Table]
-    turned: list[str]
+    low: float = 0.0
+    height: float = 0.0
+    pieces: list[Piece] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    turned: list[str] = field(default_factory=list)
     plain: str | None = None
     recognised: bool = False
     complete: bool = True
@@ -369,7 +331,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
         for index in range(start, min(start + _BATCH, total)):
             page = _read_page(document, index, limits, tags, pace)
             opened += page is not None
-            page = page or _Page(index, 0, 0, [], [], [])
+            page = page or _Page(index)
             characters += sum(len(word.text) for piece in page.pieces for word in piece.words)
             if characters > limits.max_characters:
                 raise UnreadableDocument(f"the file has more than {limits.max_characters:,} characters of text")
@@ -398,17 +360,13 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
 
 def _build_page(page: _Page, pieces: Sequence[Piece], body: float, outline: PageOutline) -> list[Block]:
     if page.plain:
-        return [Block("paragraph", page.plain, (body, False), 0)]
-    blocks = _order_blocks([*pieces, *page.tables], body, outline, page.low + page.height / 2)
-    blocks.extend(Block("turned", text, (body, False), 0) for text in page.turned)
-    return blocks
-
-
-def _order_blocks(items: Sequence[Piece | Table], body: float, outline: PageOutline, middle: float) -> list[Block]:
+        return [Block("paragraph", remove_marks(page.plain), (body, False), 0)]
     blocks: list[Block] = []
+    items: list[Piece | Table] = [*pieces, *page.tables]
     if items:
         for region in join_regions(order_items(items)):
-            blocks.extend(build_blocks(region, body, outline, middle))
+            blocks.extend(build_blocks(region, body, outline, page.low + page.height / 2))
+    blocks.extend(Block("turned", text, (body, False), 0) for text in page.turned)
     return blocks
 
 
@@ -430,9 +388,9 @@ def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, pace:
         read = read_scan(page, text, limits)
         if read.recognised or not with_layout or len(words) > _MOST_WORDS:
             plain = join_hyphenation(clean_text(read.text)) if read.recognised else text
-            return _Page(index, 0, 0, [], [], [], plain, read.recognised, read.complete)
+            return _Page(index, plain=plain, recognised=read.recognised, complete=read.complete)
         if not words:
-            return _Page(index, 0, 0, [], [], [], complete=read.complete)
+            return _Page(index, complete=read.complete)
         found = _lay_out(index, words, handle, Box(*page.get_bbox()), tags, pdfium.find_address(document.raw))
         found.complete = read.complete
         return found
@@ -442,7 +400,7 @@ def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, pace:
 
 
 def _lay_out(index: int, words: Sequence[Word], page: int, box: Box, tags: Tags, document: int) -> _Page:
-    drawings = read_drawings(page)
+    drawings = DrawingReader().read(page)
     mark_hidden(words, drawings, box, page, document)
     tags.mark(page, words)
     turns = find_turns(words)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
+from app.documents.readers.builder import remove_marks
 from app.documents.readers.pdf.drawings import Drawings
-from app.documents.readers.pdf.lines import HIDDEN_MARKS, Piece, find_pieces, find_rows, join_lines, join_row
-from app.documents.readers.pdf.words import Box, Word
+from app.documents.readers.pdf.lines import Piece, find_pieces, find_rows, join_lines, join_row
+from app.documents.readers.pdf.words import Box, Word, surround
 from app.documents.readers.tables import render_cells
 
 _NEAR = 3.0
@@ -147,12 +148,7 @@ def _find_grids(drawings: Drawings) -> list[tuple[Box, list[float], list[float]]
         members.setdefault(find(index), []).append(rule)
     grids = []
     for found in members.values():
-        box = Box(
-            min(rule.x0 for rule, _ in found),
-            min(rule.y0 for rule, _ in found),
-            max(rule.x1 for rule, _ in found),
-            max(rule.y1 for rule, _ in found),
-        )
+        box = surround(*(corner for rule, _ in found for corner in (rule[:2], rule[2:])))
         xs = _cluster([rule.x0 for rule, flat in found if not flat] + [box.x0, box.x1])
         ys = _cluster([rule.y0 for rule, flat in found if flat] + [box.y0, box.y1])
         if 3 <= len(xs) <= _MOST_LINES and 3 <= len(ys) <= _MOST_LINES:
@@ -304,7 +300,7 @@ def _align(rows: Sequence[list[Piece]], least: int, header_rule: float | None) -
         else:
             cells.append(found)
     texts = [[_flatten(cell) for cell in row] for row in cells]
-    filled = sum(1 for row in texts for cell in row if HIDDEN_MARKS.sub("", cell))
+    filled = sum(1 for row in texts for cell in row if remove_marks(cell))
     # Parts of a formula leave most places empty.
     if len(texts) < 2 or filled < max(4, 0 if header_rule else _FILLED * len(texts) * len(columns)):
         return None

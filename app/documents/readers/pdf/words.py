@@ -8,6 +8,7 @@ from itertools import repeat
 from typing import NamedTuple
 
 from app.documents.parsed import HiddenReason
+from app.documents.readers.builder import remove_marks
 from app.documents.readers.pdf import pdfium
 from app.documents.readers.text import clean_text
 
@@ -196,21 +197,31 @@ def read_words(text_page: int) -> list[Word]:
     for place, (start, end, glued) in enumerate(spans):
         shown = text[start:end]
         if not shown.isascii() or not shown.isprintable():
-            shown = clean_text(shown.translate(_LIGATURES))
+            shown = clean_text(remove_marks(shown.translate(_LIGATURES)))
             if not shown or shown.isspace():
                 continue
         at = 4 * place
         handle = handles[start]
         style = styles.find(handle, start)
+        x, y = origin[2 * place : 2 * place + 2]
         # Left, top, right, bottom.
-        if style.turns == 0:
-            x0, x1, y = first[at], last[at + 2], origin[2 * place + 1]
-        else:
-            x0, x1, y = _rotate(first[at : at + 4], last[at : at + 4], origin[2 * place : 2 * place + 2], style)
+        x0, x1 = first[at], last[at + 2]
+        if style.turns:
+            left, right = (
+                rotate_box(surround((box[at], box[at + 1]), (box[at + 2], box[at + 3])), style.turns)
+                for box in (first, last)
+            )
+            x0, x1, y = left.x0, right.x1, rotate_box(Box(x, y, x, y), style.turns).y0
         words.append(Word(shown, min(x0, x1), max(x0, x1), y, style, handle, glued))
     styles.measure_fonts(words)
     _join_raised(words)
     return words
+
+
+def surround(*points: tuple[float, float]) -> Box:
+    """The smallest box with all of these points."""
+    xs, ys = zip(*points, strict=True)
+    return Box(min(xs), min(ys), max(xs), max(ys))
 
 
 def rotate_box(box: Box, turns: int) -> Box:
@@ -325,19 +336,6 @@ def _find_spaces(page: int, start: int, end: int, size: float) -> frozenset[int]
     gaps = [right - left for left, right in zip(values[2::4], values[4::4], strict=False)]
     wide = frozenset(index for index, gap in enumerate(gaps, start + 1) if gap > _SPACE * size)
     return wide if len(gaps) > 2 * len(wide) else frozenset()
-
-
-def _rotate(
-    first: Sequence[float], last: Sequence[float], origin: Sequence[float], style: Style
-) -> tuple[float, float, float]:
-    """Left end, right end and base line in the coordinates in which this text is upright."""
-    x, y = origin
-    match style.turns:
-        case 1:
-            return min(first[3], first[1]), max(last[3], last[1]), -x
-        case 2:
-            return -max(first[0], first[2]), -min(last[0], last[2]), -y
-    return -max(first[3], first[1]), -min(last[3], last[1]), x
 
 
 def _join_raised(words: Sequence[Word]) -> None:
