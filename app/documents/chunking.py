@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import inf
 from typing import NamedTuple
 
@@ -90,26 +90,17 @@ def _belong_together(document: ParsedDocument, early: _Section, late: _Section, 
 _MAX_HEADER = 0.5
 
 
-class Piece(NamedTuple):
-    """The text of a chunk: `lead`, the header of the table that it continues, and the span."""
-
-    start: int
-    end: int
-    lead: str = ""
-
-
-def cut_section(cutter: Cutter, section: PartSpan, tables: Sequence[TableSpan]) -> Iterator[Piece]:
+def cut_section(cutter: Cutter, section: PartSpan, tables: Sequence[TableSpan]) -> Iterator[Span]:
     """The pieces of a section in order; its tables are cut between rows."""
     first = bisect_left(tables, section.start, key=lambda table: table.start)
     last = bisect_left(tables, section.end, first, key=lambda table: table.start)
     if first == last or cutter.estimate(cutter.text[section.start : section.end]) <= cutter.max_tokens:
-        for span in cutter.cut(section):
-            yield Piece(span.start, span.end)
+        yield from cutter.cut(section)
         return
-    waiting: Piece | None = None
+    waiting: Span | None = None
     for piece in _cut_around(cutter, section, tables[first:last]):
         if waiting is not None:
-            joined = Piece(waiting.start, piece.end, waiting.lead)
+            joined = Span(waiting.start, piece.end, waiting.lead)
             if not piece.lead and _is_small(cutter, waiting, piece) and _fits(cutter, joined):
                 piece = joined
             else:
@@ -119,33 +110,26 @@ def cut_section(cutter: Cutter, section: PartSpan, tables: Sequence[TableSpan]) 
         yield waiting
 
 
-def _cut_around(cutter: Cutter, section: PartSpan, tables: Sequence[TableSpan]) -> Iterator[Piece]:
+def _cut_around(cutter: Cutter, section: PartSpan, tables: Sequence[TableSpan]) -> Iterator[Span]:
     position = section.start
     for table in tables:
         spans = list(cutter.cut(PartSpan(position, table.start, section.format)))
         # A short text above a table introduces it.
         start = spans.pop().start if spans and cutter.is_small(spans[-1]) else table.start
-        for span in spans:
-            yield Piece(span.start, span.end)
-        lead = _find_lead(cutter, table)
+        yield from spans
+        header = _read_header(cutter, table)
+        lead = header if cutter.estimate(header) <= _MAX_HEADER * cutter.max_tokens else ""
         for piece in _cut_table(cutter, table, start, lead):
             yield from _fit(cutter, piece, table, lead)
         position = table.end
-    for span in cutter.cut(PartSpan(position, section.end, section.format)):
-        yield Piece(span.start, span.end)
-
-
-def _find_lead(cutter: Cutter, table: TableSpan) -> str:
-    """The header that is repeated, "" if it is too long."""
-    header = _read_header(cutter, table)
-    return header if cutter.estimate(header) <= _MAX_HEADER * cutter.max_tokens else ""
+    yield from cutter.cut(PartSpan(position, section.end, section.format))
 
 
 def _read_header(cutter: Cutter, table: TableSpan) -> str:
     return cutter.text[table.start : table.header_end].rstrip("\n") + "\n"
 
 
-def _cut_table(cutter: Cutter, table: TableSpan, start: int, lead: str) -> Iterator[Piece]:
+def _cut_table(cutter: Cutter, table: TableSpan, start: int, lead: str) -> Iterator[Span]:
     """As many rows as fit in each piece; the text that introduces the table begins at `start`."""
     text = cutter.text
     frame = cutter.estimate("")
@@ -156,49 +140,49 @@ def _cut_table(cutter: Cutter, table: TableSpan, start: int, lead: str) -> Itera
         cost = cutter.estimate(text[position:end]) - frame
         if used + cost > cutter.max_tokens:
             if position > table.header_end:
-                yield Piece(begun, position, repeated)
+                yield Span(begun, position, repeated)
                 begun, used, repeated = position, cutter.estimate(lead), lead
             elif start < table.start:
-                yield Piece(start, table.start)
+                yield Span(start, table.start)
                 begun, used = table.start, cutter.estimate(_read_header(cutter, table))
         used += cost
         position = end
-    yield Piece(begun, table.end, repeated)
+    yield Span(begun, table.end, repeated)
 
 
-def _fit(cutter: Cutter, piece: Piece, table: TableSpan, lead: str) -> Iterator[Piece]:
+def _fit(cutter: Cutter, piece: Span, table: TableSpan, lead: str) -> Iterator[Span]:
     """The piece, or parts of it if it has more tokens than were estimated, as a very long row has."""
     text = cutter.text[piece.start : piece.end]
     start = piece.start + len(text) - len(text.lstrip())
     end = piece.start + len(text.rstrip())
     if start >= end:
         return
-    if _fits(cutter, Piece(start, end, piece.lead)):
-        yield Piece(start, end, piece.lead)
+    if _fits(cutter, Span(start, end, piece.lead)):
+        yield Span(start, end, piece.lead)
         return
     body = max(start, table.header_end) if lead else start
     middle = cutter.text.rfind("\n", body, (body + end) // 2) + 1 or cutter.text.find("\n", body, end) + 1
     if middle > body:
-        yield from _fit(cutter, Piece(start, middle, piece.lead), table, lead)
-        yield from _fit(cutter, Piece(middle, end, lead), table, lead)
+        yield from _fit(cutter, Span(start, middle, piece.lead), table, lead)
+        yield from _fit(cutter, Span(middle, end, lead), table, lead)
         return
     # A part of a long row has the header, too; in the first piece of the table it stands before the first part.
     for span in cutter.narrow(lead).cut(PartSpan(body, end, "csv")):
-        whole = Piece(start, span.end)
+        whole = Span(start, span.end)
         if start < body and _fits(cutter, whole):
             yield whole
         else:
-            yield from (Piece(*part) for part in cutter.fit(Span(start, body)) if start < body)
-            yield from (Piece(*part, lead) for part in cutter.fit(span, lead))
+            yield from cutter.fit(Span(start, body)) if start < body else ()
+            yield from (Span(part.start, part.end, lead) for part in cutter.fit(span, lead))
         start = body
 
 
-def _fits(cutter: Cutter, piece: Piece) -> bool:
+def _fits(cutter: Cutter, piece: Span) -> bool:
     return cutter.fits(piece.lead + cutter.text[piece.start : piece.end])
 
 
-def _is_small(cutter: Cutter, early: Piece, late: Piece) -> bool:
-    return any(cutter.is_small(Span(piece.start, piece.end)) for piece in (early, late))
+def _is_small(cutter: Cutter, early: Span, late: Span) -> bool:
+    return any(cutter.is_small(piece) for piece in (early, late))
 
 
 MAX_HEADINGS = 10
@@ -239,21 +223,21 @@ def split(
     starts = [heading.start for heading in document.headings]
     cutter = Cutter(document.text, starts, count_tokens, max_tokens, overlap_tokens)
     outline = _Outline(document.headings)
-    chunks = []
-    for index, (start, end, lead) in enumerate(_cut(document, cutter)):
-        chunks.append(
-            Chunk(
-                index=index,
-                text=lead + document.text[start:end],
-                char_start=start,
-                char_end=end,
-                page=document.page_at(start),
-                page_end=document.page_at(end - 1),
-                headings=outline.find_shared(cutter.find_body(Span(start, end)), end)[-MAX_HEADINGS:],
-                lead=lead,
-            )
+    sections = list_sections(document, cutter)
+    spans = chain.from_iterable(cut_section(cutter, section, document.tables) for section in sections)
+    return [
+        Chunk(
+            index=index,
+            text=span.lead + document.text[span.start : span.end],
+            char_start=span.start,
+            char_end=span.end,
+            page=document.page_at(span.start),
+            page_end=document.page_at(span.end - 1),
+            headings=outline.find_shared(cutter.find_body(span), span.end)[-MAX_HEADINGS:],
+            lead=span.lead,
         )
-    return chunks
+        for index, span in enumerate(spans)
+    ]
 
 
 def split_text(text: str, count_tokens: TokenCounter, max_tokens: int) -> list[tuple[int, int]]:
@@ -263,11 +247,6 @@ def split_text(text: str, count_tokens: TokenCounter, max_tokens: int) -> list[t
         return [(start, len(text.rstrip()))]
     cutter = Cutter(text, (), count_tokens, max_tokens, 0)
     return [(span.start, span.end) for span in cutter.cut(PartSpan(0, len(text), "text"))]
-
-
-def _cut(document: ParsedDocument, cutter: Cutter) -> Iterator[Piece]:
-    for section in list_sections(document, cutter):
-        yield from cut_section(cutter, section, document.tables)
 
 
 class _Outline:

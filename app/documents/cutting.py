@@ -101,10 +101,11 @@ _SMALL = 0.25
 
 
 class Span(NamedTuple):
-    """A part of a text."""
+    """A part of a text; `lead` is the header of the table that it continues."""
 
     start: int
     end: int
+    lead: str = ""
 
 
 class Cutter:

@@ -125,6 +125,18 @@ def _is_docx(sample: Sample) -> bool:
     return any(re.fullmatch(r"word/document\d*\.xml", name) for name in sample.members)
 
 
+def _is_pptx(sample: Sample) -> bool:
+    return "ppt/presentation.xml" in sample.members
+
+
+def _is_xlsx(sample: Sample) -> bool:
+    return "xl/workbook.xml" in sample.members
+
+
+def _is_javascript(sample: Sample) -> bool:
+    return sample.is_hinted(_JAVASCRIPT_HINTS)
+
+
 def _is_svg(sample: Sample) -> bool:
     """Begins like an SVG picture, or is declared as one and begins like XML."""
     if _SVG_START.match(sample.text):
@@ -250,22 +262,8 @@ def _row(
 FORMATS: tuple[DocumentFormat, ...] = (
     _row("pdf", "PDF", "application/pdf", "pdf.reader:parse", _is_pdf, ".pdf"),
     _row("docx", "DOCX", f"{_OFFICE}.wordprocessingml.document", "office.docx:parse", _is_docx, ".docx"),
-    _row(
-        "pptx",
-        "PPTX",
-        f"{_OFFICE}.presentationml.presentation",
-        "office.pptx:parse",
-        lambda sample: "ppt/presentation.xml" in sample.members,
-        ".pptx",
-    ),
-    _row(
-        "xlsx",
-        "XLSX",
-        f"{_OFFICE}.spreadsheetml.sheet",
-        "office.xlsx:parse",
-        lambda sample: "xl/workbook.xml" in sample.members,
-        ".xlsx",
-    ),
+    _row("pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "office.pptx:parse", _is_pptx, ".pptx"),
+    _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "office.xlsx:parse", _is_xlsx, ".xlsx"),
     _row("zip", "ZIP", "application/zip", "bundle:parse", lambda sample: bool(sample.members)),
     _image("png", "PNG", ".png"),
     _image("jpeg", "JPEG", ".jpg", ".jpeg"),
@@ -281,13 +279,7 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _row("json", "JSON", "application/json", "records:parse", _is_json),
     _row("csv", "CSV", "text/csv", "tables:parse", _is_table),
     _row("css", "CSS", "text/css", "generated:parse_stylesheet", lambda sample: sample.is_hinted(_STYLESHEET_HINTS)),
-    _row(
-        "javascript",
-        "JavaScript",
-        "text/javascript",
-        "source_code:parse_javascript",
-        lambda sample: sample.is_hinted(_JAVASCRIPT_HINTS),
-    ),
+    _row("javascript", "JavaScript", "text/javascript", "source_code:parse_javascript", _is_javascript),
     _row("code", "source code", "text/x-source", "source_code:parse", _is_code),
     _row("markdown", "Markdown", "text/markdown", "markdown:parse", _is_markdown),
     _row("text", "plain text", "text/plain", "builder:parse_plain", lambda sample: sample.is_text),
@@ -368,19 +360,15 @@ def _take_sample(data: bytes, filename: str | None, declared_type: str | None) -
     hints = {path.suffix, (declared_type or "").split(";")[0].strip().lower()}
     # The type that clients send by default.
     hints -= {"", "application/octet-stream"}
+    end = data.find(b"\n")
     plain = marked_encoding(head) is not None or not any(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
     return Sample(
         head=head,
         is_text=plain,
         text=decode_text(head) if plain else "",
         whole=len(data) <= _HEAD,
-        second_line=_begins_second_value(data),
+        second_line=end >= _HEAD and _VALUE_AND_NEXT_LINE.search(data, end - 3, end + 100) is not None,
         members=list_names(data) if is_archive(data) else frozenset(),
         name=path.name,
         hints=frozenset(hints),
     )
-
-
-def _begins_second_value(data: bytes) -> bool:
-    end = data.find(b"\n")
-    return end >= _HEAD and _VALUE_AND_NEXT_LINE.search(data, end - 3, end + 100) is not None

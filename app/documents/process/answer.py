@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import get_args
@@ -27,20 +27,20 @@ from app.documents.readers.builder import MAX_TITLE, MAX_TITLES
 
 _BYTES_PER_CHARACTER = 4
 _COLUMN = "I"
-_COLUMNS = (
-    ("headings", 3),
-    ("pages", 3),
-    ("parts", 3),
-    ("tables", 3),
-    ("hidden", 3),
-    ("pages_without_text", 1),
-    ("recognised", 2),
-)
-"""Start, level and length of title of each heading; number, start and end of each page; start, end and format of each
-part; start, end of the header and end of each table; start, end and reason of each hidden span; numbers of pages; start
-and end of each recognised span."""
-MAX_LINE = 64 << 10
 _MAX_PARTS = 10_000
+_COLUMNS: dict[str, tuple[int, Callable[[ParseLimits], int]]] = {
+    "headings": (3, lambda limits: limits.max_headings),
+    "pages": (3, lambda limits: limits.max_pages),
+    "parts": (3, lambda limits: _MAX_PARTS),
+    "tables": (3, lambda limits: limits.max_tables),
+    "hidden": (3, lambda limits: limits.max_hidden),
+    "pages_without_text": (1, lambda limits: limits.max_pages),
+    "recognised": (2, lambda limits: limits.ocr_pages),
+}
+"""The numbers of each row, and the most rows. Start, level and length of title of each heading; number, start and end
+of each page; start, end and format of each part; start, end of the header and end of each table; start, end and reason
+of each hidden span; numbers of pages; start and end of each recognised span."""
+MAX_LINE = 64 << 10
 _MAX_LEVEL = 1_000
 _REASONS: tuple[HiddenReason, ...] = get_args(HiddenReason)
 
@@ -69,8 +69,7 @@ class Answer:
 
 def max_answer_bytes(limits: ParseLimits) -> int:
     """The size of the longest answer within these limits."""
-    places = 3 * (limits.max_headings + limits.max_pages + _MAX_PARTS + limits.max_tables + limits.max_hidden)
-    places += limits.max_pages + 2 * limits.ocr_pages
+    places = sum(width * most(limits) for width, most in _COLUMNS.values())
     characters = limits.max_characters + MAX_TITLES
     return MAX_LINE + array(_COLUMN).itemsize * places + _BYTES_PER_CHARACTER * characters
 
@@ -103,9 +102,9 @@ def write_answer(answer: Answer) -> list[bytes]:
         "total_pages": document.total_pages,
         "formats": formats,
         "titles": len(titles),
-        "counts": [len(columns[name]) // width for name, width in _COLUMNS],
+        "counts": [len(columns[name]) // width for name, (width, _) in _COLUMNS.items()],
     }
-    numbers = [columns[name].tobytes() for name, _ in _COLUMNS]
+    numbers = [columns[name].tobytes() for name in _COLUMNS]
     return [json.dumps(line).encode() + b"\n", *numbers, titles, document.text.encode()]
 
 
@@ -129,25 +128,15 @@ def _read(data: bytes | bytearray, limits: ParseLimits) -> Answer:
     if "format" not in line:
         _require(any(reason is not None for reason in (answer.refusal, answer.exhausted, answer.failure)))
         return answer
-    counts = dict(zip((name for name, _ in _COLUMNS), map(_number, line["counts"]), strict=True))
-    most = {
-        "headings": limits.max_headings,
-        "pages": limits.max_pages,
-        "parts": _MAX_PARTS,
-        "tables": limits.max_tables,
-        "hidden": limits.max_hidden,
-        "pages_without_text": limits.max_pages,
-        "recognised": limits.ocr_pages,
-    }
-    _require(all(counts[name] <= most[name] for name in most))
     place = end + 1
     columns = {}
-    for name, width in _COLUMNS:
+    for (name, (width, most)), count in zip(_COLUMNS.items(), map(_number, line["counts"]), strict=True):
+        _require(count <= most(limits))
         columns[name] = array(_COLUMN)
-        size = width * counts[name] * columns[name].itemsize
+        size = width * count * columns[name].itemsize
         columns[name].frombytes(data[place : place + size])
         place += size
-        _require(len(columns[name]) == width * counts[name])
+        _require(len(columns[name]) == width * count)
     middle = place + _number(line["titles"])
     titles = data[place:middle].decode()
     text = data[middle:].decode()

@@ -99,7 +99,6 @@ _FORMS = (
     re.compile(r"^    (?P<name>[\w.-]{1,100}) \((?P<version>\d[^)\n]{0,60})\)$", re.M),
 )
 _MAX_DEPTH = 50
-_BLOCK = 200
 
 
 def parse_lock_file(data: bytes, limits: ParseLimits) -> ParsedDocument:
@@ -107,8 +106,7 @@ def parse_lock_file(data: bytes, limits: ParseLimits) -> ParsedDocument:
     text = decode_text(data).replace("\r\n", "\n")
     builder = TextBuilder(limits)
     lines = list(dict.fromkeys(f"{name} {version}" for name, version in _list_packages(text)))
-    for first in range(0, len(lines), _BLOCK):
-        builder.add("\n".join(lines[first : first + _BLOCK]), gap="\n")
+    builder.add_lines(lines)
     if not lines:
         builder.add(text)
     return builder.finish("lockfile", title="Locked packages" if lines else None)

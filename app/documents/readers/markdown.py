@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits, TableSpan
 from app.documents.readers.builder import TextBuilder
-from app.documents.readers.text import collapse_spaces, decode_text
+from app.documents.readers.text import collapse_spaces, decode_text, list_lines
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
@@ -50,7 +50,7 @@ def _find_spans(text: str, start: int) -> Iterator[HeadingSpan | TableSpan]:
     in_paragraph = False
     above: tuple[int, str] | None = None  # the line before, which may be the header of a table
     table: TableSpan | None = None
-    for position, line in _lines(text, start):
+    for position, line in list_lines(text, start):
         if table is not None:
             if "|" in line and not _FENCE.match(line):
                 table = TableSpan(table.start, table.header_end, position + len(line))
@@ -101,15 +101,6 @@ def _count_cells(line: str) -> int:
     line = line.strip()
     bars = len(_BAR.findall(line))
     return bars + 1 - line.startswith("|") - (len(line) > 1 and line.endswith("|") and line[-2] != "\\")
-
-
-def _lines(text: str, start: int) -> Iterator[tuple[int, str]]:
-    """Each line after its position; a list of all lines would be many times as large as the text."""
-    while start <= len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        yield start, text[start:end]
-        start = end + 1
 
 
 def _indent(line: str) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers import source_code
-from app.documents.readers.builder import TextBuilder
+from app.documents.readers.builder import BLOCK, TextBuilder
 from app.documents.readers.text import decode_text
 from app.errors import UnreadableDocument
 
@@ -17,7 +17,6 @@ _CONSTANTS = {True: "true", False: "false", None: "null"}
 _SPACE = re.compile(r"\s*")
 # Lists of single values up to this length stay on one line.
 _LINE = 300
-_BLOCK = 200
 # Numbers as written: 1.10 stays 1.10, and an id of 20 digits keeps all of them.
 _DECODER = json.JSONDecoder(object_pairs_hook=tuple, parse_int=str, parse_float=str, parse_constant=str, strict=False)
 
@@ -99,7 +98,7 @@ class _RecordWriter:
                 self.write(item, path, depth + 1, lists + 1)
         elif text := _join(value) if isinstance(value, list) else _render(value):
             self._lines.append(f"{path}: {text}" if path else text)
-            if len(self._lines) >= _BLOCK:
+            if len(self._lines) >= BLOCK:
                 self._flush("\n")
 
     def finish(self, format_name: str, title: str | None) -> ParsedDocument:

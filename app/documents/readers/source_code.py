@@ -7,7 +7,7 @@ from typing import NamedTuple
 from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.generated import describe, is_minified
-from app.documents.readers.text import decode_text
+from app.documents.readers.text import decode_text, list_lines
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
@@ -92,12 +92,13 @@ def find_definitions(text: str) -> Iterator[HeadingSpan]:
     above: tuple[int, int] | None = None  # where the comment or decorator begins that ends above, and its indentation
     skipping = ""  # the end of an open text or comment
     found = 0
-    for position, line, whole in _read_lines(text):
+    for position, whole in list_lines(text):
+        line = whole[:_MAX_LINE]
         stripped = line.strip()
         if skipping:
             skipping = "" if skipping in stripped else skipping
             continue
-        if not stripped or not whole:
+        if not stripped or len(whole) > _MAX_LINE:
             above = None
             continue
         indent = len(line.expandtabs(_TAB)) - len(line.expandtabs(_TAB).lstrip())
@@ -128,16 +129,6 @@ def find_definitions(text: str) -> Iterator[HeadingSpan]:
         found += 1
         if found == MAX_DEFINITIONS:
             return
-
-
-def _read_lines(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Each line after its position, and whether it is short enough to be read."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        yield start, text[start : min(end, start + _MAX_LINE)], end - start <= _MAX_LINE
-        start = end + 1
 
 
 def _read_title(line: str, *, within: bool, outermost: bool) -> tuple[str, bool]:

@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from lxml import etree
-
 from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
 from app.documents.readers.html.visibility import find_reason
-from app.documents.readers.text import build_tree, collapse_spaces
+from app.documents.readers.text import collapse_spaces, local_name, parse_xml
 
 _TEXTS = frozenset({"title", "desc", "text", "foreignObject"})
 _UNSEEN = frozenset({"script", "style", "metadata"})
@@ -23,15 +21,12 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
 
     Raises UnreadableDocument for broken XML.
     """
-    parser = etree.XMLParser(
-        resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True, remove_pis=True
-    )
-    root = build_tree(data, parser, "the SVG file is damaged: its XML cannot be read")
+    root = parse_xml(data, "SVG")
     builder = TextBuilder(limits)
     title = None
     for element, hidden in _list_texts(root):
         text = collapse_spaces(" ".join(_list_pieces(element, hidden)))
-        if title is None and _name(element) == "title" and element.getparent() is root:
+        if title is None and local_name(element) == "title" and element.getparent() is root:
             title = remove_marks(text)
             builder.add_heading(title, 1)
         else:
@@ -45,9 +40,9 @@ def _list_texts(root: Any) -> Iterator[tuple[Any, HiddenReason | None]]:
     while waiting:
         element, hidden = waiting.pop()
         hidden = hidden or _find_reason(element)
-        if _name(element) in _TEXTS:
+        if local_name(element) in _TEXTS:
             yield element, hidden
-        elif _name(element) not in _UNSEEN:
+        elif local_name(element) not in _UNSEEN:
             waiting.extend((child, hidden) for child in reversed(element))
 
 
@@ -59,7 +54,7 @@ def _list_pieces(element: Any, hidden: HiddenReason | None) -> Iterator[str]:
             written = remove_marks(part)
             yield f"{OPEN[hidden]}{written}{CLOSE}" if hidden and written.strip() else written
             continue
-        if _name(part) in _UNSEEN or _name(part) is None:
+        if not local_name(part) or local_name(part) in _UNSEEN:
             continue
         within = hidden or _find_reason(part)
         for child in reversed(part):
@@ -72,12 +67,7 @@ def _list_pieces(element: Any, hidden: HiddenReason | None) -> Iterator[str]:
 
 def _find_reason(element: Any) -> HiddenReason | None:
     """Why a viewer does not show the text of an element, by its attributes and style; titles are names, not text."""
-    if _name(element) in {None, "title", "desc"}:
+    if local_name(element) in {"", "title", "desc"}:
         return None
     declared = ";".join(f"{_SHOWING[name]}:{value}" for name, value in element.attrib.items() if name in _SHOWING)
     return find_reason(element, styled=True, declared=declared) if declared or "style" in element.attrib else None
-
-
-def _name(element: Any) -> str | None:
-    """The name without its namespace; None for an entity."""
-    return etree.QName(element).localname if isinstance(element.tag, str) else None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.builder import TextBuilder, add_marked
+from app.documents.readers.builder import BLOCK, TextBuilder, add_marked
 from app.documents.readers.text import decode_text
 from app.errors import UnreadableDocument
 
@@ -17,8 +17,6 @@ _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d{1,2}:\d{2}.*)?")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 # A row of this length gets a line for each value, so that it is cut between values.
 _LONG_ROW = 600
-# Rows are added in blocks: adding a block costs more than rendering a row.
-_BLOCK = 200
 _TITLE_ROWS = 10
 
 
@@ -42,14 +40,8 @@ def write_table(builder: TextBuilder, rows: Iterable[Sequence[str]]) -> None:
             above, headers = [*above, headers], ()
         else:
             remaining = chain([following], remaining)
-    lines = [text for row in above if (text := _render(row, ()))]
-    for row in remaining:
-        if text := _render(row, headers):
-            lines.append(text)
-            if len(lines) >= _BLOCK:
-                builder.add("\n".join(lines), gap="\n")
-                lines.clear()
-    builder.add("\n".join(lines), gap="\n")
+    lines = chain((_render(row, ()) for row in above), (_render(row, headers) for row in remaining))
+    builder.add_lines(filter(None, lines))
 
 
 def are_headers(row: Sequence[str]) -> bool:
@@ -99,8 +91,8 @@ def write_markdown_table(
         header = _join_headers(filled[:headers], width)
         start = add_marked(builder, f"{render_cells(header, width)}\n{'| --- ' * width}|", gap)
     body = builder.length + 1 if start is not None else None
-    for first in range(headers, len(filled), _BLOCK):
-        lines = "\n".join(render_cells(row, width) for row in filled[first : first + _BLOCK])
+    for first in range(headers, len(filled), BLOCK):
+        lines = "\n".join(render_cells(row, width) for row in filled[first : first + BLOCK])
         place = add_marked(builder, lines, gap if start is None else "\n")
         if start is None:
             start = body = place

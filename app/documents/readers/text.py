@@ -3,6 +3,7 @@
 import codecs
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Any
 
 from lxml import etree
@@ -41,6 +42,15 @@ def clean_text(text: str) -> str:
 def collapse_spaces(text: str) -> str:
     """Clean `text` and put it on one line."""
     return " ".join(clean_text(text).split())
+
+
+def list_lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """Each line after its position; a list of all lines would be many times as large as the text."""
+    while start <= len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        yield start, text[start:end]
+        start = end + 1
 
 
 def read_integer(text: str, digits: int, default: int) -> int:
@@ -91,3 +101,17 @@ def build_tree(source: bytes, parser: Any, refusal: str) -> Any:
     if root is None:
         raise UnreadableDocument(refusal)
     return root
+
+
+def parse_xml(source: bytes, label: str) -> Any:
+    """The root of an XML part of a file, without comments; entities are not expanded. Raises as `build_tree`."""
+    parser = etree.XMLParser(
+        resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True, remove_pis=True
+    )
+    return build_tree(source, parser, f"the {label} file is damaged: its XML cannot be read")
+
+
+def local_name(element: Any) -> str:
+    """An element's name without its namespace; empty for nodes that are not elements."""
+    tag = element.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""

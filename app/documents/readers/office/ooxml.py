@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lxml import etree
-
 from app.documents.archive import read_member
 from app.documents.parsed import ParseLimits
-from app.documents.readers.text import build_tree
+from app.documents.readers.text import local_name, parse_xml
 from app.errors import UnreadableDocument
 
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
@@ -42,8 +40,7 @@ class OfficePackage:
             return None
         if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
             raise self._refuse_entities()
-        parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True)
-        root = build_tree(content, parser, f"the {self.label} file is damaged: its XML cannot be read")
+        root = parse_xml(content, self.label)
         # In an encoding in which the search above does not find the words.
         if root.getroottree().docinfo.internalDTD is not None:
             raise self._refuse_entities()
@@ -72,12 +69,6 @@ class OfficePackage:
         return UnreadableDocument(
             f"the {self.label} file declares XML entities, which Office never does; it is not read"
         )
-
-
-def local_name(element: Any) -> str:
-    """An element's name without its namespace; empty for nodes that are not elements."""
-    tag = element.tag
-    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def find_children(element: Any, *path: str) -> Iterator[Any]:

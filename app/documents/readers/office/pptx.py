@@ -9,9 +9,9 @@ from typing import Any
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, remove_marks
-from app.documents.readers.office.ooxml import OfficePackage, find_children, local_name, write_number
+from app.documents.readers.office.ooxml import OfficePackage, find_children, write_number
 from app.documents.readers.tables import write_markdown_table
-from app.documents.readers.text import collapse_spaces, read_integer
+from app.documents.readers.text import collapse_spaces, local_name, read_integer
 from app.errors import UnreadableDocument
 
 _MAX_LEVEL = 8
