@@ -60,20 +60,17 @@ class Folder:
             raise OriginUnavailable(f"{self.path} is not a folder")
         for place, folders, names in os.walk(self.path, onerror=fail, followlinks=False):
             above = Path(place).relative_to(self.path)
-            entered: list[str] = []
-            for name in sorted(folders):
+            listed = [*sorted(folders), *sorted(names)]
+            first_file = len(folders)
+            folders.clear()
+            for number, name in enumerate(listed):
                 path = (above / name).as_posix()
-                if (reason := self.exclusions.refuse(path) or self._refuse_link(path)) is None:
-                    entered.append(name)
-                else:
+                if (reason := self.exclusions.refuse(path) or self._refuse_link(path)) is not None:
                     skipped.append((show_path(path), reason))
-            folders[:] = entered
-            for name in sorted(names):
-                path = (above / name).as_posix()
-                if (reason := self.exclusions.refuse(path) or self._refuse_link(path)) is None:
+                elif number < first_file:
+                    folders.append(name)
+                else:
                     yield check_path(path)
-                else:
-                    skipped.append((show_path(path), reason))
 
     def _refuse_link(self, path: str) -> str | None:
         mode = os.lstat(self.path / path).st_mode
