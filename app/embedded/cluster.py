@@ -73,7 +73,7 @@ def build_arguments(settings: Mapping[str, str], socket_dir: Path) -> list[str]:
         "listen_addresses": "",
         "password_encryption": "scram-sha-256",
         "port": str(PORT),
-        "unix_socket_directories": _quote_path(socket_dir),
+        "unix_socket_directories": '"' + str(socket_dir).replace('"', '""') + '"',
         "unix_socket_permissions": "0700",
     }
     return [part for name, value in chosen.items() for part in ("-c", f"{name}={value}")]
@@ -93,10 +93,6 @@ def _choose_shared_memory() -> dict[str, str]:
         return {}
     small = size.f_frsize * size.f_blocks < SMALL_SHARED_MEMORY_BYTES
     return {"dynamic_shared_memory_type": "mmap"} if small else {}
-
-
-def _quote_path(path: Path) -> str:
-    return '"' + str(path).replace('"', '""') + '"'
 
 
 STEP_SECONDS = 300.0
@@ -150,7 +146,11 @@ def _create(folder: DataFolder, password: str, account: Account, binaries: Path,
         _run([binaries / "initdb", *options], account)
         _run_alone(f"create database {DATABASE} template template0", made, account, binaries, settings)
         made.rename(folder.cluster)
-        _sync_folder(folder.root)
+        descriptor = os.open(folder.root, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -185,11 +185,3 @@ def _run(command: Sequence[str | Path], account: Account, text: str = "") -> str
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError("KB_DATA_DIR", f"{Path(command[0]).name} took too long") from error
     return done.stdout
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

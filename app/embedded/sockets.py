@@ -10,7 +10,6 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from app.embedded.data_folder import PORT, DataFolder
@@ -26,21 +25,13 @@ class FileLock:
     def __init__(self, folder: DataFolder, path: Path) -> None:
         self._descriptor = folder.open_private(path, os.O_RDWR)
 
-    def try_shared(self) -> bool:
-        """Acquire the lock together with other shared holders, unless another holder has it exclusively."""
-        return self._try(fcntl.LOCK_SH)
+    def try_shared(self, deadline: float = 0.0) -> bool:
+        """Acquire the lock together with other shared holders; retry until `deadline` (monotonic seconds)."""
+        return self._try(fcntl.LOCK_SH, deadline)
 
-    def try_exclusive(self) -> bool:
-        """Acquire the lock exclusively, unless another holder has it."""
-        return self._try(fcntl.LOCK_EX)
-
-    def wait_shared(self, deadline: float) -> bool:
-        """Retry `try_shared` until `deadline` (monotonic seconds); return whether it succeeded."""
-        return _wait(self.try_shared, deadline)
-
-    def wait_exclusive(self, deadline: float) -> bool:
-        """Retry `try_exclusive` until `deadline` (monotonic seconds); return whether it succeeded."""
-        return _wait(self.try_exclusive, deadline)
+    def try_exclusive(self, deadline: float = 0.0) -> bool:
+        """Acquire the lock exclusively; retry until `deadline` (monotonic seconds)."""
+        return self._try(fcntl.LOCK_EX, deadline)
 
     def release(self) -> None:
         """Release the lock, including copies that a forked child inherited."""
@@ -53,12 +44,16 @@ class FileLock:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _try(self, operation: int) -> bool:
-        try:
-            fcntl.flock(self._descriptor, operation | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+    def _try(self, operation: int, deadline: float) -> bool:
+        while True:
+            try:
+                fcntl.flock(self._descriptor, operation | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(POLL_SECONDS)
+            else:
+                return True
 
     def __enter__(self) -> FileLock:
         return self
@@ -73,23 +68,13 @@ def is_locked(folder: DataFolder, path: Path) -> bool:
         return not lock.try_shared()
 
 
-def _wait(attempt: Callable[[], bool], deadline: float) -> bool:
-    while not attempt():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(POLL_SECONDS)
-    return True
-
-
 LONGEST_SOCKET_PATH = 100
 """Bytes; the limits of the operating systems are 103 (macOS) and 107 (Linux)."""
 
 
 def choose_socket_dir(folder: DataFolder, account: Account, previous: str) -> Path:
-    """Return a folder that only `account` can access: `previous` if it belongs to this data directory.
-
-    Raises ConfigurationError when no temporary folder has a path that is short enough.
-    """
+    """Return a folder that only `account` can access: `previous` if it belongs to this data directory. Raises
+    ConfigurationError when no temporary folder has a path that is short enough."""
     prefix = f"kb-{hashlib.sha256(os.fsencode(folder.root)).hexdigest()[:10]}-"
     parents = [Path(name) for name in dict.fromkeys(("/tmp", tempfile.gettempdir(), "/var/tmp"))]  # noqa: S108  # the folder in it is private
     old = Path(previous)

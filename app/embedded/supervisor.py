@@ -1,6 +1,7 @@
 """The process that runs Postgres while the data directory is in use."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -151,10 +152,8 @@ class Supervisor:
         raise ConfigurationError(None, f"the embedded Postgres ended {RESTART_LIMIT} times in a row: see {folder.log}")
 
     def _attend(self, postmaster: Postmaster) -> bool:
-        """Watch Postgres until there is no user left, or until it was ready and then ended by itself.
-
-        Returns whether it had been ready for STEADY_SECONDS.
-        """
+        """Watch Postgres until there is no user left, or until it was ready and then ended by itself; return whether it
+        had been ready for STEADY_SECONDS."""
         ready, since = False, time.monotonic()
         while not self._is_done():
             if not postmaster.is_alive:
@@ -194,14 +193,12 @@ class Supervisor:
 
 
 def main() -> None:
-    """Detach from the launching process and supervise; return at once if a supervisor is already running.
-
-    Started as `python -m app.embedded.supervisor`, with its options as JSON on standard input.
-    """
-    options = Options.from_json(sys.stdin.read())
+    """Detach from the launching process, which gives the options as JSON on standard input, and supervise; return at
+    once if a supervisor is already running."""
+    options = Options(**json.loads(sys.stdin.read()))
     folder = DataFolder(Path(options.data_dir))
     lock = FileLock(folder, folder.supervisor_lock)
-    if not lock.wait_exclusive(time.monotonic() + LOCK_SECONDS):
+    if not lock.try_exclusive(time.monotonic() + LOCK_SECONDS):
         return
     previous = read_state(folder)
     socket_dir = previous.socket_dir if previous else ""
