@@ -40,17 +40,13 @@ class ProviderConfig:
     document_timeout: float = _DEFAULT.documents.timeout
     attempts: int = _DEFAULT.attempts
     failure_threshold: int = _DEFAULT.failure_threshold
-    cool_down: float = _DEFAULT.cool_down
     cache_entries: int = 50
-    cache_ttl: float = 60.0
     part: Part | None = None
 
 
 def build_provider(config: ProviderConfig) -> QueryCache:
-    """Build the provider, wrapped in retries, a circuit breaker and a query cache.
-
-    Raises ConfigurationError, one line that names the setting, for a configuration that cannot work.
-    """
+    """Build the provider, wrapped in retries, a circuit breaker and a query cache. Raises ConfigurationError, one line
+    that names the setting, for a configuration that cannot work."""
     model = resolve_model(config.kind, config.model, config.dimensions)
     source = _build_source(model, config)
     policy = replace(
@@ -59,14 +55,13 @@ def build_provider(config: ProviderConfig) -> QueryCache:
         query=replace(_DEFAULT.query, timeout=config.query_timeout),
         documents=CallBudget(config.document_timeout, _DEFAULT.documents.first_delay),
         failure_threshold=config.failure_threshold,
-        cool_down=config.cool_down,
         batch=source.batch,
         slow_is_down=source.places is None,
     )
     provider: EmbeddingProvider = ResilientProvider(source.provider, policy)
     if source.places is not None:
         provider = QueryQueue(provider, source.places, config.query_timeout, config.part)
-    return QueryCache(provider, entries=config.cache_entries, ttl=config.cache_ttl)
+    return QueryCache(provider, entries=config.cache_entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +77,12 @@ def _build_source(model: EmbeddingModel, config: ProviderConfig) -> _Source:
     match model.provider:
         case "openai":
             _check_access(OPENAI, config)
-            from app.embeddings.providers.openai import OPENAI_BATCH, OpenAIProvider
+            from app.embeddings.providers.openai import OpenAIProvider
 
             openai = OpenAIProvider(
                 model, api_key=config.api_key, base_url=config.base_url, timeout=config.document_timeout
             )
-            return _Source(openai, OPENAI_BATCH)
+            return _Source(openai, openai.batch)
         case "gemini":
             _check_access(GEMINI, config)
             return _build_gemini(model, config)
@@ -117,11 +112,11 @@ def _build_e5() -> _Source:
 
 def _build_gemini(model: EmbeddingModel, config: ProviderConfig) -> _Source:
     try:
-        from app.embeddings.providers.gemini import GEMINI_BATCH, GeminiProvider
+        from app.embeddings.providers.gemini import GeminiProvider
     except ImportError:
         raise _name_missing_extra("EMBEDDING_PROVIDER", GEMINI, "gemini") from None
     gemini = GeminiProvider(model, api_key=config.api_key, base_url=config.base_url, timeout=config.document_timeout)
-    return _Source(gemini, GEMINI_BATCH)
+    return _Source(gemini, gemini.batch)
 
 
 def _name_missing_extra(setting: str, value: str, extra: str) -> ConfigurationError:

@@ -171,11 +171,8 @@ UNKNOWN_THRESHOLD = 0.25
 
 
 def resolve_model(provider: str, name: str | None = None, dimensions: int | None = None) -> EmbeddingModel:
-    """Complete a choice of model with its defaults, without loading it.
-
-    Raises ConfigurationError for an unknown provider, an unknown local model, and dimensions that the model
-    does not offer.
-    """
+    """Complete a choice of model with its defaults, without loading it. Raises ConfigurationError for an unknown
+    provider, an unknown local model, and dimensions that the model does not offer."""
     if provider not in PROVIDERS:
         raise ConfigurationError("EMBEDDING_PROVIDER", f"must be one of {', '.join(PROVIDERS)}")
     models = KNOWN[provider]
@@ -258,3 +255,29 @@ def split_batches(texts: Sequence[str], limits: BatchLimits, count_tokens: Calla
         tokens += size
     if batch:
         yield batch
+
+
+class RemoteProvider(Protocol):
+    """EmbeddingProvider that makes one attempt per batch; the wrapper retries."""
+
+    model: EmbeddingModel
+    batch: BatchLimits
+
+    async def embed_query(self, text: str) -> Vector:
+        return (await self.request([text], query=True))[0]
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._request_batches(texts, query=True)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._request_batches(texts, query=False)
+
+    def count_tokens(self, text: str) -> int:
+        return estimate_tokens(text)
+
+    async def request(self, texts: list[str], *, query: bool) -> list[Vector]:
+        """Embed one batch. Raises EmbeddingUnavailable."""
+
+    async def _request_batches(self, texts: Sequence[str], *, query: bool) -> list[Vector]:
+        batches = split_batches(texts, self.batch, estimate_tokens)
+        return [vector for batch in batches for vector in await self.request(batch, query=query)]

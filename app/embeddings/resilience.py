@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal
 from uuid import UUID
 
@@ -89,16 +90,13 @@ class ResilientProvider(ProviderWrapper):
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         vectors: list[Vector] = []
         for batch in split_batches(texts, self._policy.batch, self.inner.count_tokens):
-            vectors += await self._embed_batch(batch)
+            vectors += await self._documents.run(
+                partial(self.inner.embed_documents, batch),
+                self._policy.documents,
+                texts=len(batch),
+                tokens=approximate_tokens(batch),
+            )
         return vectors
-
-    async def _embed_batch(self, batch: list[str]) -> list[Vector]:
-        return await self._documents.run(
-            lambda: self.inner.embed_documents(batch),
-            self._policy.documents,
-            texts=len(batch),
-            tokens=approximate_tokens(batch),
-        )
 
 
 asking_tenant: ContextVar[UUID | None] = ContextVar("asking_tenant", default=None)
@@ -211,14 +209,14 @@ class QueryCache(ProviderWrapper):
         return vector
 
     def _start(self, key: _Key, text: str) -> _Flight:
+        async def fetch() -> Vector:
+            return self._remember(key, await self.inner.embed_query(text))
+
         with run_stopwatch(Stopwatch()) as stopwatch:
-            flight = _Flight(asyncio.create_task(self._fetch(key, text)), stopwatch)
+            flight = _Flight(asyncio.create_task(fetch()), stopwatch)
         self._flights[key] = flight
         flight.task.add_done_callback(lambda _: self._land(key, flight))
         return flight
-
-    async def _fetch(self, key: _Key, text: str) -> Vector:
-        return self._remember(key, await self.inner.embed_query(text))
 
     def _remember(self, key: _Key, vector: Vector) -> Vector:
         vector.setflags(write=False)

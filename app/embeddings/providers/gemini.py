@@ -1,37 +1,26 @@
 """Embeddings from Google's Gemini API; needs the extra `gemini`."""
 
-from collections.abc import Sequence
-from typing import Final
-
 import httpx
 from google.genai import Client, errors, types
 
-from app.embeddings.provider import (
-    BatchLimits,
-    EmbeddingModel,
-    Vector,
-    check_vectors,
-    describe_status,
-    estimate_tokens,
-    split_batches,
-)
+from app.embeddings.provider import BatchLimits, EmbeddingModel, RemoteProvider, Vector, check_vectors, describe_status
 from app.errors import EmbeddingUnavailable
 from app.resilience import parse_retry_after
 
 DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com/"
-# The API accepts at most 100 texts in a batch.
-GEMINI_BATCH = BatchLimits(texts=100, tokens=20_000)
 _API_VERSION = "v1beta"  # the one that Google documents for embeddings
 _NO_KEY = "none"  # a proxy may add the key; the SDK must not send one from the environment
 
 
-class GeminiProvider:
-    """EmbeddingProvider that makes one attempt per batch; the wrapper retries."""
+class GeminiProvider(RemoteProvider):
+    """Embeddings of the Gemini API."""
+
+    batch = BatchLimits(texts=100, tokens=20_000)  # the API accepts at most 100 texts
 
     def __init__(
         self, model: EmbeddingModel, *, api_key: str | None, base_url: str | None = None, timeout: float = 60.0
     ) -> None:
-        self.model: Final = model
+        self.model = model
         # Given a client, the SDK does not use aiohttp, whose code path retries after its own delay. A redirect would
         # take the key, which is in a header of Google's own, and the texts to any address.
         self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=False)
@@ -47,33 +36,16 @@ class GeminiProvider:
             ),
         )
 
-    async def embed_query(self, text: str) -> Vector:
-        return (await self._request([text], "RETRIEVAL_QUERY"))[0]
-
-    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
-        return await self._request_batches(texts, "RETRIEVAL_QUERY")
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        return await self._request_batches(texts, "RETRIEVAL_DOCUMENT")
-
-    def count_tokens(self, text: str) -> int:
-        return estimate_tokens(text)
-
     async def close(self) -> None:
         await self._http.aclose()
         self._client.close()
 
-    async def _request_batches(self, texts: Sequence[str], task_type: str) -> list[Vector]:
-        vectors: list[Vector] = []
-        for batch in split_batches(texts, GEMINI_BATCH, estimate_tokens):
-            vectors += await self._request(batch, task_type)
-        return vectors
-
-    async def _request(self, texts: list[str], task_type: str) -> list[Vector]:
+    async def request(self, texts: list[str], *, query: bool) -> list[Vector]:
         provider = self.model.provider
         # For some models, plain strings would be joined into one content and get one vector.
         contents: list[types.ContentUnion] = [types.Content(parts=[types.Part(text=text)]) for text in texts]
-        config = types.EmbedContentConfig(task_type=task_type, output_dimensionality=self.model.dimensions)
+        task = "RETRIEVAL_QUERY" if query else "RETRIEVAL_DOCUMENT"
+        config = types.EmbedContentConfig(task_type=task, output_dimensionality=self.model.dimensions)
         try:
             response = await self._client.aio.models.embed_content(
                 model=self.model.name, contents=contents, config=config

@@ -1,35 +1,25 @@
 """Embeddings from OpenAI or a server with a compatible API."""
 
-from collections.abc import Sequence
-from typing import Final
-
 import orjson
 from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAsyncHttpxClient, omit
 
-from app.embeddings.provider import (
-    BatchLimits,
-    EmbeddingModel,
-    Vector,
-    check_vectors,
-    describe_status,
-    estimate_tokens,
-    split_batches,
-)
+from app.embeddings.provider import BatchLimits, EmbeddingModel, RemoteProvider, Vector, check_vectors, describe_status
 from app.errors import EmbeddingUnavailable
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-# The API accepts 2,048 texts and 300,000 tokens; decoding smaller responses blocks the event loop for less time.
-OPENAI_BATCH = BatchLimits(texts=128, tokens=100_000)
 _NO_KEY = "none"  # self-hosted servers may need none; the SDK must not send one from the environment
 
 
-class OpenAIProvider:
-    """EmbeddingProvider that makes one attempt per batch; the wrapper retries."""
+class OpenAIProvider(RemoteProvider):
+    """Embeddings of a server with this API."""
+
+    # The API accepts 2,048 texts and 300,000 tokens; decoding smaller responses blocks the event loop for less time.
+    batch = BatchLimits(texts=128, tokens=100_000)
 
     def __init__(
         self, model: EmbeddingModel, *, api_key: str | None, base_url: str | None = None, timeout: float = 60.0
     ) -> None:
-        self.model: Final = model
+        self.model = model
         self._client = AsyncOpenAI(
             api_key=api_key or _NO_KEY,
             base_url=base_url or DEFAULT_BASE_URL,
@@ -39,25 +29,10 @@ class OpenAIProvider:
             http_client=DefaultAsyncHttpxClient(follow_redirects=False, timeout=timeout),
         )
 
-    async def embed_query(self, text: str) -> Vector:
-        return (await self._request([text]))[0]
-
-    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
-        return await self.embed_documents(texts)
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        vectors: list[Vector] = []
-        for batch in split_batches(texts, OPENAI_BATCH, estimate_tokens):
-            vectors += await self._request(batch)
-        return vectors
-
-    def count_tokens(self, text: str) -> int:
-        return estimate_tokens(text)
-
     async def close(self) -> None:
         await self._client.close()
 
-    async def _request(self, texts: list[str]) -> list[Vector]:
+    async def request(self, texts: list[str], *, query: bool) -> list[Vector]:
         provider = self.model.provider
         # Other models, and most self-hosted servers, refuse a request that specifies dimensions.
         shortens = self.model.name.startswith("text-embedding-3")
