@@ -111,10 +111,8 @@ def join_collections(
 
 
 def read_collection(folder: Path, qrels: Path | None = None) -> Collection:
-    """Read a collection; `qrels` is relative to the folder, else to the working directory.
-
-    Queries without a positive judgement are omitted. Raises UnreadableCollection.
-    """
+    """Read a collection; `qrels` is relative to the folder, else to the working directory. Queries without a positive
+    judgement are omitted. Raises UnreadableCollection."""
     if not folder.is_dir():
         raise UnreadableCollection(f"{folder}: there is no such folder")
     judgements_file = _find_qrels(folder, qrels)
@@ -136,8 +134,9 @@ def read_collection(folder: Path, qrels: Path | None = None) -> Collection:
         grades = judgements.get(query.id, {})
         if query.text.strip() and any(grade > 0 for grade in grades.values()):
             queries.append(replace(query, judgements=grades))
-    _check_unique("corpus.jsonl", [d.id for d in documents], folder)
-    _check_unique("queries.jsonl", [q.id for q in queries], folder)
+    for file, names in (("corpus.jsonl", [d.id for d in documents]), ("queries.jsonl", [q.id for q in queries])):
+        if repeated := next((name for name, count in Counter(names).items() if count > 1), None):
+            raise UnreadableCollection(f"{folder / file}: the _id {repeated} occurs twice")
     if not documents or not queries:
         missing = "document with text" if not documents else "query with a positive judgement"
         raise UnreadableCollection(f"{folder}: has no {missing}")
@@ -198,14 +197,6 @@ def _read_judgements(path: Path) -> dict[str, dict[str, float]]:
             raise UnreadableCollection(f"{path}: line {number} must be query, document and grade") from None
         judgements.setdefault(query, {})[document] = grade
     return judgements
-
-
-def _check_unique(file: str, ids: Sequence[str], folder: Path) -> None:
-    seen: set[str] = set()
-    for name in ids:
-        if name in seen:
-            raise UnreadableCollection(f"{folder / file}: the _id {name} occurs twice")
-        seen.add(name)
 
 
 FILE = "locomo10.json"
@@ -323,10 +314,8 @@ CORPUS = "corpus.jsonl"
 
 
 def read_path(path: Path, qrels: Path | None = None) -> Collection:
-    """Read a folder in BEIR's layout, a folder of such folders as one collection in parts, or the file of LoCoMo.
-
-    The queries of a part are a group of its name. Raises UnreadableCollection.
-    """
+    """Read a folder in BEIR's layout, a folder of such folders as parts, each with its queries as a group, or the file
+    of LoCoMo. Raises UnreadableCollection."""
     locomo = path if path.suffix == ".json" else path / FILE
     if locomo.is_file():
         if qrels is not None:

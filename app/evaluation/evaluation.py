@@ -124,10 +124,8 @@ async def open_tenant(services: Services, name: str) -> AsyncIterator[UUID]:
 async def fill_tenant(
     services: Services, tenant_id: UUID, collection: Collection, progress: ShowProgress
 ) -> dict[UUID, str]:
-    """Import and embed the documents, and run the upkeep that is due; return document ids by entry id.
-
-    Raises EvaluationFailed when an entry is refused or cannot be embedded, EmbeddingUnavailable, DatabaseUnavailable.
-    """
+    """Import and embed the documents, and run the upkeep that is due; return document ids by entry id. Raises
+    EvaluationFailed, EmbeddingUnavailable and DatabaseUnavailable."""
     documents: dict[UUID, str] = {}
     with progress(f"{collection.name}: import", len(collection.documents)) as report:
         for start in range(0, len(collection.documents), BATCH):
@@ -207,11 +205,9 @@ async def evaluate(
     variants: Sequence[Variant] = VARIANTS,
     depth: int = DEPTH,
 ) -> Evaluation:
-    """Fill a temporary tenant for each part of the collection, search it, and delete it.
+    """Fill a temporary tenant for each part of the collection, search it with defaults for `depth` hits, and delete it.
 
     Raises EvaluationFailed, InvalidInput, EmbeddingUnavailable and DatabaseUnavailable.
-
-    A search requests `depth` hits, at most 100, and uses the defaults for everything else.
     """
     seconds: dict[str, float] = defaultdict(float)
     rankings: dict[Variant, list[list[str]]] = {variant: [] for variant in variants}

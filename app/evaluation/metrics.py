@@ -172,10 +172,8 @@ def is_baseline_installed() -> bool:
 
 
 def rank_by_bm25(collection: Collection, depth: int = 100) -> BaselineRun:
-    """Rank by BM25 (Lucene's variant, k1 1.2, b 0.75), title and text as one field.
-
-    Stemmer and stop words are those of the most frequent language. Raises ImportError without bm25s.
-    """
+    """Rank by BM25 (Lucene's variant, k1 1.2, b 0.75), title and text as one field, with the stemmer and stop words of
+    the most frequent language. Raises ImportError without bm25s."""
     import bm25s
 
     language = find_language(collection)

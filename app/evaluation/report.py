@@ -4,7 +4,7 @@ import contextlib
 import platform
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,10 +33,8 @@ from app.knowledge.search.plan import SearchDefaults
 
 
 def write_runs(evaluation: Evaluation, folder: Path) -> list[Path]:
-    """Write a file for each variant: `COLLECTION.SEARCH.trec`, or `COLLECTION/PART.SEARCH.trec`. Raises OSError.
-
-    The score is 1 / rank: the format needs one, and those of two legs cannot be compared.
-    """
+    """Write a file for each variant: `COLLECTION.SEARCH.trec`, or `COLLECTION/PART.SEARCH.trec`. Raises OSError. The
+    score is 1 / rank: the format needs one, and those of two legs cannot be compared."""
     collection = evaluation.collection
     if collection.parts:
         folder = folder / collection.name
@@ -85,24 +83,18 @@ def summarize(evaluations: Sequence[Evaluation]) -> list[Summary]:
     if all(evaluation.baseline is not None for evaluation in evaluations):
         means = [e.baseline.scores.means["ndcg@10"] for e in evaluations if e.baseline is not None]
         rows.append(Summary("bm25s", fmean(means)))
+    both_legs = sum(run.variant.mode != "hybrid" for run in evaluations[0].runs) > 1
     for place, first in enumerate(evaluations[0].runs):
         runs = [evaluation.runs[place] for evaluation in evaluations]
         ndcg = fmean([run.scores.means["ndcg@10"] for run in runs])
-        both_legs = sum(run.variant.mode != "hybrid" for run in evaluations[0].runs) > 1
-        if not both_legs:
-            rows.append(Summary(first.variant.label, ndcg))
-            continue
-        differences = [run.against_better_leg or Interval(0.0, 0.0, 0.0) for run in runs]
-        worst = min(differences, key=lambda interval: interval.difference)
-        rows.append(
-            Summary(
-                first.variant.label,
-                ndcg,
-                fmean([interval.difference for interval in differences]),
-                worst,
-                evaluations[differences.index(worst)].collection.name,
-            )
-        )
+        summary = Summary(first.variant.label, ndcg)
+        if both_legs:
+            differences = [run.against_better_leg or Interval(0.0, 0.0, 0.0) for run in runs]
+            worst = min(differences, key=lambda interval: interval.difference)
+            mean = fmean([interval.difference for interval in differences])
+            worst_in = evaluations[differences.index(worst)].collection.name
+            summary = replace(summary, difference=mean, worst=worst, worst_in=worst_in)
+        rows.append(summary)
     return rows
 
 
@@ -140,10 +132,8 @@ def make_group_rows(evaluation: Evaluation) -> tuple[tuple[str, ...], Rows]:
     for metric in _BY_GROUP:
         for name, queries, found in sections:
             cells = [f"{values[metric].mean:.3f}" for _, values in _columns(found)]
-            if metric == "ndcg@10":
-                cells += [describe(run.against_better_leg) for run in found.runs if run.variant.fusion]
-            else:
-                cells += ["" for run in found.runs if run.variant.fusion]
+            fused = [run for run in found.runs if run.variant.fusion]
+            cells += [describe(run.against_better_leg if metric == "ndcg@10" else None) for run in fused]
             rows.append((name, f"{queries:,}", _NAMES.get(metric, metric), *cells))
     differences = [f"{run.variant.fusion} − better leg" for run in evaluation.runs if run.variant.fusion]
     headings = (evaluation.collection.name, "queries", "metric", *(n for n, _ in _columns(evaluation)))
@@ -213,13 +203,8 @@ class Report:
             "model": asdict(self.model),
             "settings": self.settings,
             "collections": [_evaluation_json(e) for e in self.evaluations],
-            "summary": [asdict(row) for row in self.summary],
+            "summary": [asdict(row) for row in summarize(self.evaluations)],
         }
-
-    @property
-    def summary(self) -> list[Summary]:
-        """Each variant over all collections; empty for a single one."""
-        return summarize(self.evaluations)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -251,24 +236,21 @@ class Report:
             *format_table(HEADINGS, make_rows(self.evaluations)),
             "",
         ]
-        if self.summary:
-            lines += [*format_table(SUMMARY_HEADINGS, make_summary_rows(self.summary)), ""]
+        if summary := summarize(self.evaluations):
+            lines += [*format_table(SUMMARY_HEADINGS, make_summary_rows(summary)), ""]
         for evaluation in self.evaluations:
             if evaluation.groups:
                 lines += [*format_table(*make_group_rows(evaluation)), ""]
-        lines += [
-            "| collection | documents | skipped (empty) | judgements | queries | judged | ignored | BM25 |",
-            "|---|---|---|---|---|---|---|---|",
-        ]
+        headings = ("collection", "documents", "skipped (empty)", "judgements", "queries", "judged", "ignored", "BM25")
+        rows = []
         for e in self.evaluations:
             c = e.collection
-            lines.append(
-                f"| {c.name} | {len(c.documents):,} | {c.skipped} | {c.qrels} | {len(c.queries):,} | {c.judged:,} "
-                f"| {_plain(c.ignored) or 0} | {e.baseline.name if e.baseline else 'bm25s is not installed'} |"
-            )
-        lines += ["", "| setting | value |", "|---|---|"]
-        lines += [f"| {name} | {_plain(value)} |" for name, value in self.settings.items()]
-        lines += [f"| {name} | {value} |" for name, value in (_versions() | {"postgres": self.server}).items()]
+            counts = (f"{len(c.documents):,}", str(c.skipped), c.qrels, f"{len(c.queries):,}", f"{c.judged:,}")
+            name = e.baseline.name if e.baseline else "bm25s is not installed"
+            rows.append((c.name, *counts, _plain(c.ignored) or "0", name))
+        facts = self.settings | _versions() | {"postgres": self.server}
+        settings = [(name, _plain(value)) for name, value in facts.items()]
+        lines += [*format_table(headings, rows), "", *format_table(("setting", "value"), settings)]
         return "\n".join(lines) + "\n"
 
     def write(self, folder: Path, stem: str = "evaluation") -> tuple[Path, Path]:
@@ -371,12 +353,9 @@ async def with_cache(services: Services, folder: Path | None) -> AsyncIterator[S
     if folder is None:
         yield services
         return
-    cache = VectorCache(services.provider, folder)
-    try:
+    async with contextlib.AsyncExitStack() as opened:
+        cache = VectorCache(services.provider, folder)
+        opened.push_async_callback(cache.close)
         cached = await build_services(services.database, cache, defaults=services.search.defaults)
-        try:
-            yield cached
-        finally:
-            await cached.close()
-    finally:
-        await cache.close()
+        opened.push_async_callback(cached.close)
+        yield cached

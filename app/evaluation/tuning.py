@@ -82,10 +82,8 @@ class Tuning:
 async def tune(services: Services, slug: str, progress: ShowProgress, *, reader: str) -> Tuning:
     """Run the tenant's judged queries with its current settings and with each of GRID.
 
-    The read by `reader` is recorded in the audit trail; nothing else is recorded.
-
-    Raises TenantNotFound, NothingToTuneBy, EmbeddingUnavailable (keyword-only rankings would prove nothing) and
-    DatabaseUnavailable.
+    Only the read by `reader` is recorded, in the audit trail. Raises TenantNotFound, NothingToTuneBy,
+    EmbeddingUnavailable (keyword-only rankings would prove nothing) and DatabaseUnavailable.
     """
     tenant = await services.tenants.find(slug)
     context = await services.tenants.context(tenant.id)
@@ -103,28 +101,22 @@ async def tune(services: Services, slug: str, progress: ShowProgress, *, reader:
             if (fusion, weights := Weights(meaning, round(1 - meaning, 10))) != current
         ),
     ]
-    rankings: dict[int, list[list[UUID]]] = {place: [] for place in range(len(choices))}
+    values: list[list[float]] = [[] for _ in choices]
+    of_judged: list[list[float]] = [[] for _ in choices]
     with progress(f"{slug}: judged queries", len(judged)) as report:
         for done, query in enumerate(judged, 1):
             for place, (fusion, weights) in enumerate(choices):
-                rankings[place].append(await _rank(services, context, query, fusion, weights))
+                ranking = await _rank(services, context, query, fusion, weights)
+                values[place].append(ndcg(ranking, query.grades, DEPTH))
+                of_judged[place].append(ndcg([i for i in ranking if i in query.grades], query.grades, DEPTH))
             report(done)
-    values = {
-        place: [ndcg(r, q.grades, DEPTH) for r, q in zip(found, judged, strict=True)]
-        for place, found in rankings.items()
-    }
     made = [
         Choice(
             fusion=fusion,
             weights=weights,
             current=place == 0,
             ndcg=fmean(values[place]),
-            ndcg_judged=fmean(
-                [
-                    ndcg([i for i in r if i in q.grades], q.grades, DEPTH)
-                    for r, q in zip(rankings[place], judged, strict=True)
-                ]
-            ),
+            ndcg_judged=fmean(of_judged[place]),
             against_current=compare_paired(values[place], values[0]) if place else None,
         )
         for place, (fusion, weights) in enumerate(choices)
