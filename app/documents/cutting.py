@@ -186,10 +186,8 @@ class Cutter:
             yield waiting
 
     def _even_out(self, spans: Iterable[Span], section: PartSpan) -> Iterator[Span]:
-        """The spans; where a small remainder follows a larger one, both are cut again near their middle.
-
-        A remainder of a few words is found by its headings alone, before the text that answers.
-        """
+        """The spans; where a small remainder follows a larger one, both are cut again near their middle: a remainder of
+        a few words is found by its headings alone, before the text that answers."""
         before: Span | None = None
         for span in spans:
             if before is not None and self._is_remainder(before, span, section):

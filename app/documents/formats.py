@@ -1,7 +1,8 @@
 """The supported kinds of file, and detection of a file's kind.
 
 To add a kind, write a function `(data, limits) -> ParsedDocument` in `readers`, a function that recognises the kind by
-its first bytes, and a row in `FORMATS`.
+its first bytes, and a row in `FORMATS`. A reader raises UnreadableDocument when the file is damaged, encrypted or over
+a limit, and RecognitionNeeded for pages that only a process with the models of text recognition can read.
 """
 
 import json
@@ -327,10 +328,8 @@ def detect_format(data: bytes, filename: str | None = None, declared_type: str |
 
 
 def find_refusal(data: bytes) -> str | None:
-    """The reason why a document of a known kind is not supported; None for other files.
-
-    Raises UnreadableDocument for an Office file with a password.
-    """
+    """The reason why a document of a known kind is not supported; None for other files. Raises UnreadableDocument for
+    an Office file with a password."""
     if data.startswith(b"\xd0\xcf\x11\xe0"):
         if "EncryptedPackage".encode("utf-16-le") in data:
             raise UnreadableDocument("the file is encrypted; save it without a password")

@@ -45,10 +45,8 @@ SCRIPTS = (
 
 
 def list_languages(text: str) -> tuple[str, ...] | None:
-    """The codes of the languages in which a text in its main script can be; None for Latin script.
-
-    Empty: its language has no configuration.
-    """
+    """The codes of the languages in which a text in its main script can be; None for Latin script, empty if none has a
+    configuration."""
     if text.isascii():
         return None
     counts = [script.weight * len(script.letters.findall(text)) for script in SCRIPTS]
@@ -128,8 +126,7 @@ def detect_language(text: str, default: str = "english") -> str:
     """Return the configuration for `text`, or `default` if the language is not clear.
 
     Languages without a Postgres configuration give `simple`. A script with few languages decides by itself, also for a
-    single word. Only the first 800 characters are read. The first
-    call loads the model (0.3 to 0.8 s).
+    single word. Only the first 800 characters are read. The first call loads the model (0.3 to 0.8 s).
     """
     text = text[:_READ_CHARACTERS]
     words = _WORD.findall(text.lower())

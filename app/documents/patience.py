@@ -42,10 +42,8 @@ def limited_to(seconds: float) -> Iterator[None]:
 
 
 class Pace:
-    """Tells by the pages of a file that were opened whether the others can be read in time.
-
-    `seconds` are those of processor time for the whole file.
-    """
+    """Tells by the pages that were opened whether the others can be read in `seconds` of processor time for the
+    file."""
 
     def __init__(self, pages: int, seconds: float, clock: Callable[[], float] = time.process_time) -> None:
         self._pages, self._seconds = pages, seconds

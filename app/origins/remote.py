@@ -56,10 +56,8 @@ class _Connected:
     places: dict[str, str] = field(default_factory=dict)
 
     def list_files(self) -> Listing:
-        """All files below the root. Raises OriginUnavailable.
-
-        The walk of fsspec leaves out folders that it cannot list, so this one lists each folder itself.
-        """
+        """All files below the root. Raises OriginUnavailable. The walk of fsspec leaves out folders that it cannot
+        list, so this one lists each folder itself."""
         files: list[OriginFile] = []
         skipped: list[tuple[str, str]] = []
         pending = [(self.root, 0)]

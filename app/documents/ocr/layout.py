@@ -131,10 +131,8 @@ def _order(lines: Sequence[Line], depth: int) -> Iterator[Sequence[Line]]:
 
 
 def _find_gap(lines: Sequence[Line], *, several: bool = True) -> float | None:
-    """The place between two columns that the fewest lines cross; None if the lines are one column, or a table.
-
-    A side can have `several` columns itself.
-    """
+    """The place between two columns that the fewest lines cross, None for one column or a table; a side can have
+    `several` columns itself."""
     width = max(line.right for line in lines) - min(line.left for line in lines)
     step = max(1.0, median(line.height for line in lines) / 2)
     places = {round(line.left / step): line.left - step / 2 for line in lines}

@@ -130,10 +130,8 @@ class Recogniser:
         self.open_image = open_image
 
     def recognise(self, draw: Draw) -> Recognised | None:
-        """Draw a page and recognise it; None if the limits are used up or the page cannot be recognised.
-
-        Raises UnreadableDocument for a reason that the drawer of the page knows.
-        """
+        """Draw a page and recognise it; None if the limits are used up or the page cannot be recognised. Raises
+        UnreadableDocument for a reason that the drawer of the page knows."""
         now = self._clock()
         if self._end is None:
             self._end = now + self._limits.ocr_seconds

@@ -1,8 +1,8 @@
 """The confined process: reads one request from stdin, parses the file, and writes one answer to stdout.
 
 The request is a line of JSON followed by the file. The readers that it names, and the models of text recognition if it
-asks for them, are loaded first, and the process is
-confined before any byte of the file is read: from then on it can open nothing, not even its own modules.
+asks for them, are loaded first. Then the process is confined, before any byte of the file is read: from then on it can
+open nothing, not even its own modules.
 """
 
 from __future__ import annotations

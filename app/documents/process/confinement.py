@@ -45,10 +45,7 @@ def find_version() -> int:
 
 
 def deny_all(version: int) -> None:
-    """Deny everything that this version of Landlock can deny. Raises OSError.
-
-    Files that are open stay usable. The caller must have given up gaining privileges.
-    """
+    """Deny all that this version of Landlock can, except open files, after giving up privileges. Raises OSError."""
     rights = _FILE_RIGHTS_BY_VERSION[min(version, len(_FILE_RIGHTS_BY_VERSION)) - 1]
     rules = _Rules(
         (1 << rights) - 1,
@@ -204,10 +201,7 @@ class Unprotected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """One measure, independent of the others: not every system has all of them.
-
-    `apply` raises Unprotected or OSError where the system does not allow it.
-    """
+    """One measure; `apply` raises Unprotected or OSError where the system does not allow it."""
 
     name: str
     apply: Callable[[ParseLimits], None]
@@ -240,10 +234,8 @@ def _become_another_user(limits: ParseLimits) -> None:
 
 
 def _limit_resources(limits: ParseLimits) -> None:
-    """Limit memory and time, and forbid processes, threads and files.
-
-    The timer is for systems that do not report the end of the parent.
-    """
+    """Limit memory and time, and forbid processes, threads and files. The timer is for systems that do not report the
+    end of the parent."""
     seconds = math.ceil(limits.seconds)
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE_SECONDS)
     refused = [

@@ -113,10 +113,8 @@ class TextBuilder:
         self._tables[-1] = TableSpan(table.start, table.header_end, end)
 
     def mark_hidden(self, start: int, end: int, reason: HiddenReason) -> None:
-        """Record text, already written, that a reader of the original does not see.
-
-        Beyond the limit, the last span grows.
-        """
+        """Record text, already written, that a reader of the original does not see; at the limit, the last span
+        grows."""
         last = self._hidden[-1] if self._hidden else None
         if last is not None and (
             (last.end >= start and last.reason == reason) or len(self._hidden) >= self._limits.max_hidden
@@ -199,10 +197,7 @@ def remove_references(source: str) -> str:
 
 
 def add_marked(builder: TextBuilder, text: str, gap: str = "\n\n") -> int | None:
-    """Append a block that contains marks, and record the text between them; returns where the block begins.
-
-    Text in marks has no marks inside.
-    """
+    """Append a block, and record the text between its marks, which are not nested; returns where the block begins."""
     plain, spans = take_marks(text)
     leading = len(plain) - len(plain.lstrip("\n"))
     start = builder.add(plain, gap)

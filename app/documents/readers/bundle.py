@@ -25,8 +25,7 @@ class ReaderMissing(Exception):
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read the documents of an archive in the order of their paths; images without text and programs are skipped.
 
-    The limits apply to all members together. Raises UnreadableDocument, with the member's path, for a
-    document that cannot be read and for an archive within the archive, ReaderMissing, and RecognitionNeeded.
+    The limits apply to all members together. Errors name the member's path; raises ReaderMissing, too.
     """
     builder = TextBuilder(limits)
     pages = 0

@@ -22,10 +22,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=tuple, parse_int=str, parse_float=
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read one JSON value, or one per line; text that is not JSON is kept unchanged.
-
-    Raises UnreadableDocument when it is nested more than `MAX_DEPTH` levels deep.
-    """
+    """Read one JSON value, or one per line; text that is not JSON is kept unchanged."""
     text = decode_text(data).strip()
     try:
         value, end = _DECODER.raw_decode(text)

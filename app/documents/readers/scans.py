@@ -16,10 +16,7 @@ from app.errors import UnreadableDocument
 
 
 def parse_image(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Recognise each page of an image; pages for which no time is left are listed.
-
-    Raises UnreadableDocument when the image is damaged or too large, or no text is found, and RecognitionNeeded.
-    """
+    """Recognise each page of an image; pages for which no time is left are listed."""
     recogniser = find_recogniser()
     if recogniser is None:
         raise UnreadableDocument(f"the image has no text that can be read: {explain_missing_text()}")
@@ -64,10 +61,8 @@ _DOTS = 200 / 72
 
 @dataclass(frozen=True, slots=True)
 class ScannedPage:
-    """The text of a page that can be a scan: from its text layer or, if that has less, `recognised`.
-
-    `complete` is False if the page has text that was not recognised.
-    """
+    """The text of a page that can be a scan: from its text layer or, if that has less, `recognised`; not `complete` if
+    the page has text that was not recognised."""
 
     text: str
     recognised: bool

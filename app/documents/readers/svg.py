@@ -17,10 +17,7 @@ _SHOWING = {name: name for name in ("display", "visibility", "opacity", "font-si
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read the texts in the order of the file, each as a paragraph; entities are not expanded.
-
-    Raises UnreadableDocument for broken XML.
-    """
+    """Read the texts in the order of the file, each as a paragraph; entities are not expanded."""
     root = parse_xml(data, "SVG")
     builder = TextBuilder(limits)
     title = None

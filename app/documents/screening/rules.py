@@ -134,10 +134,8 @@ class Hints:
 
 
 class RuleSet:
-    """Rules whose triggers are compiled together: text without one is read once.
-
-    `probes` are patterns in the syntax of RE2 that are looked for at the same time.
-    """
+    """Rules whose triggers are compiled together: text without one is read once. `probes` are patterns in the syntax of
+    RE2 that are looked for at the same time."""
 
     def __init__(self, rules: Sequence[Rule], probes: Sequence[str] = ()) -> None:
         self._options = re2.Options()

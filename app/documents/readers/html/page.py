@@ -411,10 +411,7 @@ _TIMES = 5
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read the text of an HTML page: its main content, or all of it where the content is not marked.
-
-    Nothing is fetched and no custom entity is expanded.
-    """
+    """The main content of a page, or all of it where that is not marked. Nothing is fetched or expanded."""
     source = remove_references(clean_text(decode_text(data, find_charset(data))))
     encoded = source.encode("utf-8", errors="replace")
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)

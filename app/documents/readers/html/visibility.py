@@ -84,10 +84,8 @@ _MAX_ANCESTORS = 50
 
 
 def find_reason(element: Any, *, styled: bool, declared: str = "") -> HiddenReason | None:
-    """The reason, None for an element that is seen; `styled`: the page has style sheets, which may set a background.
-
-    `declared` are the declarations of style sheets for the element.
-    """
+    """The reason, None for an element that is seen. `styled`: the page has style sheets, which may set a background;
+    `declared`: their declarations for the element."""
     attributes = element.attrib
     if "hidden" in attributes:
         return "hidden_element"

@@ -453,7 +453,6 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read a Word document; tables become Markdown rows, and notes follow the paragraph that refers to them.
 
     Headers, footers, comments, tracked deletions and tables of contents are omitted.
-    Raises UnreadableDocument when it is damaged, encrypted, or exceeds the limit when unpacked.
     """
     with open_archive(io.BytesIO(data), "DOCX", limits) as archive:
         names = archive.namelist()

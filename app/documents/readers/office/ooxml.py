@@ -31,10 +31,7 @@ class OfficePackage:
     limits: ParseLimits
 
     def read_part(self, name: str) -> Any:
-        """Root element of a member, or None if there is no such member.
-
-        Raises UnreadableDocument for broken XML and for XML that declares entities.
-        """
+        """Root element of a member, or None if there is no such member. XML that declares entities is refused."""
         content = read_member(self.archive, name, self.limits)
         if content is None:
             return None

@@ -78,9 +78,7 @@ class _Place:
 
 def read_shapes(root: Any, width: int | None) -> list[Shape]:
     """The shapes with text: a title, then from top to bottom if all have a place; otherwise in the order of the file.
-
-    Text outside of a slide of this `width` is marked.
-    """
+    Text outside of a slide of this `width` is marked."""
     placed: list[tuple[_Place | None, list[Shape]]] = []
     for tree in find_children(root, "cSld", "spTree"):
         for element in tree:
@@ -267,13 +265,10 @@ _PROGRAM_TITLE = re.compile(r"^(?:powerpoint.?(?:presentation|prÃ¤sentation)|prÃ
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read a PowerPoint file: text boxes, tables, diagrams, chart titles, descriptions of pictures and notes.
+    """Read text boxes, tables, diagrams, chart titles, descriptions of pictures and notes of a PowerPoint file.
 
     Hidden slides are read, because they have numbers too. Comments, and the headers, footers and numbers of slides are
     omitted.
-
-    Raises UnreadableDocument when it is damaged, encrypted, has more slides than `max_pages`, or exceeds the
-    limit when unpacked.
     """
     with open_archive(io.BytesIO(data), "PPTX", limits) as archive:
         package = OfficePackage(archive, "PPTX", limits)

@@ -19,10 +19,7 @@ _DIGITS = 15
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read the sheets of an Excel workbook, including hidden sheets: values as they were last computed.
-
-    Raises UnreadableDocument when it is damaged, encrypted, or exceeds the limit when unpacked.
-    """
+    """Read the sheets of an Excel workbook, including hidden sheets: values as they were last computed."""
     with open_archive(io.BytesIO(data), "XLSX", limits) as archive:
         title = OfficePackage(archive, "XLSX", limits).read_title()
     builder = TextBuilder(limits)

@@ -308,10 +308,7 @@ class _Page:
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read a PDF as paragraphs, lists, tables and headings in reading order.
-
-    Raises UnreadableDocument when it is encrypted, damaged, too long or without text, and RecognitionNeeded.
-    """
+    """Read a PDF as paragraphs, lists, tables and headings in reading order."""
     document = pdfium.open_document(data)
     total = len(document)
     if total > limits.max_pages:

@@ -27,10 +27,8 @@ _SYMBOLS = {0x0F: "•", 0x88: "•"}
 
 
 def read_controls(text: str, handles: Sequence[int | None]) -> str:
-    """The text of a page, as long as before, without control characters that its fonts draw.
-
-    `handles` are the text objects that draw the characters, None for those that PDFium adds.
-    """
+    """The text of a page without control characters that its fonts draw, as long as before; `handles` are the text
+    objects that draw the characters, None for those that PDFium adds."""
     drawn = [match.start() for match in _CONTROL.finditer(text) if handles[match.start()]]
     if not drawn:
         return text
