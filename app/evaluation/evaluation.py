@@ -236,8 +236,8 @@ async def _run_baseline(collection: Collection, depth: int) -> tuple[str, Scores
     if not is_baseline_installed():
         return None
     runs = [await asyncio.to_thread(rank_by_bm25, part, depth) for part in collection.tenants]
-    rankings = [ranking for run in runs for ranking in run.rankings]
-    names = {run.name for run in runs}
+    rankings = [ranking for _, found in runs for ranking in found]
+    names = {name for name, _ in runs}
     return (
         names.pop() if len(names) == 1 else "bm25s (language of each part)",
         score_rankings(rankings, [query.judgements for query in collection.queries]),

@@ -106,14 +106,7 @@ class Estimate:
     high: float
 
 
-def compare_paired(
-    ours: Sequence[float],
-    theirs: Sequence[float],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    confidence: float = CONFIDENCE,
-) -> Interval:
+def compare_paired(ours: Sequence[float], theirs: Sequence[float], *, seed: int = SEED) -> Interval:
     """Compute the percentile bootstrap interval of mean(ours - theirs) over queries, with a fixed seed.
 
     Queries are drawn with replacement, with the same draw for both systems (Sakai, SIGIR 2006; Efron and Tibshirani,
@@ -122,26 +115,24 @@ def compare_paired(
     if len(ours) != len(theirs) or not len(ours):
         raise ValueError("both systems need a value for each query, and at least one query")
     differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
-    (found,) = estimate_means(differences[:, np.newaxis], resamples=resamples, seed=seed, confidence=confidence)
+    (found,) = estimate_means(differences[:, np.newaxis], seed=seed)
     return Interval(found.mean, found.low, found.high)
 
 
-def estimate_means(
-    values: ArrayLike, *, resamples: int = RESAMPLES, seed: int = SEED, confidence: float = CONFIDENCE
-) -> list[Estimate]:
+def estimate_means(values: ArrayLike, *, seed: int = SEED) -> list[Estimate]:
     """Estimate the mean of each column of a table with a row for each query; all columns share the draws."""
     table: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
     rows = len(table)
     generator = np.random.default_rng(seed)
-    means = np.empty((resamples, table.shape[1]))
+    means = np.empty((RESAMPLES, table.shape[1]))
     # In blocks: 10,000 draws of 10,000 queries at once would take 800 MB.
-    for start in range(0, resamples, _BLOCK):
-        size = min(_BLOCK, resamples - start)
+    for start in range(0, RESAMPLES, _BLOCK):
+        size = min(_BLOCK, RESAMPLES - start)
         draws = generator.integers(0, rows, size=(size, rows))
         draws += rows * np.arange(size)[:, np.newaxis]
         times_drawn = np.bincount(draws.ravel(), minlength=size * rows).reshape(size, rows)
         means[start : start + size] = times_drawn @ table / rows
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     lows, highs = np.quantile(means, (tail, 1 - tail), axis=0)
     return [
         Estimate(float(mean), float(low), float(high))
@@ -158,20 +149,12 @@ _WITH_STOP_WORDS = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineRun:
-    """A ranking of document ids for each query, and the name of the method."""
-
-    name: str
-    rankings: Sequence[Sequence[str]]
-
-
 def is_baseline_installed() -> bool:
     """Whether bm25s, from the extra `eval`, is installed."""
     return importlib.util.find_spec("bm25s") is not None
 
 
-def rank_by_bm25(collection: Collection, depth: int = 100) -> BaselineRun:
+def rank_by_bm25(collection: Collection, depth: int = 100) -> tuple[str, Sequence[Sequence[str]]]:
     """Rank by BM25 (Lucene's variant, k1 1.2, b 0.75), title and text as one field, with the stemmer and stop words of
     the most frequent language. Raises ImportError without bm25s."""
     import bm25s
@@ -193,7 +176,7 @@ def rank_by_bm25(collection: Collection, depth: int = 100) -> BaselineRun:
         [ids[place] for place, score in zip(row, row_scores, strict=True) if score > 0]
         for row, row_scores in zip(places, scores, strict=True)
     ]
-    return BaselineRun(f"bm25s (lucene, k1 {K1}, b {B}, {language})", rankings)
+    return f"bm25s (lucene, k1 {K1}, b {B}, {language})", rankings
 
 
 def find_language(collection: Collection, sample: int = 100) -> str:

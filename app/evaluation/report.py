@@ -203,8 +203,13 @@ class Report:
             "model": asdict(self.model),
             "settings": self.settings,
             "collections": [_evaluation_json(e) for e in self.evaluations],
-            "summary": [asdict(row) for row in summarize(self.evaluations)],
+            "summary": [asdict(row) for row in self.summary],
         }
+
+    @property
+    def summary(self) -> list[Summary]:
+        """Each variant over all collections; empty for a single one."""
+        return summarize(self.evaluations)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -236,8 +241,8 @@ class Report:
             *format_table(HEADINGS, make_rows(self.evaluations)),
             "",
         ]
-        if summary := summarize(self.evaluations):
-            lines += [*format_table(SUMMARY_HEADINGS, make_summary_rows(summary)), ""]
+        if self.summary:
+            lines += [*format_table(SUMMARY_HEADINGS, make_summary_rows(self.summary)), ""]
         for evaluation in self.evaluations:
             if evaluation.groups:
                 lines += [*format_table(*make_group_rows(evaluation)), ""]

@@ -170,13 +170,13 @@ ENGLISH = [
 
 
 def test_baseline_stems_and_drops_stop_words() -> None:
-    (found, none) = rank_by_bm25(make_collection(ENGLISH, ["the engineers measured", "why the and of"])).rankings
+    (found, none) = rank_by_bm25(make_collection(ENGLISH, ["the engineers measured", "why the and of"]))[1]
     assert set(found) == {"d0", "d2"}
     assert none == []
 
 
 def test_baseline_ranks_by_the_formula() -> None:
-    (ranking,) = rank_by_bm25(make_collection(ENGLISH, ["pipe"])).rankings
+    (ranking,) = rank_by_bm25(make_collection(ENGLISH, ["pipe"]))[1]
     # One word: idf is the same for both, so tf / (tf + k1 (1 - b + b len/avg)) decides: 3 of 6 against 1 of 7.
     mean = (7 + 5 + 6) / 3
     three = 3 / (3 + K1 * (1 - B + B * 6 / mean))
@@ -193,4 +193,4 @@ def test_baseline_uses_the_language_of_most_documents() -> None:
     ]
     collection = make_collection(german, ["Leitung der Ingenieurin"])
     assert find_language(collection) == "german"
-    assert rank_by_bm25(collection).rankings == [["d0"]]
+    assert rank_by_bm25(collection)[1] == [["d0"]]
