@@ -118,7 +118,8 @@ class Supervisor:
         """Run until all users have left. Raises ConfigurationError when Postgres cannot run."""
         signal.signal(signal.SIGTERM, self._ask_to_stop)
         for number in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, _stay)  # SIG_IGN would be inherited by Postgres
+            # The users' lock decides when to end. SIG_IGN would be inherited by Postgres.
+            signal.signal(number, lambda *_: None)
         account = choose_account(self._folder, self._binaries)
         self._socket_dir = choose_socket_dir(self._folder, account, str(self._socket_dir))
         try:
@@ -206,7 +207,12 @@ def main() -> None:
     if os.fork() != 0:
         os._exit(0)  # the child has inherited the lock
     os.chdir("/")
-    _redirect_output(folder)
+    log = folder.open_private(folder.supervisor_log, os.O_WRONLY | os.O_TRUNC)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(log)
     try:
         Supervisor(options, folder, socket_dir).run()
     except ConfigurationError as error:
@@ -217,19 +223,6 @@ def main() -> None:
         traceback.print_exc()
         problem = f"the embedded Postgres did not start: {error} ({folder.supervisor_log})"
         write_state(folder, State("failed", socket_dir, problem=" ".join(problem.split())))
-
-
-def _redirect_output(folder: DataFolder) -> None:
-    log = folder.open_private(folder.supervisor_log, os.O_WRONLY | os.O_TRUNC)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (log, 1), (log, 2)):
-        os.dup2(source, target)
-    os.close(nothing)
-    os.close(log)
-
-
-def _stay(number: int, frame: FrameType | None) -> None:
-    """Ignore the signal: the users' lock decides when to end."""
 
 
 if __name__ == "__main__":

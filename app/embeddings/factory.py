@@ -7,7 +7,6 @@ from app.embeddings.provider import (
     E5,
     GEMINI,
     LOCAL,
-    MOCK,
     OPENAI,
     BatchLimits,
     EmbeddingModel,
@@ -133,6 +132,3 @@ def _check_access(kind: str, config: ProviderConfig) -> None:
             f"{prefix}_API_KEY",
             f"EMBEDDING_PROVIDER={kind} needs a key, or {prefix}_BASE_URL with the address of a server that takes none",
         )
-
-
-__all__ = ["GEMINI", "LOCAL", "MOCK", "OPENAI", "ProviderConfig", "build_provider"]
