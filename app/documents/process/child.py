@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, BinaryIO
+from typing import Any, BinaryIO
 
 from app.documents.formats import DocumentFormat, find_format
 from app.documents.ocr.access import provide
@@ -25,9 +25,6 @@ from app.documents.process.confinement import confine
 from app.errors import UnreadableDocument
 from app.kernel import die_with_parent
 
-if TYPE_CHECKING:
-    from app.documents.ocr.recogniser import Recogniser
-
 
 def main() -> None:
     """Entry point; the only argument is the process id of the parent."""
@@ -37,7 +34,10 @@ def main() -> None:
     kind, limits = find_format(request["format"]), ParseLimits(**request["limits"])
     for name in request["readers"]:
         find_format(name).load()
-    provide(request["ocr"], _load_recogniser(limits) if request["ocr"] == "here" else None)
+    recogniser: Any = None
+    if request["ocr"] == "here":  # its libraries take long to load and are in an extra
+        recogniser = import_module("app.documents.ocr.engine").load_recogniser(limits)
+    provide(request["ocr"], recogniser)
     answer_pipe = os.fdopen(os.dup(1), "wb")
     silence = os.open(os.devnull, os.O_RDWR)
     os.dup2(silence, 1)
@@ -48,12 +48,6 @@ def main() -> None:
     answer_request(sys.stdin.buffer, answer_pipe, kind, limits, missing)
     # Skips the clean-up of the libraries, which is not needed.
     os._exit(0)
-
-
-def _load_recogniser(limits: ParseLimits) -> Recogniser:
-    # Its libraries take long to load and are in an extra.
-    recogniser: Recogniser = import_module("app.documents.ocr.engine").load_recogniser(limits)
-    return recogniser
 
 
 def answer_request(

@@ -199,24 +199,16 @@ class Unprotected(Exception):
     """The system lacks a protection; the text names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Protection:
-    """One measure; `apply` raises Unprotected or OSError where the system does not allow it."""
-
-    name: str
-    apply: Callable[[ParseLimits], None]
-
-
 def confine(limits: ParseLimits) -> list[str]:
     """Apply all protections in their order; return the names of protections that the system lacks."""
     missing = []
-    for protection in PROTECTIONS:
+    for name, apply in PROTECTIONS.items():
         try:
-            protection.apply(limits)
+            apply(limits)
         except Unprotected as error:
             missing.append(str(error))
         except OSError:
-            missing.append(protection.name)
+            missing.append(name)
     return missing
 
 
@@ -283,14 +275,15 @@ def _limit(kind: int, soft: int, hard: int) -> bool:
     return True
 
 
-PROTECTIONS: tuple[Protection, ...] = (
-    Protection("own user", _become_another_user),
-    Protection("no capabilities", lambda limits: drop_capabilities()),
-    Protection("no inspection", lambda limits: forbid_inspection()),
-    Protection("no new privileges", lambda limits: forbid_new_privileges()),
-    Protection("limits of resources", _limit_resources),
-    Protection("Landlock", _restrict_by_landlock),
-    Protection("no new descriptors", _forbid_descriptors),
-    Protection("filter of system calls", _filter_system_calls),
-)
-"""In this order: a change of user clears later ones, and the filter denies the calls of the others."""
+PROTECTIONS: dict[str, Callable[[ParseLimits], None]] = {
+    "own user": _become_another_user,
+    "no capabilities": lambda limits: drop_capabilities(),
+    "no inspection": lambda limits: forbid_inspection(),
+    "no new privileges": lambda limits: forbid_new_privileges(),
+    "limits of resources": _limit_resources,
+    "Landlock": _restrict_by_landlock,
+    "no new descriptors": _forbid_descriptors,
+    "filter of system calls": _filter_system_calls,
+}
+"""In this order: a change of user clears later ones, and the filter denies the calls of the others. Each raises
+Unprotected or OSError where the system does not allow it."""

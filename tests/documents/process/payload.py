@@ -40,7 +40,7 @@ def install(given: str) -> None:
     """Let the reader of plain text make the attempts, after the protections that the test names."""
     options = json.loads(given)
     if (kept := options["protections"]) is not None:
-        confinement.PROTECTIONS = tuple(p for p in confinement.PROTECTIONS if p.name in kept)
+        confinement.PROTECTIONS = {n: apply for n, apply in confinement.PROTECTIONS.items() if n in kept}
 
     limit = confinement._limit
 

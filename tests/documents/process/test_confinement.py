@@ -189,7 +189,7 @@ def test_protection_holds_without_the_others(folder: Path, row: Alone, user: str
 
 
 def test_every_protection_is_tried_alone() -> None:
-    assert {row.protection for row in EACH_ALONE} == {protection.name for protection in PROTECTIONS}
+    assert {row.protection for row in EACH_ALONE} == PROTECTIONS.keys()
 
 
 @pytest.mark.parametrize(

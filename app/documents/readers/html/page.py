@@ -110,7 +110,6 @@ def read_rows(table: Any, read_cell: Callable[[Any], str]) -> tuple[list[list[st
     """The rows, and the number of header rows; None if the table marks none."""
     rows: list[list[str]] = []
     headers = 0
-    marked = False
     below: dict[int, tuple[int, str]] = {}  # by column: the rows that a cell still covers, and its text
     for row in table.iter("tr"):
         elements = [cell for cell in row if cell.tag in _CELLS]
@@ -119,12 +118,11 @@ def read_rows(table: Any, read_cell: Callable[[Any], str]) -> tuple[list[list[st
         within = row.getparent() is not None and row.getparent().tag == "thead"
         if (heads or within) and headers == len(rows) and any(cells):
             headers += 1
-            marked = True
         if any(cells):
             rows.append(cells)
     if headers and headers == len(rows):
         headers = 1
-    return rows, headers if marked else None
+    return rows, headers or None
 
 
 def _place(

@@ -15,14 +15,6 @@ _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
-    """A reference from a part: `kind` is the last word of the relation's type, `target` the name of a member."""
-
-    kind: str
-    target: str
-
-
-@dataclass(frozen=True, slots=True)
 class OfficePackage:
     """The members of an Office file, each read within the limits; `label` names the kind of file in errors."""
 
@@ -43,8 +35,8 @@ class OfficePackage:
             raise self._refuse_entities()
         return root
 
-    def read_relations(self, part: str) -> dict[str, Relation]:
-        """The relations of a part, by id."""
+    def read_relations(self, part: str) -> dict[str, tuple[str, str]]:
+        """The last word of the type of each relation of a part and the name of the member that it refers to, by id."""
         folder, name = posixpath.split(part)
         root = self.read_part(f"{folder}/_rels/{name}.rels")
         relations = {}
@@ -53,7 +45,7 @@ class OfficePackage:
             if element.get("TargetMode") != "External":
                 target = target[1:] if target.startswith("/") else posixpath.join(folder, target)
                 kind = element.get("Type", "").rpartition("/")[2]
-                relations[element.get("Id", "")] = Relation(kind, posixpath.normpath(target))
+                relations[element.get("Id", "")] = (kind, posixpath.normpath(target))
         return relations
 
     def read_title(self) -> str | None:

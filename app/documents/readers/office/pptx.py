@@ -205,7 +205,7 @@ def list_slides(package: OfficePackage) -> tuple[list[str], int | None]:
     for item in find_children(root, "sldIdLst", "sldId"):
         for name, value in item.attrib.items():
             if name.endswith("}id") and value in relations:
-                slides[relations[value].target] = None
+                slides[relations[value][1]] = None
     width = next((item.get("cx", "") for item in find_children(root, "sldSz")), "")
     return list(slides), int(width) if width.isdecimal() and len(width) < 12 else None
 
@@ -233,13 +233,13 @@ class SlideWriter:
         for shape in shapes:
             if shape is not heading:
                 self._write_shape(shape)
-        for relation in self._package.read_relations(part).values():
-            if relation.kind == "notesSlide":
-                notes = self._package.read_part(relation.target)
+        for kind, target in self._package.read_relations(part).values():
+            if kind == "notesSlide":
+                notes = self._package.read_part(target)
                 for shape in read_shapes(notes, None) if notes is not None else ():
                     self._write_shape(shape)
-            elif relation.kind in {"diagramData", "chart"}:
-                drawing = self._package.read_part(relation.target)
+            elif kind in {"diagramData", "chart"}:
+                drawing = self._package.read_part(target)
                 if drawing is not None:
                     self._add("\n".join(filter(None, read_paragraphs(drawing))))
         span = self._builder.mark_page(number, self._start)

@@ -212,7 +212,7 @@ def build_blocks(region: Sequence[Item], body: float, outline: PageOutline, midd
     places: list[tuple[float, Table | list[Piece]]] = [
         (row[0].y, row) for row in find_rows(item for item in region if isinstance(item, Piece))
     ]
-    places.extend((item.top, item) for item in region if isinstance(item, Table))
+    places.extend((item.y, item) for item in region if isinstance(item, Table))
     for _, item in sorted(places, key=lambda place: -place[0]):
         if isinstance(item, Table):
             blocks.extend(_build_rows(waiting, body, outline))
@@ -236,7 +236,7 @@ def _build_rows(rows: Sequence[list[Piece]], body: float, outline: PageOutline) 
 
 def _write_table(table: Table) -> Block:
     text, header = table.render()
-    return Block("table", text, (table.size, False), table.top, header, table=table)
+    return Block("table", text, (table.size, False), table.y, header, table=table)
 
 
 def ends_sentence(text: str) -> bool:

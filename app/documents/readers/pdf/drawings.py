@@ -67,36 +67,6 @@ class Drawings:
     clips: dict[int, Box] = field(default_factory=dict)
 
 
-class Clips:
-    """Reads the clip paths of the objects of a page. The area of a path is the box around it."""
-
-    def __init__(self) -> None:
-        self._left = _MOST_OF_CLIPS
-        self._point = pdfium.floats(2)
-
-    def find(self, handle: int, matrix: Matrix, around: Area) -> Area:
-        """The area within `around`, the area of the form that draws the object."""
-        clip = pdfium.get_clip_path(handle)
-        for place in range(pdfium.count_clip_paths(clip) if clip else 0):
-            count = pdfium.count_clip_segments(clip, place)
-            if not 0 <= count <= min(_MOST_OF_PATH, self._left):
-                continue
-            self._left -= count
-            around = intersect(around, self._read_box(clip, place, count, matrix))
-        return around
-
-    def _read_box(self, clip: int, path: int, count: int, matrix: Matrix) -> Box:
-        a, b, c, d, e, f = matrix
-        xs, ys = [], []
-        get_point, at, values = pdfium.get_point, self._point.at, self._point.values
-        for segment in map(pdfium.get_clip_segment, repeat(clip, count), repeat(path, count), range(count)):
-            get_point(segment, *at)
-            x, y = values
-            xs.append(a * x + c * y + e)
-            ys.append(b * x + d * y + f)
-        return Box(min(xs), min(ys), max(xs), max(ys)) if xs else Box(0, 0, 0, 0)
-
-
 def intersect(one: Area, other: Box) -> Box:
     """The part of a box in an area; a box without extent if there is none."""
     if one is None:
@@ -120,7 +90,7 @@ class DrawingReader:
         self._drawings = Drawings()
         self._order = 0
         self._segments = 0
-        self._clips = Clips()
+        self._clip_segments = _MOST_OF_CLIPS
         self._box = pdfium.floats(4)
         self._matrix = pdfium.floats(6)
         self._colour = pdfium.integers(4)
@@ -141,7 +111,7 @@ class DrawingReader:
                 return
             if kind == raw.FPDF_PAGEOBJ_TEXT:
                 drawings.orders[handle] = self._order
-                area = self._clips.find(handle, matrix, around)
+                area = self._find_clip(handle, matrix, around)
                 if area is not None:
                     drawings.clips[handle] = area
             elif kind == raw.FPDF_PAGEOBJ_PATH:
@@ -158,7 +128,7 @@ class DrawingReader:
     def _walk_form(self, handle: int, matrix: Matrix, depth: int, around: Area, *, solid: bool) -> None:
         pdfium.get_object_matrix(handle, self._matrix.at[0])
         inner = _multiply(tuple(self._matrix.values), matrix)
-        area = self._clips.find(handle, matrix, around)
+        area = self._find_clip(handle, matrix, around)
         solid = solid and not pdfium.has_transparency(handle)
         count = min(pdfium.count_form_objects(handle), _MOST_OBJECTS - self._order)
         handles = list(map(pdfium.get_form_object, repeat(handle, count), range(count)))
@@ -169,8 +139,29 @@ class DrawingReader:
         if not self._drawings.orders or len(self._drawings.covers) >= _MOST_FILLS:
             return
         if not pdfium.has_transparency(handle):
-            shown = intersect(self._clips.find(handle, matrix, around), box)
+            shown = intersect(self._find_clip(handle, matrix, around), box)
             self._drawings.covers.append(Cover(shown, self._order, image))
+
+    def _find_clip(self, handle: int, matrix: Matrix, around: Area) -> Area:
+        """The area of an object's clip paths, the box around each, within that of the form that draws the object."""
+        clip = pdfium.get_clip_path(handle)
+        for place in range(pdfium.count_clip_paths(clip) if clip else 0):
+            count = pdfium.count_clip_segments(clip, place)
+            if 0 <= count <= min(_MOST_OF_PATH, self._clip_segments):
+                self._clip_segments -= count
+                around = intersect(around, self._read_clip(clip, place, count, matrix))
+        return around
+
+    def _read_clip(self, clip: int, path: int, count: int, matrix: Matrix) -> Box:
+        a, b, c, d, e, f = matrix
+        xs, ys = [], []
+        get_point, at, values = pdfium.get_point, self._point.at, self._point.values
+        for segment in map(pdfium.get_clip_segment, repeat(clip, count), repeat(path, count), range(count)):
+            get_point(segment, *at)
+            x, y = values
+            xs.append(a * x + c * y + e)
+            ys.append(b * x + d * y + f)
+        return Box(min(xs), min(ys), max(xs), max(ys)) if xs else Box(0, 0, 0, 0)
 
     def _find_box(self, handle: int, matrix: Matrix) -> Box | None:
         if not pdfium.get_bounds(handle, *self._box.at):

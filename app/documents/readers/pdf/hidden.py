@@ -52,7 +52,7 @@ def mark_hidden(words: Sequence[Word], drawings: Drawings, box: Box, page: int =
             word.hidden = "clipped"
         elif doubtful[style]:
             word.hidden = _find_reason(word, drawings, place)
-        if word.hidden is None and covers and covers.hide(place, drawings.orders.get(word.handle, 1 << 30)):
+        if word.hidden is None and covers.hide(place, drawings.orders.get(word.handle, 1 << 30)):
             word.hidden = "covered"
 
 
@@ -110,9 +110,6 @@ class Covers:
             last = min(int(y1 // _BAND), int(box.y1 // _BAND), first + _MOST_BANDS)
             for band in range(first, last + 1):
                 self._bands[band].append(cover)
-
-    def __bool__(self) -> bool:
-        return bool(self._bands)
 
     def hide(self, word: Box, order: int) -> bool:
         """Whether a word drawn at `order` is not seen."""

@@ -51,16 +51,6 @@ class Piece:
         self.bold, self.fixed = bold > 0.9 * whole, fixed > 0.6 * whole
 
     @property
-    def top(self) -> float:
-        """Upper end of its letters."""
-        return self.y + 0.75 * self.size
-
-    @property
-    def bottom(self) -> float:
-        """Lower end of its letters."""
-        return self.y - 0.22 * self.size
-
-    @property
     def text(self) -> str:
         """Its words, with marks around hidden ones."""
         return join_words(self.words)

@@ -2,8 +2,9 @@
 
 import ctypes
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import pypdfium2
@@ -86,9 +87,18 @@ class Numbers:
 floats, doubles, integers = (partial(Numbers, kind) for kind in (_FLOAT, _DOUBLE, _UINT))
 
 
-def run_calls(calls: Iterable[Any]) -> None:
-    """Consume an iterator of calls whose results are in their arguments."""
-    deque(calls, maxlen=0)
+def read_boxes(text_page: int, characters: Sequence[int]) -> list[float]:
+    """Left, top, right and bottom of each of the characters, one after the other."""
+    boxes = floats(4 * len(characters))
+    deque(map(get_loose_box, repeat(text_page, len(characters)), characters, boxes.at[::4]), maxlen=0)
+    return list(boxes.values)
+
+
+def read_origins(text_page: int, characters: Sequence[int]) -> list[float]:
+    """The place of the base line at which each of the characters begins."""
+    places = doubles(2 * len(characters))
+    deque(map(get_origin, repeat(text_page, len(characters)), characters, places.at[::2], places.at[1::2]), maxlen=0)
+    return list(places.values)
 
 
 def find_address(handle: Any) -> int:

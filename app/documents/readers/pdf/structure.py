@@ -149,9 +149,6 @@ class PageOutline:
             for key in dict.fromkeys(_list_keys(item.title)):
                 self._items[key].append(item)
 
-    def __bool__(self) -> bool:
-        return bool(self._items)
-
     def take(self, text: str) -> int | None:
         """The level of the first title that is this text and was not found yet."""
         for key in _list_keys(text):
@@ -163,7 +160,7 @@ class PageOutline:
 
     def find(self, lines: Sequence[str]) -> Iterator[tuple[int, int, int]]:
         """The titles among lines, as (first line, last line, level)."""
-        for place in range(len(lines) if self else 0):
+        for place in range(len(lines) if self._items else 0):
             joined = ""
             for end in range(place, min(place + _MOST_LINES, len(lines))):
                 joined = f"{joined} {lines[end]}"

@@ -23,6 +23,7 @@ class Table:
     """Cells of text, the header row first; it takes a place among the pieces of a page.
 
     Attributes:
+        y: its upper end, which is its place in the order of lines.
         starts: where its columns begin.
         titled: whether all of its first row is bold.
     """
@@ -30,16 +31,10 @@ class Table:
     rows: list[list[str]]
     x0: float
     x1: float
-    top: float
-    bottom: float
+    y: float
     size: float
     starts: tuple[float, ...]
     titled: bool
-
-    @property
-    def y(self) -> float:
-        """Its place in the order of lines."""
-        return self.top
 
     def render(self) -> tuple[str, int]:
         """Markdown rows, and where the header with its delimiter row ends."""
@@ -182,7 +177,7 @@ def _fill_grid(words: Sequence[Word], box: Box, xs: list[float], ys: list[float]
     starts = tuple(xs[column] for column in columns)
     first = min(row for row, _ in cells)
     titled = all(word.style.bold for (row, _), cell in cells.items() if row == first for word in cell)
-    return Table(rows, box.x0, box.x1, box.y1, box.y0, words[0].style.size, starts, titled)
+    return Table(rows, box.x0, box.x1, box.y1, words[0].style.size, starts, titled)
 
 
 def _read_row(cells: Sequence[Sequence[Word]]) -> list[list[str]]:
@@ -304,6 +299,6 @@ def _align(rows: Sequence[list[Piece]], least: int, header_rule: float | None) -
     # Parts of a formula leave most places empty.
     if len(texts) < 2 or filled < max(4, 0 if header_rule else _FILLED * len(texts) * len(columns)):
         return None
-    top, bottom = rows[0][0].y + rows[0][0].size, rows[-1][0].y
     titled = all(piece.bold for piece in rows[0])
-    return Table(texts, columns[0][0], columns[-1][1], top, bottom, rows[0][0].size, tuple(starts), titled)
+    first = rows[0][0]
+    return Table(texts, columns[0][0], columns[-1][1], first.y + first.size, first.size, tuple(starts), titled)

@@ -182,15 +182,8 @@ def read_words(text_page: int) -> list[Word]:
     if not spans:
         return []
     firsts, lasts = [span[0] for span in spans], [span[1] - 1 for span in spans]
-    first_boxes, last_boxes = pdfium.floats(4 * len(spans)), pdfium.floats(4 * len(spans))
-    origins = pdfium.doubles(2 * len(spans))
-    pages = repeat(text_page, len(spans))
-    pdfium.run_calls(map(pdfium.get_loose_box, pages, firsts, first_boxes.at[::4]))
-    pages = repeat(text_page, len(spans))
-    pdfium.run_calls(map(pdfium.get_loose_box, pages, lasts, last_boxes.at[::4]))
-    pages = repeat(text_page, len(spans))
-    pdfium.run_calls(map(pdfium.get_origin, pages, firsts, origins.at[::2], origins.at[1::2]))
-    first, last, origin = list(first_boxes.values), list(last_boxes.values), list(origins.values)
+    first, last = (pdfium.read_boxes(text_page, characters) for characters in (firsts, lasts))
+    origin = pdfium.read_origins(text_page, firsts)
     words = []
     for place, (start, end, glued) in enumerate(spans):
         shown = text[start:end]
@@ -327,10 +320,7 @@ def _cut(page: int, start: int, end: int, handles: Sequence[int], styles: _Style
 
 def _find_spaces(page: int, start: int, end: int, size: float) -> frozenset[int]:
     """The characters of a word before which is a gap, if it is not set with wide gaps throughout."""
-    boxes = pdfium.floats(4 * (end - start))
-    pages = repeat(page, end - start)
-    pdfium.run_calls(map(pdfium.get_loose_box, pages, range(start, end), boxes.at[::4]))
-    values = list(boxes.values)
+    values = pdfium.read_boxes(page, range(start, end))
     gaps = [right - left for left, right in zip(values[2::4], values[4::4], strict=False)]
     wide = frozenset(index for index, gap in enumerate(gaps, start + 1) if gap > _SPACE * size)
     return wide if len(gaps) > 2 * len(wide) else frozenset()
