@@ -12,6 +12,22 @@ def count_framed(text: str) -> int:
     return 2 + len(re.findall(r"\w{1,5}|[^\w\s]", text))
 
 
+def count_words(text: str) -> int:
+    return len(text.split())
+
+
+class Meter:
+    """A count of tokens that adds up the characters that it counts."""
+
+    def __init__(self, count: Callable[[str], int] = count_words) -> None:
+        self.seen = 0
+        self._count = count
+
+    def __call__(self, text: str) -> int:
+        self.seen += len(text)
+        return self._count(text)
+
+
 def check_chunks(document: ParsedDocument, chunks: list[Chunk], count: Callable[[str], int], most: int) -> None:
     covered = [False] * len(document.text)
     for index, chunk in enumerate(chunks):

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Sequence
 
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.readers.pdf.reader import parse
+
 FONTS = {
     "F1": "/BaseFont /Helvetica",
     "F2": "/BaseFont /Helvetica-Bold",
@@ -97,6 +100,11 @@ def write_drawn_pdf(pages: Sequence[str], structure: str = "") -> bytes:
     ]
     body = b"".join(b"%d 0 obj\n%s\nendobj\n" % item for item in numbered)
     return b"%PDF-1.4\n" + body + b"trailer\n<< /Root 1 0 R >>\n%%EOF\n"
+
+
+def read_drawn(*pages: str, structure: str = "") -> ParsedDocument:
+    """A PDF of these pages as it is read."""
+    return parse(write_drawn_pdf(pages, structure), ParseLimits())
 
 
 def mark_content(number: int, content: str) -> str:

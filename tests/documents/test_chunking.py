@@ -17,13 +17,9 @@ from app.documents.cutting import unwrap
 from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits
 from app.documents.readers import markdown, source_code
 from app.documents.readers.builder import TextBuilder
-from tests.documents.chunks import check_chunks, count_framed
+from tests.documents.chunks import Meter, check_chunks, count_framed, count_words
 
 PROSE = "The tenant is set in every transaction. Nothing else decides what a query sees. "
-
-
-def count_words(text: str) -> int:
-    return len(text.split())
 
 
 def count_characters(text: str) -> int:
@@ -257,17 +253,11 @@ def test_impossible_limits_are_refused(most: int, overlap: int) -> None:
 
 
 def test_work_is_linear_in_the_text() -> None:
-    seen = 0
-
-    def count(text: str) -> int:
-        nonlocal seen
-        seen += len(text)
-        return 2 + math.ceil(len(text) / 3)
-
+    count = Meter(lambda text: 2 + math.ceil(len(text) / 3))
     text = "a1b2c3d4" * 40_000
     document = ParsedDocument("text", text)
     check_chunks(document, split(document, count, 100), count, 100)
-    assert seen < 20 * len(text)
+    assert count.seen < 20 * len(text)
 
 
 def test_model_tokens_are_never_exceeded() -> None:

@@ -34,16 +34,36 @@ from tests.fixtures.documents import write_docx, write_pdf, write_raw_docx
         ("Grüße".encode("cp1252"), "a.pdf", "application/pdf", "text"),
         ("Grüße".encode("utf-16"), None, None, "text"),
         (b"\x1b[31mred\x1b[0m", "a.log", None, "text"),
+        (b'{"a": [1, 2]}', "a.txt", "text/plain", "json"),
+        (b' [1, {"b": null}] ', None, None, "json"),
+        (b'{"a": "' + b"long " * 4_000, None, None, "json"),
+        (b"[" + b"1, " * 9_000 + b"1]", None, None, "json"),
+        (b"[" * 20_000, None, None, "json"),
+        (b'{"a": ' + b"9" * 5_000 + b"}", None, None, "json"),
+        (b'{"a": 1, // no\n}', "a.json", None, "code"),
+        (b"{name} wrote:", None, None, "text"),
+        (b"[1] Smith, 2020", "refs.txt", None, "text"),
+        (b"[link](x) and **more**", "a.md", None, "markdown"),
+        (b'{"a": 1}\n{"a": 2}\n', None, None, "jsonl"),
+        (b'{"a": 1}\n', "a.jsonl", None, "jsonl"),
+        (b'{"a": "' + b"x" * 9_000 + b'"}\n{"a": 2}', "a.json", None, "jsonl"),
+        (b"a,b\n1,2\n", "a.csv", None, "csv"),
+        (b"a\tb\n1\t2\n", "a", "text/tab-separated-values", "csv"),
+        (b"a,b,c\n1,2,3\n4,5,6\n", None, None, "csv"),
+        (b"One, two.\nThree, four.\nFive, six.\n", None, None, "text"),
+        (b"a,b,c\n1,2,3\n4,5,6\n", "a.txt", None, "text"),
+        (b"# comment\n- item\n", "a.py", None, "code"),
+        (b"x = 1", "a", "text/x-python", "code"),
+        (b"FROM x", "Dockerfile", None, "code"),
+        (b"#!/bin/sh\n# Title\n- x", None, None, "code"),
+        (b"<?xml version='1.0'?><a>text</a>", None, None, "code"),
+        (b"<html>", "a.py", None, "html"),
     ],
 )
 def test_format_is_recognised_from_the_bytes(
-    data: bytes, filename: str | None, declared: str | None, expected: str | None
+    data: bytes, filename: str | None, declared: str | None, expected: str
 ) -> None:
-    if expected is None:
-        with pytest.raises(UnsupportedMediaType):
-            detect_format(data, filename, declared)
-    else:
-        assert detect_format(data, filename, declared).name == expected
+    assert detect_format(data, filename, declared).name == expected
 
 
 @pytest.mark.parametrize(
@@ -93,41 +113,6 @@ def test_unsupported_relative_of_a_format_is_refused_by_name(members: dict[str, 
             archive.writestr(name, content)
     with pytest.raises(UnsupportedMediaType, match=hint):
         detect_format(out.getvalue())
-
-
-@pytest.mark.parametrize(
-    ("data", "filename", "declared", "expected"),
-    [
-        (b'{"a": [1, 2]}', "a.txt", "text/plain", "json"),
-        (b' [1, {"b": null}] ', None, None, "json"),
-        (b'{"a": "' + b"long " * 4_000, None, None, "json"),
-        (b"[" + b"1, " * 9_000 + b"1]", None, None, "json"),
-        (b"[" * 20_000, None, None, "json"),
-        (b'{"a": ' + b"9" * 5_000 + b"}", None, None, "json"),
-        (b'{"a": 1, // no\n}', "a.json", None, "code"),
-        (b"{name} wrote:", None, None, "text"),
-        (b"[1] Smith, 2020", "refs.txt", None, "text"),
-        (b"[link](x) and **more**", "a.md", None, "markdown"),
-        (b'{"a": 1}\n{"a": 2}\n', None, None, "jsonl"),
-        (b'{"a": 1}\n', "a.jsonl", None, "jsonl"),
-        (b'{"a": "' + b"x" * 9_000 + b'"}\n{"a": 2}', "a.json", None, "jsonl"),
-        (b"a,b\n1,2\n", "a.csv", None, "csv"),
-        (b"a\tb\n1\t2\n", "a", "text/tab-separated-values", "csv"),
-        (b"a,b,c\n1,2,3\n4,5,6\n", None, None, "csv"),
-        (b"One, two.\nThree, four.\nFive, six.\n", None, None, "text"),
-        (b"a,b,c\n1,2,3\n4,5,6\n", "a.txt", None, "text"),
-        (b"# comment\n- item\n", "a.py", None, "code"),
-        (b"x = 1", "a", "text/x-python", "code"),
-        (b"FROM x", "Dockerfile", None, "code"),
-        (b"#!/bin/sh\n# Title\n- x", None, None, "code"),
-        (b"<?xml version='1.0'?><a>text</a>", None, None, "code"),
-        (b"<html>", "a.py", None, "html"),
-    ],
-)
-def test_kinds_of_text_are_distinguished(
-    data: bytes, filename: str | None, declared: str | None, expected: str
-) -> None:
-    assert detect_format(data, filename, declared).name == expected
 
 
 IMAGES = {

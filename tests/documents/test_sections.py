@@ -9,14 +9,10 @@ from hypothesis import strategies as st
 from app.documents.chunking import Chunk, split
 from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
-from tests.documents.chunks import check_chunks, count_framed
+from tests.documents.chunks import Meter, check_chunks, count_framed, count_words
 
 LONG = "The harbour opens at six and the first boats leave with the tide of the morning. " * 5
 SHORT = "Ropes are in the shed."
-
-
-def count_words(text: str) -> int:
-    return len(text.split())
 
 
 def cut(*sections: tuple[int, str, str], most: int = 200) -> list[Chunk]:
@@ -87,20 +83,14 @@ def test_only_the_innermost_of_many_headings_are_kept() -> None:
 
 @pytest.mark.parametrize("count", [3_000, 6_000])
 def test_work_is_linear_in_the_number_of_sections(count: int) -> None:
-    seen = 0
-
-    def measure(text: str) -> int:
-        nonlocal seen
-        seen += len(text)
-        return len(text.split())
-
+    meter = Meter()
     builder = TextBuilder(ParseLimits())
     for number in range(count):
         builder.add_heading(f"S{number}", number % 3 + 1)
         builder.add(SHORT)
     document = builder.finish("html")
-    split(document, measure, 50)
-    assert seen < 5 * len(document.text)
+    split(document, meter, 50)
+    assert meter.seen < 5 * len(document.text)
 
 
 HEADER = "| Port | Depth |\n| --- | --- |\n"
@@ -211,13 +201,7 @@ def test_any_table_is_covered_within_the_limit(
 
 @pytest.mark.parametrize("rows", [2_000, 4_000])
 def test_work_is_linear_in_the_rows(rows: int) -> None:
-    seen = 0
-
-    def measure(text: str) -> int:
-        nonlocal seen
-        seen += len(text)
-        return len(text.split())
-
+    meter = Meter()
     document = build("", HEADER, [f"| Haven {number} | {number} |" for number in range(rows)], "")
-    split(document, measure, 60)
-    assert seen < 8 * len(document.text)
+    split(document, meter, 60)
+    assert meter.seen < 8 * len(document.text)

@@ -27,6 +27,16 @@ from tests.fixtures.providers.wire import WireServer
 QUESTIONS = ["where is the harbour", "who opens the gate", "where is the harbour", "why"]
 
 
+@pytest.fixture
+def inner() -> ScriptedProvider:
+    return ScriptedProvider()
+
+
+@pytest.fixture
+def cache(inner: ScriptedProvider) -> QueryCache:
+    return QueryCache(inner, clock=FakeClock())
+
+
 @pytest.mark.parametrize("kind", ["local", "mock"])
 async def test_queries_in_one_call_have_the_same_vectors_as_alone(kind: str) -> None:
     provider = build_provider(ProviderConfig(kind=kind, cache_entries=0))
@@ -53,9 +63,7 @@ async def test_a_remote_provider_gets_one_request_for_all_queries(kind: str, wir
     await provider.close()
 
 
-async def test_the_cache_requests_only_missing_vectors() -> None:
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
+async def test_the_cache_requests_only_missing_vectors(inner: ScriptedProvider, cache: QueryCache) -> None:
     known = await cache.embed_query("why")
     vectors = await cache.embed_queries(QUESTIONS)
     assert inner.queries == ["why", "where is the harbour", "who opens the gate"]
@@ -105,8 +113,7 @@ def ask(queue: QueryQueue, tenant: UUID, text: str) -> asyncio.Task[Vector]:
     return asyncio.create_task(embed())
 
 
-async def test_tenants_take_turns() -> None:
-    inner = ScriptedProvider()
+async def test_tenants_take_turns(inner: ScriptedProvider) -> None:
     inner.gate.clear()
     queue = QueryQueue(inner, places=1, patience=10)
     asked = [ask(queue, CROWD, f"crowd {n}") for n in range(4)]
@@ -119,8 +126,7 @@ async def test_tenants_take_turns() -> None:
     assert inner.queries.index("other") <= 2
 
 
-async def test_only_the_tenant_that_floods_the_queue_is_refused() -> None:
-    inner = ScriptedProvider()
+async def test_only_the_tenant_that_floods_the_queue_is_refused(inner: ScriptedProvider) -> None:
     inner.gate.clear()
     policy = ResiliencePolicy(query=CallBudget(timeout=10, first_delay=0.1), failure_threshold=1)
     resilient = ResilientProvider(inner, policy)
@@ -137,8 +143,7 @@ async def test_only_the_tenant_that_floods_the_queue_is_refused() -> None:
     assert inner.queries == ["crowd 0", "other"]
 
 
-async def test_a_flood_leaves_half_of_the_places_to_other_tenants() -> None:
-    inner = ScriptedProvider()
+async def test_a_flood_leaves_half_of_the_places_to_other_tenants(inner: ScriptedProvider) -> None:
     inner.gate.clear()
     queue = QueryQueue(inner, places=2, patience=10)
     crowd = [ask(queue, CROWD, f"crowd {n}") for n in range(4)]
@@ -151,16 +156,14 @@ async def test_a_flood_leaves_half_of_the_places_to_other_tenants() -> None:
     await asyncio.gather(*crowd, other)
 
 
-async def test_queries_of_one_call_keep_their_order_and_their_place() -> None:
-    inner = ScriptedProvider()
+async def test_queries_of_one_call_keep_their_order_and_their_place(inner: ScriptedProvider) -> None:
     queue = QueryQueue(inner, places=1, patience=10)
     vectors = await queue.embed_queries(["a", "b", "c"])
     assert inner.queries == ["a", "b", "c"]
     assert [v.tolist() for v in vectors] == [(await inner.embed_query(t)).tolist() for t in "abc"]
 
 
-async def test_a_query_that_is_cancelled_while_it_waits_frees_its_place() -> None:
-    inner = ScriptedProvider()
+async def test_a_query_that_is_cancelled_while_it_waits_frees_its_place(inner: ScriptedProvider) -> None:
     inner.gate.clear()
     queue = QueryQueue(inner, places=1, patience=10)
     first, second = ask(queue, CROWD, "first"), ask(queue, OTHER, "second")
@@ -185,10 +188,10 @@ def asking(number: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("others", [0, 7, 13, 50, 500])
-async def test_cache_shows_a_tenant_nothing_of_anothers_queries(others: int) -> None:
+async def test_cache_shows_a_tenant_nothing_of_anothers_queries(
+    others: int, inner: ScriptedProvider, cache: QueryCache
+) -> None:
     """A tenant fills its places and counts which are left after another tenant's queries: always all."""
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
     with asking(1):
         for number in range(50):
             await cache.embed_query(f"mine {number}")
@@ -203,9 +206,7 @@ async def test_cache_shows_a_tenant_nothing_of_anothers_queries(others: int) -> 
     assert inner.queries == []
 
 
-async def test_cache_shares_no_call_between_tenants() -> None:
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
+async def test_cache_shares_no_call_between_tenants(inner: ScriptedProvider, cache: QueryCache) -> None:
     inner.gate.clear()
     tasks = []
     for number in (1, 2):
@@ -217,9 +218,7 @@ async def test_cache_shares_no_call_between_tenants() -> None:
     assert inner.queries == ["question", "question"]
 
 
-async def test_cache_keeps_the_last_tenants_within_its_bound() -> None:
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
+async def test_cache_keeps_the_last_tenants_within_its_bound(inner: ScriptedProvider, cache: QueryCache) -> None:
     for number in [*range(1, TENANTS + 1), 1, TENANTS + 1]:
         with asking(number):
             await cache.embed_query("question")
@@ -230,9 +229,7 @@ async def test_cache_keeps_the_last_tenants_within_its_bound() -> None:
         assert len(inner.queries) == calls, number
 
 
-async def test_cache_answers_a_repeated_query_without_a_call() -> None:
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
+async def test_cache_answers_a_repeated_query_without_a_call(inner: ScriptedProvider, cache: QueryCache) -> None:
     first = await cache.embed_query("question")
     second = await cache.embed_query("question")
     assert np.array_equal(first, second)
@@ -253,9 +250,9 @@ async def test_cache_forgets_after_sixty_seconds() -> None:
     assert len(inner.queries) == 2
 
 
-async def test_cache_drops_the_least_recently_used_of_more_than_fifty() -> None:
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
+async def test_cache_drops_the_least_recently_used_of_more_than_fifty(
+    inner: ScriptedProvider, cache: QueryCache
+) -> None:
     for number in range(50):
         await cache.embed_query(f"question {number}")
     await cache.embed_query("question 0")
@@ -268,9 +265,7 @@ async def test_cache_drops_the_least_recently_used_of_more_than_fifty() -> None:
     assert inner.queries == ["question 1"]
 
 
-async def test_cache_keeps_no_documents_and_no_failures() -> None:
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
+async def test_cache_keeps_no_documents_and_no_failures(inner: ScriptedProvider, cache: QueryCache) -> None:
     await cache.embed_documents(["text"])
     await cache.embed_documents(["text"])
     assert inner.batches == [["text"], ["text"]]
@@ -281,9 +276,7 @@ async def test_cache_keeps_no_documents_and_no_failures() -> None:
     assert inner.queries == ["text", "text"]
 
 
-async def test_cache_shares_one_call_between_equal_queries() -> None:
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
+async def test_cache_shares_one_call_between_equal_queries(inner: ScriptedProvider, cache: QueryCache) -> None:
     inner.gate.clear()
     tasks = [asyncio.create_task(cache.embed_query("question")) for _ in range(4)]
     await settle()
@@ -306,9 +299,7 @@ async def test_cache_shares_a_failure() -> None:
     assert inner.queries == ["question"]
 
 
-async def test_cache_caller_that_leaves_does_not_fail_other_callers() -> None:
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
+async def test_cache_caller_that_leaves_does_not_fail_other_callers(inner: ScriptedProvider, cache: QueryCache) -> None:
     inner.gate.clear()
     first = asyncio.create_task(cache.embed_query("question"))
     second = asyncio.create_task(cache.embed_query("question"))
@@ -321,9 +312,7 @@ async def test_cache_caller_that_leaves_does_not_fail_other_callers() -> None:
     assert inner.cancelled == 0
 
 
-async def test_cache_call_ends_when_its_last_caller_leaves() -> None:
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
+async def test_cache_call_ends_when_its_last_caller_leaves(inner: ScriptedProvider, cache: QueryCache) -> None:
     inner.gate.clear()
     tasks = [asyncio.create_task(cache.embed_query("question")) for _ in range(2)]
     await settle()
@@ -336,9 +325,7 @@ async def test_cache_call_ends_when_its_last_caller_leaves() -> None:
     assert inner.queries == ["question", "question"]
 
 
-async def test_cache_new_caller_does_not_join_a_cancelled_call() -> None:
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
+async def test_cache_new_caller_does_not_join_a_cancelled_call(inner: ScriptedProvider, cache: QueryCache) -> None:
     inner.gate.clear()
     leaving = asyncio.create_task(cache.embed_query("question"))
     await settle()
@@ -349,9 +336,7 @@ async def test_cache_new_caller_does_not_join_a_cancelled_call() -> None:
     assert (await newcomer).shape == (8,)
 
 
-async def test_cache_close_ends_calls_and_closes_the_provider() -> None:
-    inner = ScriptedProvider()
-    cache = QueryCache(inner, clock=FakeClock())
+async def test_cache_close_ends_calls_and_closes_the_provider(inner: ScriptedProvider, cache: QueryCache) -> None:
     inner.gate.clear()
     task = asyncio.create_task(cache.embed_query("question"))
     await settle()

@@ -3,21 +3,15 @@ import zipfile
 
 import pytest
 
-from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.parsed import ParseLimits
 from app.documents.readers.office.docx import parse
 from app.errors import UnreadableDocument
+from tests.documents.hostile import LAUGHS
+from tests.documents.listing import list_headings, list_hidden, list_tables
 from tests.documents.office import write_zip
 from tests.fixtures.documents import WORD, paragraph, write_docx, write_raw_docx
 
 LIMITS = ParseLimits()
-
-
-def read_tables(document: ParsedDocument) -> list[tuple[str, str]]:
-    """The header of each table and its other rows."""
-    return [
-        (document.text[table.start : table.header_end], document.text[table.header_end : table.end])
-        for table in document.tables
-    ]
 
 
 def style(key: str, name: str, more: str = "") -> str:
@@ -49,12 +43,8 @@ def test_docx_keeps_order_headings_and_tables() -> None:
         "Handbook\n\n\nInstall\n\nFirst of all, read this.\n\n\nLinux\n\nOpen a shell.\n\n"
         "| Name | Value |\n| --- | --- |\n| port | 8000 |\n\nAfter the table."
     )
-    assert read_tables(document) == [("| Name | Value |\n| --- | --- |\n", "| port | 8000 |")]
-    assert [(heading.level, heading.title) for heading in document.headings] == [
-        (1, "Handbook"),
-        (1, "Install"),
-        (2, "Linux"),
-    ]
+    assert list_tables(document) == [("| Name | Value |\n| --- | --- |\n", "| port | 8000 |")]
+    assert list_headings(document) == [(1, "Handbook"), (1, "Install"), (2, "Linux")]
     assert document.title == "Handbook"
 
 
@@ -72,7 +62,7 @@ def test_docx_heading_level_is_inherited_and_may_be_direct() -> None:
     )
     body += '<w:p><w:pPr><w:outlineLvl w:val="1"/></w:pPr><w:r><w:t>Direct</w:t></w:r></w:p>'
     document = parse(write_raw_docx(body, styles=styles), LIMITS)
-    assert [(heading.level, heading.title) for heading in document.headings] == [(1, "Mine"), (3, "Out"), (2, "Direct")]
+    assert list_headings(document) == [(1, "Mine"), (3, "Out"), (2, "Direct")]
 
 
 def test_docx_reads_controls_insertions_and_notes_without_deletions() -> None:
@@ -161,7 +151,7 @@ def test_docx_merged_cells_stand_in_each_row_and_marked_headers_are_one() -> Non
         f"<w:tr>{cell('', goes_on)}{cell('8')}{cell('a|b')}</w:tr></w:tbl>{paragraph('after')}"
     )
     document = parse(write_raw_docx(body), LIMITS)
-    assert read_tables(document) == [
+    assert list_tables(document) == [
         ("| Port | Depth low | Depth high |\n| --- | --- | --- |\n", "| Haven | 7 | 9 |\n| Haven | 8 | a\\|b |")
     ]
 
@@ -207,8 +197,7 @@ def test_docx_run_that_is_not_seen_stays_and_is_marked(properties: str, reason: 
     styles = f'<w:styles xmlns:w="{WORD}">{style("gone", "Gone", "<w:rPr><w:vanish/></w:rPr>")}</w:styles>'
     document = parse(write_raw_docx(body, styles=styles), LIMITS)
     assert document.text == "one two three"
-    found = [(document.text[span.start : span.end], span.reason) for span in document.hidden]
-    assert found == ([("two", reason)] if reason else [])
+    assert list_hidden(document) == ([("two", reason)] if reason else [])
 
 
 def test_docx_white_text_in_a_table_may_be_seen() -> None:
@@ -226,48 +215,39 @@ def test_docx_descriptions_of_pictures_are_read_and_comments_are_not() -> None:
     assert parse(write_raw_docx(body, comments=comments), LIMITS).text.strip() == "See a lamp"
 
 
-@pytest.mark.parametrize("size", [100, 600, -30])
-def test_truncated_docx_is_reported(size: int) -> None:
-    with pytest.raises(UnreadableDocument, match="damaged"):
-        parse(write_docx()[:size], LIMITS)
+def change_directory(data: bytes, field: int, value: bytes) -> bytes:
+    """The same archive, of which the directory states something else about its last member."""
+    place = data.rindex(b"PK\x01\x02") + field
+    return data[:place] + value + data[place + len(value) :]
 
 
-def test_docx_with_broken_xml_is_reported() -> None:
-    with pytest.raises(UnreadableDocument, match="damaged: its XML"):
-        parse(write_raw_docx("<w:p>"), LIMITS)
+LARGE = write_raw_docx(paragraph("x" * (2 << 20)))
+UTF_16 = f'<!DOCTYPE x [<!ENTITY e "x">]><w:document xmlns:w="{WORD}"><w:body>{paragraph("&e;")}</w:body></w:document>'
 
 
-def test_docx_with_entities_is_refused() -> None:
-    layers = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
-    data = write_raw_docx(paragraph("&l9;"), prolog=f'<!DOCTYPE x [<!ENTITY l0 "lol">{layers}]>')
-    with pytest.raises(UnreadableDocument, match="XML entities"):
-        parse(data, LIMITS)
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (write_docx()[:100], "damaged"),
+        (write_docx()[:600], "damaged"),
+        (write_docx()[:-30], "damaged"),
+        (write_raw_docx("<w:p>"), "damaged: its XML"),
+        (write_raw_docx("<w:p>" * 50_000 + "</w:p>" * 50_000), "damaged"),
+        (write_raw_docx(paragraph("&l9;"), prolog=LAUGHS), "XML entities"),
+        (write_zip({"word/document.xml": UTF_16.encode("utf-16")}), "XML entities"),
+        (LARGE, r"too large when unpacked.*1 MiB"),
+        (change_directory(LARGE, 24, (100).to_bytes(4, "little")), "damaged"),
+        (change_directory(write_raw_docx(paragraph("x")), 8, b"\1"), "encrypted"),
+    ],
+)
+def test_unreadable_docx_is_reported_with_its_reason(data: bytes, reason: str) -> None:
+    with pytest.raises(UnreadableDocument, match=reason):
+        parse(data, ParseLimits(max_decompressed_bytes=1 << 20))
 
 
-def test_docx_with_entities_in_utf_16_is_refused() -> None:
-    xml = f'<!DOCTYPE x [<!ENTITY e "x">]><w:document xmlns:w="{WORD}"><w:body>{paragraph("&e;")}</w:body></w:document>'
-    with pytest.raises(UnreadableDocument, match="XML entities"):
-        parse(write_zip({"word/document.xml": xml.encode("utf-16")}), LIMITS)
-
-
-def test_deeply_nested_docx_is_refused() -> None:
-    with pytest.raises(UnreadableDocument, match="damaged"):
-        parse(write_raw_docx("<w:p>" * 50_000 + "</w:p>" * 50_000), LIMITS)
-
-
-def test_docx_that_claims_too_large_a_size_is_refused() -> None:
+def test_docx_that_unpacks_to_many_times_its_size_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="too large when unpacked"):
         parse(write_raw_docx(paragraph("x" * (20 << 20))), LIMITS)
-    with pytest.raises(UnreadableDocument, match=r"too large when unpacked.*1 MiB"):
-        parse(write_raw_docx(paragraph("x" * (2 << 20))), ParseLimits(max_decompressed_bytes=1 << 20))
-
-
-def test_docx_that_lies_about_its_size_is_refused() -> None:
-    data = bytearray(write_raw_docx(paragraph("x" * (2 << 20))))
-    directory = data.rindex(b"PK\x01\x02")
-    data[directory + 24 : directory + 28] = (100).to_bytes(4, "little")
-    with pytest.raises(UnreadableDocument):
-        parse(bytes(data), ParseLimits(max_decompressed_bytes=1 << 20))
 
 
 def test_docx_with_too_many_parts_is_refused() -> None:
@@ -277,11 +257,3 @@ def test_docx_with_too_many_parts_is_refused() -> None:
             archive.writestr(f"p/{number}", b"")
     with pytest.raises(UnreadableDocument, match="10,002 parts"):
         parse(out.getvalue(), LIMITS)
-
-
-def test_docx_part_with_a_password_is_named() -> None:
-    data = bytearray(write_raw_docx(paragraph("x")))
-    directory = data.rindex(b"PK\x01\x02")
-    data[directory + 8] |= 1
-    with pytest.raises(UnreadableDocument, match="encrypted"):
-        parse(bytes(data), LIMITS)

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.parsed import ParseLimits
 from app.documents.readers.html.page import parse
 from app.errors import UnreadableDocument
+from tests.documents.listing import list_headings, list_hidden, list_tables
 
 LIMITS = ParseLimits()
 
@@ -25,16 +26,8 @@ def test_html_text_is_that_of_the_main_content() -> None:
         "| k | v |\n| --- | --- |\n| 1 | 2 |\n\n\nPart\n\ntext\n\nunseen"
     )
     assert document.title == "T & x"
-    assert [(heading.level, heading.title) for heading in document.headings] == [(1, "One two"), (2, "Part")]
+    assert list_headings(document) == [(1, "One two"), (2, "Part")]
     assert [document.text[heading.start :][:4] for heading in document.headings] == ["One ", "Part"]
-
-
-def parts(document: ParsedDocument) -> list[tuple[str, str]]:
-    """The header of each table and its other rows."""
-    return [
-        (document.text[table.start : table.header_end], document.text[table.header_end : table.end])
-        for table in document.tables
-    ]
 
 
 @pytest.mark.parametrize(
@@ -56,18 +49,26 @@ def parts(document: ParsedDocument) -> list[tuple[str, str]]:
 )
 def test_html_table_becomes_markdown_rows(table: str, expected: tuple[str, str]) -> None:
     document = parse(f"<html><p>before<table>{table}</table><p>after".encode(), LIMITS)
-    assert parts(document) == [expected]
+    assert list_tables(document) == [expected]
     assert document.text == f"before\n\n{''.join(expected)}\n\nafter"
 
 
-def test_html_lists_keep_their_marks_and_levels() -> None:
-    data = b"<html><ul><li>a<ul><li>b</ul><li>c</ul><ol start=3><li>x<li><p>y</ol><dl><dt>t<dd>d<dt>u<dd>e</dl>"
-    assert parse(data, LIMITS).text == "- a\n  - b\n- c\n\n3. x\n4. y\n\nt\nd\n\nu\ne"
-
-
-def test_html_code_stays_as_it_is() -> None:
-    data = b"<html><pre>a\n\n  ``` b<br>c</pre><pre>one</pre><p>x <code>y</code>"
-    assert parse(data, LIMITS).text == "````\na\n\n  ``` b\nc\n````\n\none\n\nx y"
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (
+            "<ul><li>a<ul><li>b</ul><li>c</ul><ol start=3><li>x<li><p>y</ol><dl><dt>t<dd>d<dt>u<dd>e</dl>",
+            "- a\n  - b\n- c\n\n3. x\n4. y\n\nt\nd\n\nu\ne",
+        ),
+        ("<pre>a\n\n  ``` b<br>c</pre><pre>one</pre><p>x <code>y</code>", "````\na\n\n  ``` b\nc\n````\n\none\n\nx y"),
+        ("<table><tr><td><h1>Top</h1><p>one</p><p>two</p></td><td>side</td></tr></table>", "Top\n\none\n\ntwo\n\nside"),
+        ("<aside><p>only this</p></aside>", "only this"),
+        ("<div>" * 1_000 + "deep" + "</div>" * 1_000 + "end", "deep\n\nend"),
+    ],
+    ids=["lists", "code", "layout table", "navigation only", "deeply nested"],
+)
+def test_html_text_of_a_page(page: str, text: str) -> None:
+    assert parse(f"<html>{page}".encode(), LIMITS).text == text
 
 
 BODY = "<p>" + "The harbour opens at six, and the boats leave with the tide. " * 5
@@ -158,11 +159,7 @@ def test_html_text_that_is_not_seen_stays_and_is_marked(attributes: str, reason:
     data = f"<html><p>one <b {attributes}>two <i>three</i></b> four<div {attributes}><p>five<p>six</div><p>seven"
     document = parse(data.encode(), LIMITS)
     assert document.text == "one two three four\n\nfive\n\nsix\n\nseven"
-    assert [(document.text[span.start : span.end], span.reason) for span in document.hidden] == [
-        ("two three", reason),
-        ("five", reason),
-        ("six", reason),
-    ]
+    assert list_hidden(document) == [("two three", reason), ("five", reason), ("six", reason)]
 
 
 @pytest.mark.parametrize(
@@ -192,11 +189,6 @@ def test_html_marks_of_the_reader_in_a_page_are_removed() -> None:
     assert (document.title, document.text, document.hidden) == ("t", "a\n\nbc", ())
 
 
-def test_html_layout_table_keeps_its_blocks() -> None:
-    data = b"<html><table><tr><td><h1>Top</h1><p>one</p><p>two</p></td><td>side</td></tr></table>"
-    assert parse(data, LIMITS).text == "Top\n\none\n\ntwo\n\nside"
-
-
 def test_html_table_that_sets_a_notice_is_read_as_text() -> None:
     table = "<table border=0><tr><td rowspan=2><img alt='[Note]'><th>Note<tr><td><p>Mind the tide.</p></table>"
     text = parse(f"<html><div class=note>{table}</div>{BODY}".encode(), LIMITS).text
@@ -206,10 +198,6 @@ def test_html_table_that_sets_a_notice_is_read_as_text() -> None:
 def test_html_mark_that_leads_to_its_heading_is_left_out() -> None:
     document = parse(b"<html><h2>Tides<span><a class=mark href=#x>#</a></span></h2><h2><a href=#y>Two</a></h2>", LIMITS)
     assert [heading.title for heading in document.headings] == ["Tides", "Two"]
-
-
-def test_html_of_navigation_only_is_still_read() -> None:
-    assert parse(b"<html><aside><p>only this</p></aside>", LIMITS).text == "only this"
 
 
 @pytest.mark.parametrize(
@@ -247,13 +235,8 @@ def test_html_nested_deeper_than_a_tree_is_read_in_order() -> None:
     page = f"<html><title>T</title><p>first</p>{'<div>' * 20_000}deep {inside}{'</div>' * 20_000}<p>last</p>"
     document = parse(page.encode(), LIMITS)
     assert document.text.split() == ["first", "deep", "bold", "not", "seen", "seen", "picture", "last"]
-    assert [document.text[span.start : span.end] for span in document.hidden] == ["not", "seen"]
+    assert [text for text, _ in list_hidden(document)] == ["not", "seen"]
     assert document.title == "T"
-
-
-def test_deeply_nested_html_does_not_fail() -> None:
-    text = parse(b"<html>" + b"<div>" * 1_000 + b"deep" + b"</div>" * 1_000 + b"end", LIMITS).text
-    assert text == "deep\n\nend"
 
 
 def test_html_without_text_is_refused() -> None:
@@ -276,4 +259,4 @@ def test_html_without_text_is_refused() -> None:
 def test_rules_within_the_page_hide_an_element(sheet: str, hidden: bool) -> None:
     page = f"<style>{sheet}</style><p>first</p><p class='x b' id=n>second</p>"
     document = parse(page.encode(), LIMITS)
-    assert [document.text[span.start : span.end] for span in document.hidden] == ["second"] * hidden
+    assert [text for text, _ in list_hidden(document)] == ["second"] * hidden

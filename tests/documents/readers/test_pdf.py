@@ -6,7 +6,8 @@ from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.pdf.lines import join_hyphenation
 from app.documents.readers.pdf.reader import parse
 from app.errors import UnreadableDocument
-from tests.documents.drawn_pdf import PROSE, write_drawn_pdf, write_lines, write_text
+from tests.documents.drawn_pdf import PROSE, read_drawn, write_lines, write_text
+from tests.documents.listing import list_hidden, list_pages
 from tests.fixtures.documents import write_pdf, write_pdf_with
 
 LIMITS = ParseLimits()
@@ -16,7 +17,7 @@ def test_pdf_pages_have_their_numbers() -> None:
     document = parse(write_pdf([["Erste Seite"], [], ["Größe (m) \\ ß"]]), LIMITS)
     assert document.text == "Erste Seite\n\nGröße (m) \\ ß"
     assert document.total_pages == 3
-    assert [document.text[page.start : page.end] for page in document.pages] == ["Erste Seite", "", "Größe (m) \\ ß"]
+    assert list_pages(document) == ["Erste Seite", "", "Größe (m) \\ ß"]
     assert [document.page_at(offset) for offset in (0, 10, 13, 20)] == [1, 1, 3, 3]
 
 
@@ -99,26 +100,23 @@ def test_title_is_the_largest_heading_at_the_beginning_if_the_file_states_none()
     section = write_text("Opening hours", 60, 700, size=14, font="F2") + write_lines(PROSE, 60, 670)
     title = write_text("Handbook of the harbour", 60, 800, size=22)
     second = write_text("for its guests", 60, 774, size=22)
-    assert _read_drawn(title + section, section).title == "Handbook of the harbour"
-    assert _read_drawn(title + second + section).title == "Handbook of the harbour for its guests"
+    assert read_drawn(title + section, section).title == "Handbook of the harbour"
+    assert read_drawn(title + second + section).title == "Handbook of the harbour for its guests"
 
 
 def test_section_numbered_or_repeated_on_the_first_page_is_not_the_title() -> None:
     section = write_text("Opening hours", 60, 800, size=14, font="F2") + write_lines(PROSE, 60, 770)
     other = write_text("Keys", 60, 600, size=14, font="F2") + write_lines(PROSE, 60, 570)
-    assert _read_drawn(section + other).title is None
-    assert _read_drawn(section.replace("Opening", "1 Opening")).title is None
+    assert read_drawn(section + other).title is None
+    assert read_drawn(section.replace("Opening", "1 Opening")).title is None
     hardly = write_text("Dear guests", 60, 800, size=11, font="F2") + write_lines(PROSE, 60, 770)
-    assert _read_drawn(hardly).title is None
-    assert _read_drawn(write_lines(PROSE * 2, 60, 800) + write_text("Late", 60, 500, size=18)).title is None
+    assert read_drawn(hardly).title is None
+    assert read_drawn(write_lines(PROSE * 2, 60, 800) + write_text("Late", 60, 500, size=18)).title is None
 
 
-def _read_drawn(*pages: str) -> ParsedDocument:
-    return parse(write_drawn_pdf(pages), LIMITS)
-
-
-def read_drawn(*drawn: str) -> ParsedDocument:
-    return parse(write_drawn_pdf([write_lines(PROSE, 60, 780) + "".join(drawn)]), ParseLimits())
+def read_below(*drawn: str) -> ParsedDocument:
+    """A page with prose, and with what is drawn below it."""
+    return read_drawn(write_lines(PROSE, 60, 780) + "".join(drawn))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +130,7 @@ def read_drawn(*drawn: str) -> ParsedDocument:
     ],
 )
 def test_control_characters_of_fonts_for_text_are_ligatures_dashes_and_quotes(drawn: str, text: str) -> None:
-    document = read_drawn(write_text(drawn, 60, 500))
+    document = read_below(write_text(drawn, 60, 500))
     assert document.text.endswith(f"\n\n{text}")
     assert document.hidden == ()
 
@@ -143,14 +141,14 @@ def test_a_bullet_of_a_font_of_symbols_begins_an_item() -> None:
         + write_text(f"Rule {name} of the harbour", 75, 500 - 14 * place)
         for place, name in enumerate(("one", "two"))
     ]
-    assert read_drawn(*items).text.endswith("- Rule one of the harbour\n- Rule two of the harbour")
+    assert read_below(*items).text.endswith("- Rule one of the harbour\n- Rule two of the harbour")
 
 
 @pytest.mark.parametrize("character", ["\x10", "\x14", "\x15", "\x16", "\x1b"])
 @pytest.mark.parametrize("font", ["F1", "T3"])
 def test_a_control_character_does_not_end_hidden_text(character: str, font: str) -> None:
     drawn = write_text(f"{character}unseen {character} words {character}", 60, 500, before="1 1 1 rg", font=font)
-    document = read_drawn(drawn)
+    document = read_below(drawn)
     (span,) = document.hidden
     hidden = document.text[span.start : span.end]
     assert "unseen" in hidden
@@ -161,22 +159,18 @@ def test_a_control_character_does_not_end_hidden_text(character: str, font: str)
 
 def test_code_in_a_font_without_a_name_keeps_its_lines() -> None:
     code = ("for boat in harbour", "  print boat name and berth", "done")
-    document = read_drawn(write_lines(code, 60, 500, font="T3"))
+    document = read_below(write_lines(code, 60, 500, font="T3"))
     assert document.text.endswith("\n\n" + "\n".join(code))
 
 
 def test_few_words_in_a_font_without_a_name_are_not_taken_for_code() -> None:
-    document = read_drawn(write_lines(("of boats and", "harbours"), 60, 500, font="T3"))
+    document = read_below(write_lines(("of boats and", "harbours"), 60, 500, font="T3"))
     assert document.text.endswith("of boats and harbours")
-
-
-def read(*pages: str) -> ParsedDocument:
-    return parse(write_drawn_pdf(pages), ParseLimits())
 
 
 def test_word_divided_by_a_gap_is_one_word() -> None:
     lines = write_lines(["The harbour office sends a list of all its free ber-"], 60, 780)
-    document = read(lines + write_lines(["ths to the guests of the other harbours."], 60, 740))
+    document = read_drawn(lines + write_lines(["ths to the guests of the other harbours."], 60, 740))
     assert "all its free berths to the guests" in document.text
 
 
@@ -184,7 +178,7 @@ def test_address_in_a_font_for_code_does_not_make_its_paragraph_code() -> None:
     address = "https://harbour.example/berths/list"
     drawn = write_lines(PROSE[:2], 60, 780)
     drawn += write_text("see ", 60, 756) + write_text(address, 80, 756, font="F3")
-    document = read(drawn + write_lines(PROSE[2:], 60, 744))
+    document = read_drawn(drawn + write_lines(PROSE[2:], 60, 744))
     assert f"when the last boat see {address} has left." in document.text
 
 
@@ -194,20 +188,20 @@ def test_code_keeps_its_lines_and_indentation() -> None:
     for place, line in enumerate(code):
         stripped = line.lstrip()
         page += write_text(stripped, 60 + 6 * (len(line) - len(stripped)), 660 - 12 * place, font="F3")
-    assert "\n".join(code) in read(page).text
+    assert "\n".join(code) in read_drawn(page).text
 
 
 def test_space_between_letters_of_one_text_object_is_read() -> None:
     # As in files of groff: the end of a word and the beginning of the next are one text object with spaced letters.
     below = "BT /F4 10 Tf 60 780 Td (belo) Tj ET BT /F4 10 Tf 77.22 780 Td 2.5 Tc (wf) Tj 0 Tc ET"
     page = f"{below} BT /F4 10 Tf 90.27 780 Td (or a key) Tj ET " + write_lines(PROSE, 60, 740, font="F4")
-    assert read(page).text.startswith("below for a key\n")
+    assert read_drawn(page).text.startswith("below for a key\n")
 
 
 def test_letters_set_apart_stay_one_word() -> None:
     letters = "".join(f"BT /F1 10 Tf {60 + 10 * place} 780 Td ({letter}) Tj ET " for place, letter in enumerate("GATE"))
     kerned = "BT /F1 10 Tf 60 760 Td (ponto) Tj ET BT /F1 10 Tf 86.4 760 Td (on) Tj ET "
-    assert "pontoon" in read(letters + kerned + write_lines(PROSE, 60, 720)).text
+    assert "pontoon" in read_drawn(letters + kerned + write_lines(PROSE, 60, 720)).text
 
 
 @pytest.mark.parametrize(
@@ -227,10 +221,8 @@ def test_letters_set_apart_stay_one_word() -> None:
     ],
 )
 def test_text_that_a_person_does_not_see_is_marked(reason: str, drawn: str) -> None:
-    document = read(write_lines(PROSE, 60, 780) + drawn)
-    assert [(document.text[span.start : span.end], span.reason) for span in document.hidden] == [
-        ("unseen words", reason)
-    ]
+    document = read_below(drawn)
+    assert list_hidden(document) == [("unseen words", reason)]
 
 
 @pytest.mark.parametrize(
@@ -252,14 +244,14 @@ def test_text_that_a_person_does_not_see_is_marked(reason: str, drawn: str) -> N
     ],
 )
 def test_text_that_a_person_sees_or_that_was_recognised_is_not_hidden(drawn: str) -> None:
-    document = read(write_lines(PROSE, 60, 780) + drawn)
+    document = read_below(drawn)
     assert document.hidden == ()
     assert "seen words" in document.text
 
 
 def test_hidden_symbols_of_drawings_are_not_recorded_but_scattered_letters_are() -> None:
     symbols = write_text(".", 60, 500, before="1 1 1 rg") + write_text("|x", 900, 450)
-    assert read(write_lines(PROSE, 60, 780) + symbols).hidden == ()
+    assert read_below(symbols).hidden == ()
     letters = "".join(write_text(letter, 60 + 20 * place, 500, size=0.6) for place, letter in enumerate("unseen"))
-    document = read(write_lines(PROSE, 60, 780) + letters)
+    document = read_below(letters)
     assert "".join(document.text[span.start : span.end] for span in document.hidden).count("u") == 1

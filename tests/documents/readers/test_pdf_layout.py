@@ -10,13 +10,17 @@ from app.documents.chunking import split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.pdf.reader import parse
 from tests.documents.chunks import count_framed
-from tests.documents.drawn_pdf import PROSE, mark_content, write_drawn_pdf, write_lines, write_rule, write_text
+from tests.documents.drawn_pdf import (
+    PROSE,
+    mark_content,
+    read_drawn,
+    write_drawn_pdf,
+    write_lines,
+    write_rule,
+    write_text,
+)
 
 HANDBOOK = Path(app.samples.__file__).parent / "documents" / "incident-handbook.pdf"
-
-
-def read(*pages: str) -> ParsedDocument:
-    return parse(write_drawn_pdf(pages), ParseLimits())
 
 
 def mark(words: tuple[str, ...], name: str) -> list[str]:
@@ -93,7 +97,7 @@ def test_two_columns_are_read_after_each_other_between_full_lines() -> None:
     page += write_lines(mark(PROSE, "a"), 50, 770) + write_lines(mark(PROSE, "b"), 310, 770)
     page += write_text("Another heading across the whole page", 50, 640, size=16, font="F2")
     page += write_lines(mark(PROSE, "c"), 50, 610) + write_lines(mark(PROSE, "d"), 310, 610)
-    document = read(page)
+    document = read_drawn(page)
     first, second = (heading.start for heading in document.headings)
     order = [first, *list_order(document, "a", "b"), second, *list_order(document, "c", "d")]
     assert order == sorted(order)
@@ -103,14 +107,14 @@ def test_two_columns_are_read_after_each_other_between_full_lines() -> None:
 def test_three_columns_are_read_after_each_other() -> None:
     narrow = tuple(line[:26].rsplit(" ", 1)[0] for line in PROSE)
     page = "".join(write_lines(mark(narrow, name), x, 770) for name, x in (("a", 40), ("b", 220), ("c", 400)))
-    order = list_order(read(page), "a", "b", "c")
+    order = list_order(read_drawn(page), "a", "b", "c")
     assert order == sorted(order)
 
 
 def test_sentence_that_goes_on_in_the_next_column_is_one_paragraph() -> None:
     left = [*mark(PROSE, "a"), "The ferry to the other side goes only when"]
     page = write_lines(left, 50, 770) + write_lines(["the tide allows it.", *mark(PROSE, "b")], 310, 770)
-    assert "The ferry to the other side goes only when the tide allows it." in read(page).text
+    assert "The ferry to the other side goes only when the tide allows it." in read_drawn(page).text
 
 
 def test_table_without_rules_is_not_read_as_columns() -> None:
@@ -120,7 +124,7 @@ def test_table_without_rules_is_not_read_as_columns() -> None:
         for place, row in enumerate(rows)
         for cell, x in zip(row, (60, 200, 330), strict=True)
     )
-    document = read(write_lines(PROSE, 60, 800) + page + write_lines(PROSE, 60, 600))
+    document = read_drawn(write_lines(PROSE, 60, 800) + page + write_lines(PROSE, 60, 600))
     (table,) = document.tables
     assert document.text[table.start : table.end].splitlines() == [
         "| Port | Depth | Berths |",
@@ -136,7 +140,7 @@ def test_cell_of_several_lines_is_one_cell() -> None:
     page += "".join(write_rule(x, 630, x, 700) for x in (60, 160, 400))
     page += write_text("Name", 65, 685) + write_text("Use | form", 165, 685)
     page += write_text("Gate", 65, 655) + write_lines(["It keeps the pontoon", "closed at night."], 165, 655)
-    document = read(page)
+    document = read_drawn(page)
     (table,) = document.tables
     assert document.text[table.header_end : table.end].strip() == "| Gate | It keeps the pontoon closed at night. |"
     assert "| Name | Use \\| form |" in document.text
@@ -144,20 +148,20 @@ def test_cell_of_several_lines_is_one_cell() -> None:
 
 def test_paragraph_has_no_line_breaks_and_ends_where_the_next_begins() -> None:
     page = write_lines(PROSE, 60, 760) + write_lines(PROSE, 60, 760 - 12 * len(PROSE) - 8)
-    assert read(page).text.split("\n\n") == [" ".join(PROSE)] * 2
+    assert read_drawn(page).text.split("\n\n") == [" ".join(PROSE)] * 2
 
 
 def test_indented_line_begins_a_paragraph() -> None:
     page = write_lines(PROSE, 60, 760) + write_text("   " + PROSE[0], 72, 760 - 12 * len(PROSE))
     page += write_lines(PROSE[1:], 60, 760 - 12 * (len(PROSE) + 1))
-    assert read(page).text.split("\n\n") == [" ".join(PROSE)] * 2
+    assert read_drawn(page).text.split("\n\n") == [" ".join(PROSE)] * 2
 
 
 def test_heading_is_told_by_its_size_its_weight_or_its_number() -> None:
     page = write_text("Large", 60, 800, size=18) + write_lines(PROSE, 60, 770)
     page += write_text("Bold", 60, 650, font="F2") + write_lines(PROSE, 60, 630)
     page += write_text("2.1 Numbered", 60, 510) + write_lines(PROSE, 60, 490)
-    headings = read(page).headings
+    headings = read_drawn(page).headings
     assert [(heading.title, heading.level) for heading in headings] == [("Large", 1), ("Bold", 2), ("2.1 Numbered", 3)]
 
 
@@ -166,13 +170,13 @@ def test_large_or_bold_item_of_a_list_is_not_a_heading() -> None:
     page += write_text("• First item in large letters", 50, 770, size=14)
     page += write_text("- Second item in heavy letters", 50, 740, font="F2")
     page += write_lines(PROSE, 50, 700)
-    assert [heading.title for heading in read(page).headings] == ["Slide with items"]
+    assert [heading.title for heading in read_drawn(page).headings] == ["Slide with items"]
 
 
 def test_font_with_wide_stems_is_not_bold_and_bold_code_is_not_a_heading() -> None:
     page = write_text("Firing", 60, 800, font="F2") + write_lines(PROSE, 60, 770, font="F4")
     page += write_text("A kiln gets hot", 60, 650, font="F4") + write_text("def fire(kiln)", 60, 620, font="F5")
-    assert [heading.title for heading in read(page).headings] == ["Firing"]
+    assert [heading.title for heading in read_drawn(page).headings] == ["Firing"]
 
 
 def test_running_lines_are_removed_and_the_text_goes_on() -> None:
@@ -185,7 +189,7 @@ def test_running_lines_are_removed_and_the_text_goes_on() -> None:
             + write_lines(text, 60, 780)
             + write_text(f"- {number} -", 290, 30, size=8)
         )
-    document = read(*pages)
+    document = read_drawn(*pages)
     assert "Rules of the harbour" not in document.text
     assert "- 3 -" not in document.text
     assert "The watch never sleeps at night. has left." in document.text
@@ -194,12 +198,12 @@ def test_running_lines_are_removed_and_the_text_goes_on() -> None:
 
 def test_lines_that_differ_from_page_to_page_are_kept() -> None:
     pages = [write_text(f"Berth {word}", 60, 815) + write_lines(PROSE, 60, 780) for word in ("north", "east", "west")]
-    text = read(*pages).text
+    text = read_drawn(*pages).text
     assert all(f"Berth {word}" in text for word in ("north", "east", "west"))
 
 
 def test_word_divided_by_a_page_break_is_on_the_page_on_which_it_begins() -> None:
-    document = read(
+    document = read_drawn(
         write_lines([*PROSE, "The key opens the pon-"], 60, 780), write_lines(["toon at night.", *PROSE], 60, 780)
     )
     first, second = document.pages
@@ -211,21 +215,21 @@ def test_footnote_is_outside_the_sentence_that_goes_on() -> None:
     page = write_lines(PROSE[:-1], 60, 700) + write_text("The berth", 60, 616)
     page += write_text("1", 103, 620, size=6) + write_text("is free when the", 108, 616)
     page += write_lines(["1 A place for one boat, as the harbour's rules name it."], 60, 60, size=7)
-    document = read(page, write_lines(["flag is green.", *PROSE], 60, 780))
+    document = read_drawn(page, write_lines(["flag is green.", *PROSE], 60, 780))
     assert "The berth[1] is free when the flag is green." in document.text
     assert "1 A place for one boat, as the harbour's rules name it.\n\n" in document.text
 
 
 def test_turned_text_of_a_drawing_is_outside_the_sentence_that_goes_on() -> None:
     label = "BT /F1 10 Tf 0 1 -1 0 40 300 Tm (Depth in metres) Tj ET\n"
-    document = read(write_lines(PROSE[:-1], 60, 780) + label, write_lines([PROSE[-1], *PROSE], 60, 780))
+    document = read_drawn(write_lines(PROSE[:-1], 60, 780) + label, write_lines([PROSE[-1], *PROSE], 60, 780))
     assert "list of all keys and of the people that carry them home." in document.text
     assert document.text.startswith("Depth in metres\n\n")
 
 
 def test_table_of_contents_has_no_headings() -> None:
     lines = [f"{number} Chapter of keys {'. ' * 30}{number * 7}" for number in range(1, 9)]
-    document = read(
+    document = read_drawn(
         write_text("Contents", 60, 800, size=16, font="F2") + write_lines(lines, 60, 770, font="F2"),
         write_text("1 Chapter of keys", 60, 800, size=14, font="F2") + write_lines(PROSE, 60, 770),
     )
@@ -235,7 +239,7 @@ def test_table_of_contents_has_no_headings() -> None:
 
 def test_pages_that_show_something_without_text_are_listed() -> None:
     image = "q 595 0 0 842 0 0 cm /I Do Q"
-    document = read(write_lines(PROSE, 60, 780), image, "", image)
+    document = read_drawn(write_lines(PROSE, 60, 780), image, "", image)
     assert document.pages_without_text == (2, 4)
 
 
@@ -243,7 +247,7 @@ def test_rotated_page_is_read_in_its_direction() -> None:
     lines = "".join(
         f"BT /F1 10 Tf 0 1 -1 0 {100 + 12 * place} 60 Tm ({line}) Tj ET\n" for place, line in enumerate(PROSE)
     )
-    assert read(lines).text == " ".join(PROSE)
+    assert read_drawn(lines).text == " ".join(PROSE)
 
 
 def test_long_file_is_read_without_layout_when_its_time_runs_out() -> None:
@@ -284,7 +288,7 @@ WHOLE = [*write_rows([HEADER]), "| --- | --- | --- |", *write_rows(ROWS)]
 
 def test_table_whose_header_is_repeated_on_the_next_page_is_one_table() -> None:
     for ruled in (True, False):
-        document = read(
+        document = read_drawn(
             write_lines(PROSE, 50, 800) + draw([HEADER, *ROWS[:3]], 400, ruled=ruled),
             draw([HEADER, *ROWS[3:]], 640, ruled=ruled) + write_lines(PROSE, 50, 400),
         )
@@ -296,7 +300,7 @@ def test_table_whose_header_is_repeated_on_the_next_page_is_one_table() -> None:
 
 
 def test_table_over_three_pages_without_a_repeated_header_is_one_table() -> None:
-    document = read(
+    document = read_drawn(
         draw([HEADER, *ROWS[:2]], 640, ruled=True),
         draw(ROWS[2:4], 600, ruled=True, titled=False),
         draw(ROWS[4:], 560, ruled=True, titled=False),
@@ -307,7 +311,7 @@ def test_table_over_three_pages_without_a_repeated_header_is_one_table() -> None
 
 def test_chunk_of_the_next_page_has_the_header_of_the_table() -> None:
     rows = [(f"Harbour {number}", f"{number}.5 m", f"{12 * number}") for number in range(120)]
-    document = read(
+    document = read_drawn(
         draw([HEADER, *rows[:40]], 780, ruled=True),
         draw(rows[40:80], 760, ruled=True, titled=False),
         draw([HEADER, *rows[80:]], 740, ruled=True),
@@ -324,15 +328,15 @@ def test_chunk_of_the_next_page_has_the_header_of_the_table() -> None:
 def test_tables_that_only_follow_each_other_stay_two() -> None:
     first = draw([HEADER, *ROWS[:3]], 640, ruled=True)
     other_header = draw([("Ferry", "Leaves", "Seats"), *ROWS[3:]], 600, ruled=True)
-    assert len(read(first, other_header).tables) == 2
+    assert len(read_drawn(first, other_header).tables) == 2
     text_between = write_text("Harbours in the north of the bay:", 55, 700) + draw(ROWS[3:], 600, ruled=True)
-    assert len(read(first, text_between).tables) == 2
+    assert len(read_drawn(first, text_between).tables) == 2
     other_columns = "".join(
         write_text(cell, 60 + 150 * column, 600 - 16 * row, font="F1")
         for row, cells in enumerate(ROWS[3:])
         for column, cell in enumerate(cells)
     )
-    assert len(read(draw([HEADER, *ROWS[:3]], 640), other_columns).tables) == 2
+    assert len(read_drawn(draw([HEADER, *ROWS[:3]], 640), other_columns).tables) == 2
 
 
 def test_cells_of_many_lines_between_rules_are_cells() -> None:
@@ -344,7 +348,7 @@ def test_cells_of_many_lines_between_rules_are_cells() -> None:
     ]  # fmt: skip
     drawn = "".join(write_text(text, x, 500 - 12 * line) for x, line, text in cells)
     rules = "".join(write_rule(55, y, 400, y) for y in (512, 488, 405))
-    document = read(write_lines(PROSE, 50, 800) + drawn + rules)
+    document = read_drawn(write_lines(PROSE, 50, 800) + drawn + rules)
     assert list_rows(document) == [
         [
             "| Harbour | What it offers |",
@@ -366,7 +370,7 @@ def test_parts_of_a_formula_with_its_number_are_not_a_table() -> None:
         (320, 2, "E"),
     ]
     drawn = "".join(write_text(text, x, 500 - 13 * line) for x, line, text in parts)
-    assert list_rows(read(write_lines(PROSE, 50, 800) + drawn)) == []
+    assert list_rows(read_drawn(write_lines(PROSE, 50, 800) + drawn)) == []
 
 
 LIES = (
@@ -381,7 +385,7 @@ LIES = (
 
 
 def read_tagged(structure: str, *pages: str) -> ParsedDocument:
-    return parse(write_drawn_pdf(pages, structure), ParseLimits())
+    return read_drawn(*pages, structure=structure)
 
 
 def list_headings(document: ParsedDocument) -> list[tuple[int, str]]:

@@ -3,6 +3,7 @@ import pytest
 from app.documents.parsed import ParseLimits
 from app.documents.readers.office.pptx import parse
 from app.errors import UnreadableDocument
+from tests.documents.listing import list_hidden, list_pages
 from tests.documents.office import text_box, write_pptx, write_raw_pptx, write_zip
 
 LIMITS = ParseLimits()
@@ -10,7 +11,7 @@ LIMITS = ParseLimits()
 
 def test_pptx_slides_are_pages_with_titles_notes_tables_and_groups() -> None:
     document = parse(write_pptx(), LIMITS)
-    assert [document.text[page.start : page.end] for page in document.pages] == [
+    assert list_pages(document) == [
         "Quarterly review\n\nSpring",
         "Findings\n\nSales rose\nCosts fell\n\nMention the new office.",
         "| Name | Value |\n| --- | --- |\n| port | 8000 |\n\nin a group\n\nShare of markets",
@@ -89,10 +90,7 @@ def test_pptx_text_outside_of_the_slide_and_tiny_text_are_marked() -> None:
     shapes = [place(text_box("seen"), 0, 0), place(text_box("outside"), 12_192_000, 0), place(tiny, 0, 900_000)]
     document = parse(write_raw_pptx(["".join(shapes)]), LIMITS)
     assert document.text == "seen\n\noutside\n\ndot"
-    assert [(document.text[span.start : span.end], span.reason) for span in document.hidden] == [
-        ("outside", "off_page"),
-        ("dot", "tiny"),
-    ]
+    assert list_hidden(document) == [("outside", "off_page"), ("dot", "tiny")]
 
 
 def test_pptx_levels_and_bullets_are_kept_and_hidden_slides_are_read() -> None:

@@ -14,6 +14,7 @@ from app.documents.readers import bundle
 from app.documents.readers.pdf import reader
 from app.documents.readers.scans import parse_image
 from app.errors import UnreadableDocument
+from tests.documents.listing import list_pages
 from tests.documents.ocr.pages import ENGLISH, ListedEngine, found, join_pdfs, save, stamp, write_image, write_scan
 from tests.documents.office import write_zip
 from tests.fixtures.documents import write_pdf
@@ -71,8 +72,13 @@ def test_another_process_is_asked_for_a_scanned_page_only() -> None:
 
 def test_scanned_pages_are_recognised() -> None:
     document = read(MIXED)
-    texts = [document.text[page.start : page.end] for page in document.pages]
-    assert texts == ["A page of letters.", "\n".join(ENGLISH), "", "A page of letters.", "\n".join(ENGLISH)]
+    assert list_pages(document) == [
+        "A page of letters.",
+        "\n".join(ENGLISH),
+        "",
+        "A page of letters.",
+        "\n".join(ENGLISH),
+    ]
     assert document.pages_without_text == ()
     assert [document.is_recognised(page.start, page.end) for page in document.pages] == [
         False, True, False, False, True,
@@ -123,7 +129,7 @@ def write_tiff(pages: int) -> bytes:
 def test_each_page_has_its_recognised_text() -> None:
     document = read_image(write_tiff(2))
     assert (document.format, document.total_pages, document.pages_without_text) == ("tiff", 2, ())
-    assert [document.text[page.start : page.end] for page in document.pages] == ["A hyphenated word"] * 2
+    assert list_pages(document) == ["A hyphenated word"] * 2
     assert document.recognised == (RecognisedSpan(0, 17), RecognisedSpan(19, 36))
     assert document.is_recognised(18, 20)
     assert not document.is_recognised(17, 19)

@@ -7,6 +7,7 @@ from app.documents.parsed import ParseLimits
 from app.documents.process.parsing import parse_document
 from app.documents.readers.svg import parse
 from app.errors import UnreadableDocument
+from tests.documents.listing import list_hidden
 
 PICTURE = b"""<?xml version="1.0"?>
 <!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd"
@@ -65,8 +66,7 @@ def test_svg_text_that_a_viewer_does_not_show_stays_and_is_marked(hidden: str, r
         f"<svg xmlns='http://www.w3.org/2000/svg'><title>A</title><text>Seen</text>{hidden}<text>Also</text></svg>"
     )
     document = parse(picture.encode(), ParseLimits())
-    (span,) = document.hidden
-    assert (document.text[span.start : span.end], span.reason) == ("Secret tugs", reason)
+    assert list_hidden(document) == [("Secret tugs", reason)]
     assert "Seen" in document.text
     assert document.text.endswith("Also")
 

@@ -13,6 +13,7 @@ from app.documents.readers import markdown
 from app.documents.readers.builder import parse_plain
 from app.documents.readers.text import clean_text, decode_text
 from app.errors import UnreadableDocument
+from tests.documents.listing import list_headings, list_tables
 
 LIMITS = ParseLimits()
 
@@ -98,8 +99,7 @@ of a paragraph
 
 def test_markdown_headings_are_found_outside_code() -> None:
     document = markdown.parse(MARKDOWN.encode(), LIMITS)
-    found = [(heading.level, heading.title) for heading in document.headings]
-    assert found == [(1, "Preface"), (1, "Install now"), (2, "On Linux"), (3, "Last")]
+    assert list_headings(document) == [(1, "Preface"), (1, "Install now"), (2, "On Linux"), (3, "Last")]
     assert document.text == MARKDOWN.strip("\n")
     for heading, beginning in zip(document.headings, ("Preface", "# Install", "## On", "### Last"), strict=True):
         assert document.text[heading.start :].startswith(beginning)
@@ -136,10 +136,10 @@ A \\| B | 7 m
 
 def test_markdown_tables_are_found_outside_code() -> None:
     document = markdown.parse(TABLES.encode(), LIMITS)
-    assert [
-        (document.text[table.start : table.header_end], document.text[table.header_end : table.end])
-        for table in document.tables
-    ] == [("Port | Depth\n---- | ----:\n", "Haven | 12 m\nA \\| B | 7 m"), ("| alone |\n| ----- |\n", "| one |")]
+    assert list_tables(document) == [
+        ("Port | Depth\n---- | ----:\n", "Haven | 12 m\nA \\| B | 7 m"),
+        ("| alone |\n| ----- |\n", "| one |"),
+    ]
     assert [heading.title for heading in document.headings] == ["Ports | depths", "Next"]
 
 
