@@ -67,7 +67,8 @@ def build_arguments(settings: Mapping[str, str], socket_dir: Path) -> list[str]:
     """Return the options of `postgres`: the defaults, overridden by `settings`, and a private socket."""
     chosen = {
         **DEFAULTS,
-        "shared_buffers": _choose_buffers(psutil.virtual_memory().total),
+        # A sixteenth of the machine's memory, between 128 MB and 1 GB; pages take memory only once used.
+        "shared_buffers": f"{min(max(psutil.virtual_memory().total // (16 << 20), 128), 1024)}MB",
         **_choose_shared_memory(),
         **settings,
         "listen_addresses": "",
@@ -77,12 +78,6 @@ def build_arguments(settings: Mapping[str, str], socket_dir: Path) -> list[str]:
         "unix_socket_permissions": "0700",
     }
     return [part for name, value in chosen.items() for part in ("-c", f"{name}={value}")]
-
-
-def _choose_buffers(memory: int) -> str:
-    """A sixteenth of the machine's memory (bytes), between 128 MB and 1 GB; pages take memory only once used."""
-    megabytes = memory // (16 * 1024 * 1024)
-    return f"{min(max(megabytes, 128), 1024)}MB"
 
 
 def _choose_shared_memory() -> dict[str, str]:

@@ -25,7 +25,7 @@ from app.contract.search import SearchQuery
 from app.db.queries import embeddings, jobs
 from app.embeddings.provider import EmbeddingProvider, ProviderWrapper, Vector
 from app.errors import KnowledgeError
-from app.evaluation.collection import Collection, Document
+from app.evaluation.collection import Collection
 from app.evaluation.metrics import (
     VARIANTS,
     Comparison,
@@ -130,7 +130,10 @@ async def fill_tenant(
     with progress(f"{collection.name}: import", len(collection.documents)) as report:
         for start in range(0, len(collection.documents), BATCH):
             batch = collection.documents[start : start + BATCH]
-            results = await services.entries.create_many(tenant_id, [_entry(d) for d in batch])
+            entries: list[dict[str, Any]] = [
+                {"external_id": d.id, "title": d.title and d.title[:MAX_TITLE], "content": d.text} for d in batch
+            ]
+            results = await services.entries.create_many(tenant_id, entries)
             for document, result in zip(batch, results, strict=True):
                 if result.id is None:
                     raise EvaluationFailed(f"document {document.id} is refused: {result.error}")
@@ -164,11 +167,6 @@ async def finish_upkeep(services: Services, tenant_id: UUID, patience: float = P
             raise EvaluationFailed("maintenance of the tenant does not finish; see the service's log")
         else:
             await asyncio.sleep(0.1)
-
-
-def _entry(document: Document) -> dict[str, Any]:
-    title = document.title[:MAX_TITLE] if document.title else None
-    return {"external_id": document.id, "title": title, "content": document.text}
 
 
 DEPTH = 100

@@ -242,19 +242,14 @@ class Comparison:
     baseline: Baseline | None
 
 
-def find_better_leg(scores: Mapping[Variant, Scores]) -> Variant | None:
-    """The leg with the higher mean nDCG@10; None unless both legs were measured."""
-    legs = [variant for variant in scores if variant.mode != "hybrid"]
-    return max(legs, key=lambda leg: scores[leg].means["ndcg@10"]) if len(legs) > 1 else None
-
-
 def compare_runs(
     scores: Mapping[Variant, Scores],
     baseline: tuple[str, Scores] | None = None,
     median_seconds: Mapping[Variant, float] | None = None,
 ) -> Comparison:
     """Estimate every metric of every run and the differences, all with the same draws of queries."""
-    better = find_better_leg(scores)
+    legs = [variant for variant in scores if variant.mode != "hybrid"]
+    better = max(legs, key=lambda leg: scores[leg].means["ndcg@10"]) if len(legs) > 1 else None
     columns: dict[tuple[object, str], Sequence[float]] = {}
     for variant, found in scores.items():
         columns |= {(variant, name): column for name, column in found.values.items()}

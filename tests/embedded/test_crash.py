@@ -67,21 +67,18 @@ def test_start_after_a_full_crash_recovers(data_dir: Path, user: UserProcess) ->
     assert_starts_with_data(data_dir)
 
 
-def test_killed_postmaster_is_restarted_for_its_users(data_dir: Path, user: UserProcess) -> None:
-    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
-        address = postgres.start()
-        killed = find_postmaster(data_dir)
-        killed.kill()
-        wait_until(lambda: read_state(data_dir)["postmaster_pid"] not in (0, killed.pid))
-        assert postgres.start() == address
-        assert fetch_value(address.dsn(), "select n from kept") == 7
-
-
 def kill_postmaster(data_dir: Path, address: EmbeddedAddress) -> None:
     killed = find_postmaster(data_dir)
     killed.kill()
     wait_until(lambda: read_state(data_dir)["postmaster_pid"] not in (0, killed.pid))
     assert fetch_value(address.dsn(), "select n from kept") == 7
+
+
+def test_killed_postmaster_is_restarted_for_its_users(data_dir: Path, user: UserProcess) -> None:
+    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
+        address = postgres.start()
+        kill_postmaster(data_dir, address)
+        assert postgres.start() == address
 
 
 @pytest.mark.slow

@@ -50,14 +50,15 @@ class Line:
 def straighten(found: Iterable[Found]) -> list[Line]:
     """Turn the lines by the usual angle of the long ones, so that all are level."""
     found = list(found)
-    angle = median([_angle(line) for line in found if _is_long(line)] or [0.0])
+    sizes = [_size(line.corners) for line in found]
+    angles = [_angle(line) for line, (width, height) in zip(found, sizes, strict=True) if width >= _LONG * height]
+    angle = median(angles or [0.0])
     cos, sin = math.cos(angle), math.sin(angle)
     lines = []
-    for line in found:
+    for line, (width, height) in zip(found, sizes, strict=True):
         middle_x = sum(x for x, _ in line.corners) / 4
         middle_y = sum(y for _, y in line.corners) / 4
         x, y = middle_x * cos + middle_y * sin, middle_y * cos - middle_x * sin
-        width, height = _size(line.corners)
         lines.append(Line(line.text, x - width / 2, y - height / 2, x + width / 2, y + height / 2))
     return lines
 
@@ -65,11 +66,6 @@ def straighten(found: Iterable[Found]) -> list[Line]:
 def _angle(line: Found) -> float:
     (left, top), (right, below) = line.corners[:2]
     return math.atan2(below - top, right - left)
-
-
-def _is_long(line: Found) -> bool:
-    width, height = _size(line.corners)
-    return width >= _LONG * height
 
 
 def _size(corners: Sequence[Point]) -> tuple[float, float]:

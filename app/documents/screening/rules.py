@@ -28,7 +28,6 @@ class Rule:
     """A pattern that is searched for only in text with one of its triggers.
 
     Attributes:
-        name: identifies the rule.
         flag: what a match raises.
         triggers: patterns, at least one of which is in every match; short ones, since all text is compared with them.
         pattern: in the syntax of RE2, which has no backreferences and no look-around.
@@ -36,7 +35,6 @@ class Rule:
         check: whether a match counts, by the text of its first group that is not empty.
     """
 
-    name: str
     flag: Flag
     triggers: tuple[str, ...]
     pattern: str
@@ -78,7 +76,7 @@ def read_rules() -> Iterator[Rule]:
 
 
 def _make(rule: Mapping[str, Any], flag: Flag, pattern: str, check: Callable[[str], bool] | None) -> Rule:
-    return Rule(rule["name"], flag, tuple(rule["triggers"]), pattern, rule.get("reach", _REACH), check)
+    return Rule(flag, tuple(rule["triggers"]), pattern, rule.get("reach", _REACH), check)
 
 
 def _make_check(rule: Mapping[str, Any]) -> Any:

@@ -124,7 +124,7 @@ def read_paragraphs(element: Any) -> Iterator[str]:
 
 def _read_element(element: Any) -> Iterator[Shape]:
     for shape in element.iter("{*}sp", "{*}cxnSp", "{*}tbl", "{*}pic"):
-        if _is_fallback(shape):
+        if next(shape.iterancestors("{*}Fallback"), None) is not None:  # the second copy, for old programs
             continue
         name = local_name(shape)
         if name == "tbl":
@@ -183,11 +183,6 @@ def _find_place(element: Any) -> _Place | None:
             except ValueError:
                 return None
     return None
-
-
-def _is_fallback(element: Any) -> bool:
-    """Whether this is the second copy of a shape, for old programs."""
-    return next(element.iterancestors("{*}Fallback"), None) is not None
 
 
 _MAIN_PART = "ppt/presentation.xml"

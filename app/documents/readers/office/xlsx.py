@@ -2,7 +2,6 @@
 
 import datetime
 import io
-from collections.abc import Sequence
 
 from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
 
@@ -38,11 +37,7 @@ def _write_sheet(builder: TextBuilder, workbook: CalamineWorkbook, name: str) ->
     if sheet.start is None:
         return
     builder.add_heading(name, 1)
-    write_table(builder, (_render_row(row) for row in sheet.iter_rows()))
-
-
-def _render_row(row: Sequence[_Value]) -> list[str]:
-    return [_render_value(value) if value != "" else "" for value in row]
+    write_table(builder, (list(map(_render_value, row)) for row in sheet.iter_rows()))
 
 
 def _render_value(value: _Value) -> str:

@@ -403,15 +403,11 @@ def _lay_out(index: int, words: Sequence[Word], page: int, box: Box, tags: Tags,
     turns = find_turns(words)
     turn_rules(drawings, turns)
     upright = [word for word in words if word.style.turns == turns]
-    turned = [_join_turned(words, other) for other in range(4) if other != turns]
+    others = [[word for word in words if word.style.turns == other] for other in range(4) if other != turns]
+    turned = ["\n".join(piece.text for piece in find_pieces(other)) for other in others if other]
     ys = [word.y for word in upright if word.hidden != "off_page"]
     low, high = (min(ys), max(ys)) if ys else (0.0, 0.0)
     if turns == 0:
         low, high = box.y0, box.y1
     tables, rest = take_ruled_tables(upright, drawings)
-    return _Page(index, low, high - low, find_pieces(rest), tables, [text for text in turned if text])
-
-
-def _join_turned(words: Sequence[Word], turns: int) -> str:
-    pieces = find_pieces(word for word in words if word.style.turns == turns) if words else []
-    return "\n".join(piece.text for piece in pieces)
+    return _Page(index, low, high - low, find_pieces(rest), tables, turned)
