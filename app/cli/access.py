@@ -8,7 +8,7 @@ import typer
 
 from app.cli import options
 from app.cli.door import Door, open_door
-from app.cli.execution import TenantOption, choose_target, command_group, examples, json_option
+from app.cli.execution import Commands, TenantOption, choose_target, json_option
 from app.cli.output.text import flatten, print_item, print_json, print_subject, remark
 from app.errors import AssetNotFound, EntryNotFound
 from knowledge_client import access
@@ -37,46 +37,21 @@ all readers, or creators, of the tenant. The exit status is 1 if an item was ref
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands `access show`, `grant`, `revoke` and `set`."""
-    group = command_group(
-        "Show and change who may read and change entries and assets.",
-        "knowledge access show --subject jane --tenant demo",
-        "knowledge access grant group:hr --tag payroll --tenant demo",
-    )
-    group.command(
-        "show",
-        short_help="Show who may read an item, or what a person may read.",
-        epilog=examples(
-            "knowledge access show 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
-            "knowledge access show --source handbook --tenant demo",
-            "knowledge access show --subject jane --group finance --tenant demo",
-        ),
-    )(show)
-    group.command(
-        "grant",
-        short_help="Let groups and users read entries and assets, or change them.",
-        epilog=examples(
-            "knowledge access grant group:hr --tag payroll --tenant demo",
-            "knowledge access grant user:jane --write --id 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
-        ),
-    )(_changing(GRANT, "add"))
-    group.command(
-        "revoke",
-        short_help="Take that from groups and users.",
-        epilog=examples("knowledge access revoke user:jane --principal user:jane --tenant demo"),
-    )(_changing(REVOKE, "remove"))
-    group.command(
-        "set",
-        short_help="Set the lists of readers, or of writers.",
-        epilog=examples(
-            "knowledge access set group:finance group:hr --tag payroll --tenant demo",
-            "knowledge access set all --tag announcements --tenant demo",
-        ),
-    )(_changing(SET, "set"))
-    app.add_typer(group, name="access")
+program = Commands(
+    "access",
+    "Show and change who may read and change entries and assets.",
+    "knowledge access show --subject jane --tenant demo",
+    "knowledge access grant group:hr --tag payroll --tenant demo",
+)
 
 
+@program.add(
+    "knowledge access show 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
+    "knowledge access show --source handbook --tenant demo",
+    "knowledge access show --subject jane --group finance --tenant demo",
+    name="show",
+    short_help="Show who may read an item, or what a person may read.",
+)
 def show(
     tenant: TenantOption,
     item: Annotated[UUID | None, typer.Argument(metavar="ID", help="An entry or an asset.")] = None,
@@ -173,3 +148,22 @@ def _change(tenant: str, wanted: dict[str, Any], as_json: bool) -> None:
             remark(f"refused: and {len(done.refused) - MOST_SHOWN} more")
     if done.refused:
         raise typer.Exit(1)
+
+
+program.add(
+    "knowledge access grant group:hr --tag payroll --tenant demo",
+    "knowledge access grant user:jane --write --id 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
+    name="grant",
+    short_help="Let groups and users read entries and assets, or change them.",
+)(_changing(GRANT, "add"))
+program.add(
+    "knowledge access revoke user:jane --principal user:jane --tenant demo",
+    name="revoke",
+    short_help="Take that from groups and users.",
+)(_changing(REVOKE, "remove"))
+program.add(
+    "knowledge access set group:finance group:hr --tag payroll --tenant demo",
+    "knowledge access set all --tag announcements --tenant demo",
+    name="set",
+    short_help="Set the lists of readers, or of writers.",
+)(_changing(SET, "set"))

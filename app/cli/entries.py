@@ -10,7 +10,7 @@ import typer
 
 from app.cli import options
 from app.cli.door import open_door
-from app.cli.execution import TenantOption, choose_target, confirm, describe_target, examples, json_option
+from app.cli.execution import Commands, TenantOption, choose_target, confirm, describe_target, json_option
 from app.cli.output.text import flatten, make_console, make_printable, make_text, print_json, print_table, remark
 from app.errors import InvalidInput, NotFound
 from knowledge_client import assets, entries
@@ -33,44 +33,13 @@ EMPTY: Mapping[str, Any] = {
 NAMES = {"parent": "parent_id", "superseded-by": "superseded_by_id"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command(
-        epilog=examples(
-            'knowledge add "Routes are matched from top to bottom." --tenant demo --title "Route order" --tag routing',
-            "cat lesson.txt | knowledge add - -t demo --type lesson --external-id incident-12",
-        )
-    )(add)
-    app.command(
-        epilog=examples(
-            "knowledge get 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
-            "knowledge get incident-12 -t demo --json",
-            "knowledge get --asset 0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33 -t demo --text > handbook.txt",
-        )
-    )(get)
-    app.command(
-        "list",
-        epilog=examples(
-            "knowledge list --tenant demo --tag routing --limit 20",
-            "knowledge list -t demo --type decision --sort -updated_at",
-            "knowledge list -t demo --assets --status failed",
-        ),
-    )(list_items)
-    app.command(
-        epilog=examples(
-            "knowledge edit 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 -t demo --tag routing --tag vercel",
-            "cat lesson.txt | knowledge edit incident-12 -t demo --content - --if-version 3",
-            "knowledge edit incident-12 -t demo --clear expires-at --verified",
-        )
-    )(edit)
-    app.command(
-        epilog=examples(
-            "knowledge delete 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo --yes",
-            "knowledge delete --asset 0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33 -t demo",
-        )
-    )(delete)
+program = Commands()
 
 
+@program.add(
+    'knowledge add "Routes are matched from top to bottom." --tenant demo --title "Route order" --tag routing',
+    "cat lesson.txt | knowledge add - -t demo --type lesson --external-id incident-12",
+)
 @options.takes("entry", without={"content"})
 def add(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text; `-` reads standard input.")],
@@ -92,6 +61,11 @@ def add(
         typer.echo(f"{'created' if created else 'exists'}: entry {entry.id}, version {entry.version}")
 
 
+@program.add(
+    "knowledge get 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
+    "knowledge get incident-12 -t demo --json",
+    "knowledge get --asset 0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33 -t demo --text > handbook.txt",
+)
 def get(
     entry: options.EntryId,
     tenant: TenantOption,
@@ -146,6 +120,12 @@ def _print_text(text: str) -> None:
     typer.echo(make_printable(text) if sys.stdout.isatty() else text)
 
 
+@program.add(
+    "knowledge list --tenant demo --tag routing --limit 20",
+    "knowledge list -t demo --type decision --sort -updated_at",
+    "knowledge list -t demo --assets --status failed",
+    name="list",
+)
 def list_items(
     tenant: TenantOption,
     assets: Annotated[bool, typer.Option("--assets", help="List uploaded files.")] = False,
@@ -206,6 +186,11 @@ def _show_assets(items: Sequence[Asset]) -> tuple[list[str], list[list[object]]]
     return ["id", "status", "changed", "chunks", "file"], rows
 
 
+@program.add(
+    "knowledge edit 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 -t demo --tag routing --tag vercel",
+    "cat lesson.txt | knowledge edit incident-12 -t demo --content - --if-version 3",
+    "knowledge edit incident-12 -t demo --clear expires-at --verified",
+)
 @options.takes("entry")
 def edit(
     entry: options.EntryId,
@@ -248,6 +233,10 @@ def _clear(given: dict[str, Any], names: list[str]) -> None:
         given[field] = EMPTY[name]
 
 
+@program.add(
+    "knowledge delete 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo --yes",
+    "knowledge delete --asset 0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33 -t demo",
+)
 def delete(
     ids: Annotated[
         list[str], typer.Argument(metavar="ID...", help="Ids or external ids of entries, or with --asset ids of files.")

@@ -9,11 +9,11 @@ import typer
 
 from app.cli.door import open_door
 from app.cli.execution import (
+    Commands,
     TenantOption,
     choose_target,
     confirm,
     describe_target,
-    examples,
     json_option,
     open_tenants,
     read_settings,
@@ -30,17 +30,14 @@ if TYPE_CHECKING:
     from knowledge_client.models import Dependent, Erasure
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `erase`."""
-    app.command(
-        epilog=examples(
-            "knowledge erase --tenant demo --entry 0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33 --yes",
-            "knowledge erase --tenant demo --subject ada@example.com",
-            "knowledge erase --tenant demo --files",
-        )
-    )(erase)
+program = Commands()
 
 
+@program.add(
+    "knowledge erase --tenant demo --entry 0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33 --yes",
+    "knowledge erase --tenant demo --subject ada@example.com",
+    "knowledge erase --tenant demo --files",
+)
 def erase(
     tenant: TenantOption,
     asset: Annotated[UUID | None, typer.Option(help="Erase this asset, with its chunks.")] = None,

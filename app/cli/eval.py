@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import complete_tenant, examples, json_option, read_settings, run_async
+from app.cli.execution import Commands, complete_tenant, json_option, read_settings, run_async
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, print_table, remark
 from app.contract.vocabulary import COMMAND_LINE
@@ -24,20 +24,16 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command(
-        "eval",
-        epilog=examples(
-            "knowledge eval scifact cranfield --output report",
-            "knowledge eval locomo/data/locomo10.json",
-            "knowledge eval --tenant acme",
-            "knowledge eval squad-dev --qrels qrels.sample1k.tsv --modes keyword,hybrid-score",
-        ),
-    )(measure_quality)
-    app.command("bench", epilog=examples("knowledge bench"))(measure_speed)
+program = Commands()
 
 
+@program.add(
+    "knowledge eval scifact cranfield --output report",
+    "knowledge eval locomo/data/locomo10.json",
+    "knowledge eval --tenant acme",
+    "knowledge eval squad-dev --qrels qrels.sample1k.tsv --modes keyword,hybrid-score",
+    name="eval",
+)
 def measure_quality(
     folders: Annotated[
         list[Path] | None,
@@ -167,6 +163,7 @@ def print_report(report: Report) -> None:
         print_table(SUMMARY_HEADINGS, make_summary_rows(report.summary), right=SUMMARY_HEADINGS[1:4])
 
 
+@program.add("knowledge bench", name="bench")
 def measure_speed() -> None:
     """Measure the speed of searches. The program is part of the source tree."""
     if not (CHECKOUT / "benchmarks" / "speed.py").is_file():

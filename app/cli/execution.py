@@ -76,9 +76,24 @@ def split_assignment(option: str, text: str) -> tuple[str, str]:
     return name, value
 
 
-def command_group(summary: str, *lines: str) -> typer.Typer:
-    """A group of commands; `lines` are examples."""
-    return typer.Typer(help=summary, epilog=examples(*lines), no_args_is_help=True, rich_markup_mode=None)
+class Commands(typer.Typer):
+    """The commands of a module; with a `name`, a group of commands with these examples."""
+
+    def __init__(self, name: str | None = None, summary: str | None = None, *lines: str, **more: Any) -> None:
+        # Without a summary, a group is described by its callback.
+        described: dict[str, Any] = {} if summary is None else {"help": summary, "no_args_is_help": True}
+        super().__init__(name=name, epilog=examples(*lines), rich_markup_mode=None, **described, **more)
+
+    def add(
+        self, *lines: str, name: str | None = None, short_help: str | None = None
+    ) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Add a function as a command with these examples, by default under its own name."""
+
+        def decorate(function: Callable[..., None]) -> Callable[..., None]:
+            called = name or function.__name__.replace("_", "-")
+            return self.command(called, short_help=short_help, epilog=examples(*lines))(function)
+
+        return decorate
 
 
 def json_option(shape: str) -> Any:

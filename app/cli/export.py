@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from app.cli.execution import TenantOption, examples, json_option, open_tenant, read_settings, run_async
+from app.cli.execution import Commands, TenantOption, json_option, open_tenant, read_settings, run_async
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
 from app.contract.vocabulary import COMMAND_LINE
@@ -24,17 +24,14 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `export`."""
-    app.command(
-        "export",
-        epilog=examples(
-            "knowledge export --tenant demo > demo.jsonl",
-            "knowledge export --tenant demo --vectors --output demo.jsonl",
-        ),
-    )(export_tenant)
+program = Commands()
 
 
+@program.add(
+    "knowledge export --tenant demo > demo.jsonl",
+    "knowledge export --tenant demo --vectors --output demo.jsonl",
+    name="export",
+)
 def export_tenant(
     tenant: TenantOption,
     output: Annotated[

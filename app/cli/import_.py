@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 
 from app.cli.door import Door, open_door
-from app.cli.execution import Local, TenantOption, choose_target, examples, json_option
+from app.cli.execution import Commands, Local, TenantOption, choose_target, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
 from app.cli.waiting import count_pending, wait_for_embeddings, wait_for_upkeep
@@ -27,17 +27,14 @@ if TYPE_CHECKING:
     from knowledge_client.fields import NewEntry
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `import`."""
-    app.command(
-        "import",
-        epilog=examples(
-            "knowledge import corpus.jsonl --tenant scifact",
-            "knowledge export --tenant demo > demo.jsonl && knowledge import demo.jsonl --tenant copy",
-        ),
-    )(import_entries)
+program = Commands()
 
 
+@program.add(
+    "knowledge import corpus.jsonl --tenant scifact",
+    "knowledge export --tenant demo > demo.jsonl && knowledge import demo.jsonl --tenant copy",
+    name="import",
+)
 def import_entries(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="An export, or entries as JSON Lines, JSON array, YAML or CSV.")

@@ -12,7 +12,7 @@ import typer
 
 from app.cli import options
 from app.cli.door import Door, open_door
-from app.cli.execution import TenantOption, choose_target, examples, json_option
+from app.cli.execution import Commands, TenantOption, choose_target, json_option
 from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_progress
 from app.cli.output.text import MOST_REASONS, list_reasons, print_json, remark
@@ -119,14 +119,7 @@ def _find_refusal(file: Path, target: Path, root: Path) -> str | None:
     return "a linked folder is not followed" if target.is_dir() else None
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `ingest`."""
-    app.command(
-        epilog=examples(
-            "knowledge ingest handbook.pdf --tenant demo",
-            "knowledge ingest docs/ 'notes/**/*.md' --tenant demo --tag team",
-        )
-    )(ingest)
+program = Commands()
 
 
 @dataclass(slots=True)
@@ -146,6 +139,9 @@ class Taken:
     without_text: list[tuple[str, list[int]]] = field(default_factory=list)
 
 
+@program.add(
+    "knowledge ingest handbook.pdf --tenant demo", "knowledge ingest docs/ 'notes/**/*.md' --tenant demo --tag team"
+)
 def ingest(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH", help="Files, folders, or patterns like 'docs/**/*.md'.")

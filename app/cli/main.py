@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
-from app.cli.execution import examples, named_env_file, paragraph
+from app.cli.execution import Commands, examples, named_env_file, paragraph
 from app.cli.output.failures import DONE, report_failure
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -80,6 +80,15 @@ EPILOG = "\n\n".join(
 )
 
 
+def build(program: Commands, name: str) -> Any:
+    """The group with this name, or the only command of the module that has it."""
+    if program.info.name == name:
+        return get_group(program)
+    single = typer.Typer(rich_markup_mode=None)
+    single.registered_commands = [each for each in program.registered_commands if each.name == name]
+    return get_group(single).commands[name]
+
+
 class CommandsByName(Mapping[str, Any]):
     """The commands; the module of each is loaded when the command is first looked up."""
 
@@ -88,9 +97,8 @@ class CommandsByName(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
-            single = typer.Typer(rich_markup_mode=None)
-            import_module(f"app.cli.{COMMANDS[name][0]}").register(single)
-            self._loaded[name] = get_group(single).commands[name]
+            program: Commands = import_module(f"app.cli.{COMMANDS[name][0]}").program
+            self._loaded[name] = build(program, name)
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:

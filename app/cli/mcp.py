@@ -15,9 +15,9 @@ from pydantic import SecretStr
 
 from app.auth.principal import Principal, Role, check_groups
 from app.cli.execution import (
+    Commands,
     TenantOption,
     asks_for_all,
-    examples,
     named_env_file,
     open_tenant,
     read_settings,
@@ -36,19 +36,16 @@ SERVED = frozenset({"jwt", "oidc", "server"})
 """Groups of settings of a service with callers over HTTP."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `mcp`."""
-    app.command(
-        "mcp",
-        epilog=examples(
-            "knowledge mcp --tenant demo",
-            "knowledge mcp --tenant demo --role creator --subject jane",
-            "claude mcp add kb -- knowledge mcp --tenant demo",
-            "knowledge mcp --tenant demo --config",
-        ),
-    )(serve)
+program = Commands()
 
 
+@program.add(
+    "knowledge mcp --tenant demo",
+    "knowledge mcp --tenant demo --role creator --subject jane",
+    "claude mcp add kb -- knowledge mcp --tenant demo",
+    "knowledge mcp --tenant demo --config",
+    name="mcp",
+)
 def serve(
     tenant: TenantOption,
     role: Annotated[Literal["reader", "creator", "tenant_admin"], typer.Option(help="The client's role.")] = "reader",

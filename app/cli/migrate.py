@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import examples, is_database_absent, json_option, read_settings, run_async
+from app.cli.execution import Commands, is_database_absent, json_option, read_settings, run_async
 from app.cli.output.text import print_json
 from app.errors import ConfigurationError
 
@@ -14,13 +14,10 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `migrate`."""
-    app.command(
-        epilog=examples("knowledge migrate", "knowledge migrate --service-role kb_service", "knowledge migrate --check")
-    )(migrate)
+program = Commands()
 
 
+@program.add("knowledge migrate", "knowledge migrate --service-role kb_service", "knowledge migrate --check")
 def migrate(
     service_role: Annotated[
         str | None, typer.Option(metavar="ROLE", help="Login role of the service; it gets the rights it needs.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.execution import command_group, examples, json_option, open_tenants, read_settings, run_async
+from app.cli.execution import Commands, json_option, open_tenants, read_settings, run_async
 from app.cli.output.text import print_json, print_table
 from app.contract.vocabulary import COMMAND_LINE
 from app.errors import ConfigurationError, InvalidInput
@@ -19,22 +19,16 @@ if TYPE_CHECKING:
 ProviderName = Literal["local", "openai", "gemini", "mock"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands `model add` and `model list`."""
-    group = command_group("Register and list embedding models.", "knowledge model list")
-    group.command(
-        "add",
-        short_help="Register a model.",
-        epilog=examples(
-            "knowledge model add",
-            "knowledge model add --provider openai --model text-embedding-3-small --dimensions 512",
-            "EMBEDDING_NEXT_PROVIDER=gemini knowledge model add --next",
-        ),
-    )(add_model)
-    group.command("list", epilog=examples("knowledge model list", "knowledge model list --json"))(list_models)
-    app.add_typer(group, name="model")
+program = Commands("model", "Register and list embedding models.", "knowledge model list")
 
 
+@program.add(
+    "knowledge model add",
+    "knowledge model add --provider openai --model text-embedding-3-small --dimensions 512",
+    "EMBEDDING_NEXT_PROVIDER=gemini knowledge model add --next",
+    name="add",
+    short_help="Register a model.",
+)
 def add_model(
     provider: Annotated[
         ProviderName | None, typer.Option(help="Default: the configured provider.", show_default=False)
@@ -74,6 +68,7 @@ def add_model(
         typer.echo(f"{verb} {chosen.provider}/{chosen.name}, {chosen.dimensions} dimensions (number {model_id})")
 
 
+@program.add("knowledge model list", "knowledge model list --json", name="list")
 def list_models(
     as_json: Annotated[
         bool, json_option("a list of {id, provider, name, dimensions, max_tokens, similarity_threshold}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.doctor.finding import size
-from app.cli.execution import examples, json_option, read_settings, run_async
+from app.cli.execution import Commands, json_option, read_settings, run_async
 from app.cli.output.text import print_json, print_table
 
 if TYPE_CHECKING:
@@ -20,11 +20,10 @@ ABSENT = "-"
 """Shown instead of a number that a node did not report."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `nodes`."""
-    app.command(epilog=examples("knowledge nodes", "knowledge nodes --shards --json"))(nodes)
+program = Commands()
 
 
+@program.add("knowledge nodes", "knowledge nodes --shards --json")
 def nodes(
     shards: Annotated[bool, typer.Option("--shards", help="List the shards instead, the largest first.")] = False,
     as_json: Annotated[

@@ -7,7 +7,7 @@ from uuid import UUID
 import typer
 
 from app.cli.door import Door, open_door
-from app.cli.execution import TenantOption, choose_target, command_group, examples, json_option
+from app.cli.execution import Commands, TenantOption, choose_target, json_option
 from app.cli.output.text import flatten, print_json, print_table, remark
 from app.errors import NotFound
 from knowledge_client import assets, entries, oversight
@@ -15,22 +15,12 @@ from knowledge_client import assets, entries, oversight
 Ids = Annotated[list[UUID], typer.Argument(metavar="ID...", help="Ids of entries, or with --asset of assets.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands `quarantine list` and `quarantine release`."""
-    group = command_group(
-        "List and release entries with suspicious content.", "knowledge quarantine list --tenant demo"
-    )
-    group.command("list", epilog=examples("knowledge quarantine list --tenant demo --limit 100"))(list_quarantined)
-    group.command(
-        "release",
-        epilog=examples(
-            "knowledge quarantine release 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
-            "knowledge quarantine release --asset 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
-        ),
-    )(release)
-    app.add_typer(group, name="quarantine")
+program = Commands(
+    "quarantine", "List and release entries with suspicious content.", "knowledge quarantine list --tenant demo"
+)
 
 
+@program.add("knowledge quarantine list --tenant demo --limit 100", name="list")
 def list_quarantined(
     tenant: TenantOption,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of entries, 1 to 200.")] = 50,
@@ -54,6 +44,11 @@ def list_quarantined(
     print_table(["id", "flags", "asset", "text"], rows)
 
 
+@program.add(
+    "knowledge quarantine release 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
+    "knowledge quarantine release --asset 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
+    name="release",
+)
 def release(
     ids: Ids,
     tenant: TenantOption,

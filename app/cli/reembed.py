@@ -7,7 +7,7 @@ import typer
 from pydantic import TypeAdapter
 
 from app.cli.door import Door, open_door
-from app.cli.execution import TenantOption, choose_target, examples, json_option
+from app.cli.execution import Commands, TenantOption, choose_target, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
 from app.contract.models import ModelChange
@@ -25,20 +25,17 @@ class ChangeStalled(KnowledgeError):
     """A change that waits for its provider; it continues without the command."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `reembed`."""
-    app.command(
-        epilog=examples(
-            "knowledge reembed --tenant demo",
-            "knowledge reembed --tenant demo --rate 600 --by-hand",
-            "knowledge reembed rebuild --tenant demo",
-            "knowledge reembed switch --tenant demo",
-            "knowledge reembed back --tenant demo",
-            "knowledge reembed end --tenant demo",
-        )
-    )(reembed)
+program = Commands()
 
 
+@program.add(
+    "knowledge reembed --tenant demo",
+    "knowledge reembed --tenant demo --rate 600 --by-hand",
+    "knowledge reembed rebuild --tenant demo",
+    "knowledge reembed switch --tenant demo",
+    "knowledge reembed back --tenant demo",
+    "knowledge reembed end --tenant demo",
+)
 def reembed(
     tenant: TenantOption,
     action: Annotated[

@@ -6,38 +6,21 @@ import typer
 
 from app.cli import options
 from app.cli.door import open_door
-from app.cli.execution import TenantOption, choose_target, examples, json_option
+from app.cli.execution import Commands, TenantOption, choose_target, json_option
 from app.cli.output.text import flatten, make_console, make_printable, make_text, print_json
 from knowledge_client import searches
 
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command(
-        epilog=examples(
-            'knowledge search "how do I order routes" --tenant demo',
-            'knowledge search "Backup der Datenbank" -t demo --mode keyword --tag backup --limit 3',
-            """knowledge search "restore" -t demo --filter '{"field": "metadata.year", "gte": 2020}'""",
-            'knowledge search "error after deploy" -t demo --explain',
-            'knowledge search "error after deploy" -t demo --group-by asset --facet tags',
-            'knowledge search "error after deploy" -t demo --json',
-        )
-    )(search)
-    app.command(
-        "why-not",
-        epilog=examples(
-            'knowledge why-not 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 "route order" --tenant demo',
-            'knowledge why-not incident-12 "error after deploy" -t demo --mode semantic --limit 5 --tag deploy',
-        ),
-    )(why_not)
-    app.command(
-        epilog=examples(
-            "knowledge related 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
-            "knowledge related incident-12 -t demo --limit 20 --json",
-        )
-    )(related)
+program = Commands()
 
 
+@program.add(
+    'knowledge search "how do I order routes" --tenant demo',
+    'knowledge search "Backup der Datenbank" -t demo --mode keyword --tag backup --limit 3',
+    """knowledge search "restore" -t demo --filter '{"field": "metadata.year", "gte": 2020}'""",
+    'knowledge search "error after deploy" -t demo --explain',
+    'knowledge search "error after deploy" -t demo --group-by asset --facet tags',
+    'knowledge search "error after deploy" -t demo --json',
+)
 @options.takes("search")
 def search(
     text: options.Query,
@@ -65,6 +48,11 @@ def search(
     print_hits(result, door.read_answer()["debug_info"], explain=explain)
 
 
+@program.add(
+    'knowledge why-not 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 "route order" --tenant demo',
+    'knowledge why-not incident-12 "error after deploy" -t demo --mode semantic --limit 5 --tag deploy',
+    name="why-not",
+)
 @options.takes("search", without={*options.LEFT_OUT, "as_of", "group_by", "facets", "cursor"})
 def why_not(
     entry: options.EntryId,
@@ -90,6 +78,10 @@ def why_not(
         typer.echo(f"  {reason.stage}: {make_printable(reason.detail)}")
 
 
+@program.add(
+    "knowledge related 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
+    "knowledge related incident-12 -t demo --limit 20 --json",
+)
 def related(
     entry: options.EntryId,
     tenant: TenantOption,

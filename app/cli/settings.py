@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.door import open_door
-from app.cli.execution import TenantOption, choose_target, command_group, examples, json_option, split_assignment
+from app.cli.execution import Commands, TenantOption, choose_target, json_option, split_assignment
 from app.cli.output.text import print_json, print_table
 from knowledge_client import administration
 
@@ -15,32 +15,28 @@ SHAPE = "the response of GET /admin/settings: {weights, fusion, keep_query_text,
 WORDS: Mapping[str, bool | None] = {"on": True, "off": False, "default": None}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands `settings show` and `settings set`."""
-    group = command_group("Show and change a tenant's settings.", "knowledge settings show --tenant acme")
-    group.command(
-        "show",
-        short_help="Show a tenant's settings.",
-        epilog=examples("knowledge settings show --tenant acme", "knowledge settings show -t acme --json"),
-    )(show_settings)
-    group.command(
-        "set",
-        short_help="Change settings of a tenant.",
-        epilog=examples(
-            "knowledge settings set keep_query_text=on fusion=score --tenant acme",
-            "knowledge settings set weights.semantic=0.6 weights.keyword=0.4 --tenant acme",
-            "knowledge settings set limits.entries=50000 type_weights.lesson=3 --tenant acme",
-            "knowledge settings set similarity_threshold=default --tenant acme",
-        ),
-    )(set_settings)
-    app.add_typer(group, name="settings")
+program = Commands("settings", "Show and change a tenant's settings.", "knowledge settings show --tenant acme")
 
 
+@program.add(
+    "knowledge settings show --tenant acme",
+    "knowledge settings show -t acme --json",
+    name="show",
+    short_help="Show a tenant's settings.",
+)
 def show_settings(tenant: TenantOption, as_json: Annotated[bool, json_option(SHAPE)] = False) -> None:
     """Show a tenant's settings, including defaults; `-` means the service's default."""
     _change(tenant, [], as_json, doing="reading the settings")
 
 
+@program.add(
+    "knowledge settings set keep_query_text=on fusion=score --tenant acme",
+    "knowledge settings set weights.semantic=0.6 weights.keyword=0.4 --tenant acme",
+    "knowledge settings set limits.entries=50000 type_weights.lesson=3 --tenant acme",
+    "knowledge settings set similarity_threshold=default --tenant acme",
+    name="set",
+    short_help="Change settings of a tenant.",
+)
 def set_settings(
     changes: Annotated[
         list[str],

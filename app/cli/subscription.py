@@ -2,22 +2,17 @@
 
 from typing import Annotated
 
-import typer
-
 from app.cli.door import open_door
-from app.cli.execution import TenantOption, choose_target, command_group, examples, json_option
+from app.cli.execution import Commands, TenantOption, choose_target, json_option
 from app.cli.output.text import print_json, print_table
 
 COLUMNS = ("name", "owner", "host", "state", "confirmation", "waiting", "last_error")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `subscription list`."""
-    group = command_group("List webhook subscriptions.", "knowledge subscription list --tenant demo")
-    group.command("list", epilog=examples("knowledge subscription list --tenant demo"))(list_subscriptions)
-    app.add_typer(group, name="subscription")
+program = Commands("subscription", "List webhook subscriptions.", "knowledge subscription list --tenant demo")
 
 
+@program.add("knowledge subscription list --tenant demo", name="list")
 def list_subscriptions(
     tenant: TenantOption,
     as_json: Annotated[

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from app.cli import options
 from app.cli.door import Door, open_door
-from app.cli.execution import TenantOption, choose_target, examples, json_option
+from app.cli.execution import Commands, TenantOption, choose_target, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import flatten, list_reasons, print_json, remark
 from app.cli.waiting import AssetWatch, wait_for_embeddings
@@ -37,18 +37,15 @@ SETTLING = (0.1, 0.3, 1.0, 3.0)
 """Seconds between checks of a source whose items have all ended: its worker records that a moment later."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `sync`."""
-    app.command(
-        epilog=examples(
-            "knowledge sync handbook docs/ --tenant demo",
-            "knowledge sync wiki https://example.com/wiki.git --ref main --tenant demo",
-            "knowledge sync reports s3://company/reports --exclude '*.tmp' --tenant demo",
-            "knowledge sync staff staff/ --writer user:crawler --readers-of 'hr/*=group:hr' --tenant demo",
-        )
-    )(sync)
+program = Commands()
 
 
+@program.add(
+    "knowledge sync handbook docs/ --tenant demo",
+    "knowledge sync wiki https://example.com/wiki.git --ref main --tenant demo",
+    "knowledge sync reports s3://company/reports --exclude '*.tmp' --tenant demo",
+    "knowledge sync staff staff/ --writer user:crawler --readers-of 'hr/*=group:hr' --tenant demo",
+)
 def sync(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the source.")],
     origin: Annotated[

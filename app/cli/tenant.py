@@ -13,11 +13,10 @@ import typer
 from app.cli.doctor.finding import count, size
 from app.cli.door import Door, open_door
 from app.cli.execution import (
+    Commands,
     choose_platform,
-    command_group,
     complete_tenant,
     confirm,
-    examples,
     find_remote,
     json_option,
     open_tenants,
@@ -42,37 +41,12 @@ TENANTS = "/admin/tenants"
 WORDS: Mapping[str, int | None] = {"none": 0, "default": None}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands `tenant create`, `tenant list`, `tenant limits`, `tenant move` and `tenant delete`."""
-    group = command_group(
-        "Create, list, limit, move and delete tenants.", "knowledge tenant create acme", "knowledge tenant list"
-    )
-    group.command("create", epilog=examples('knowledge tenant create acme --name "Acme Ltd."'))(create_tenant)
-    group.command("list", epilog=examples("knowledge tenant list", "knowledge tenant list --json"))(list_tenants)
-    group.command(
-        "limits",
-        short_help="Show or change the limits of a tenant.",
-        epilog=examples(
-            "knowledge tenant limits acme",
-            "knowledge tenant limits acme --set entries=100000 --set bytes=none",
-            "knowledge tenant limits acme --set entries=default",
-        ),
-    )(limit_tenant)
-    group.command(
-        "move",
-        short_help="Move a tenant to another node of a Citus cluster.",
-        epilog=examples(
-            "knowledge tenant move acme --to worker-2:5432", "knowledge tenant move acme --to worker-3:5432 --alone"
-        ),
-    )(move_tenant)
-    group.command(
-        "delete",
-        short_help="Delete a tenant with everything that it holds.",
-        epilog=examples("knowledge tenant delete acme --yes"),
-    )(delete_tenant)
-    app.add_typer(group, name="tenant")
+program = Commands(
+    "tenant", "Create, list, limit, move and delete tenants.", "knowledge tenant create acme", "knowledge tenant list"
+)
 
 
+@program.add('knowledge tenant create acme --name "Acme Ltd."', name="create")
 def create_tenant(
     slug: NewSlug,
     name: Annotated[str | None, typer.Option(help="The full name; default: the slug.")] = None,
@@ -87,6 +61,7 @@ def create_tenant(
         typer.echo(f"created tenant {tenant.slug} ({tenant.id})")
 
 
+@program.add("knowledge tenant list", "knowledge tenant list --json", name="list")
 def list_tenants(as_json: Annotated[bool, json_option("a list of {id, slug, name, created_at}")] = False) -> None:
     """List all tenants, oldest first."""
     with _open_platform("reading the tenants") as door:
@@ -101,6 +76,13 @@ def list_tenants(as_json: Annotated[bool, json_option("a list of {id, slug, name
     print_table(("slug", "id", "created", "name"), rows)
 
 
+@program.add(
+    "knowledge tenant limits acme",
+    "knowledge tenant limits acme --set entries=100000 --set bytes=none",
+    "knowledge tenant limits acme --set entries=default",
+    name="limits",
+    short_help="Show or change the limits of a tenant.",
+)
 def limit_tenant(
     slug: Slug,
     changes: Annotated[
@@ -127,6 +109,12 @@ def limit_tenant(
     )
 
 
+@program.add(
+    "knowledge tenant move acme --to worker-2:5432",
+    "knowledge tenant move acme --to worker-3:5432 --alone",
+    name="move",
+    short_help="Move a tenant to another node of a Citus cluster.",
+)
 def move_tenant(
     slug: Slug,
     to: Annotated[
@@ -166,6 +154,9 @@ def move_tenant(
     typer.echo(_describe_move(done))
 
 
+@program.add(
+    "knowledge tenant delete acme --yes", name="delete", short_help="Delete a tenant with everything that it holds."
+)
 def delete_tenant(
     slug: Slug,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,

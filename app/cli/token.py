@@ -12,12 +12,12 @@ import typer
 from app.auth.principal import Role
 from app.cli.door import open_door
 from app.cli.execution import (
+    Commands,
     Local,
     Target,
     choose_platform,
     choose_target,
     complete_tenant,
-    examples,
     find_remote,
     find_tenant,
     json_option,
@@ -36,37 +36,19 @@ SUBJECT = "token"
 """The default subject; not COMMAND_LINE, so that the audit trail can distinguish the bearer from these commands."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `token`."""
-    group = typer.Typer(rich_markup_mode=None)
-    group.callback(invoke_without_command=True)(print_token)
-    group.command(
-        "revoke",
-        short_help="Refuse a token before it expires.",
-        epilog=examples(
-            "knowledge token revoke 3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11 --tenant demo",
-            "knowledge token revoke 3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11 --platform",
-        ),
-    )(revoke)
-    group.command(
-        "revoked",
-        short_help="List revoked tokens.",
-        epilog=examples("knowledge token revoked --tenant demo", "knowledge token revoked --platform"),
-    )(list_revoked)
-    app.add_typer(
-        group,
-        name="token",
-        short_help="Print a bearer token, and nothing else; or revoke one.",
-        epilog=examples(
-            "knowledge token --tenant demo --role reader",
-            "knowledge token --tenant demo --role creator --subject jane --ttl 3600",
-            "knowledge token --tenant demo --role reader --subject jane --group finance --group board",
-            "knowledge token --role platform_admin",
-            "TOKEN=$(knowledge token --tenant demo --role reader)",
-        ),
-    )
+program = Commands(
+    "token",
+    None,
+    "knowledge token --tenant demo --role reader",
+    "knowledge token --tenant demo --role creator --subject jane --ttl 3600",
+    "knowledge token --tenant demo --role reader --subject jane --group finance --group board",
+    "knowledge token --role platform_admin",
+    "TOKEN=$(knowledge token --tenant demo --role reader)",
+    short_help="Print a bearer token, and nothing else; or revoke one.",
+)
 
 
+@program.callback(invoke_without_command=True)
 def print_token(
     context: typer.Context,
     roles: Annotated[list[Role] | None, typer.Option("--role", help="Role of the token; may be repeated.")] = None,
@@ -154,6 +136,12 @@ OptionalTenant = Annotated[
 OnPlatform = Annotated[bool, typer.Option("--platform", help="Tokens of platform admins.")]
 
 
+@program.add(
+    "knowledge token revoke 3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11 --tenant demo",
+    "knowledge token revoke 3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11 --platform",
+    name="revoke",
+    short_help="Refuse a token before it expires.",
+)
 def revoke(
     token_id: Annotated[str, typer.Argument(metavar="JTI", help="The token's `jti`.", show_default=False)],
     tenant: OptionalTenant = None,
@@ -170,6 +158,12 @@ def revoke(
         typer.echo(f"revoked {revoked.token_id}")
 
 
+@program.add(
+    "knowledge token revoked --tenant demo",
+    "knowledge token revoked --platform",
+    name="revoked",
+    short_help="List revoked tokens.",
+)
 def list_revoked(
     tenant: OptionalTenant = None,
     platform: OnPlatform = False,

@@ -7,9 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-import typer
-
-from app.cli.execution import examples, log_as_service, on_signals, read_settings, run_until_stopped
+from app.cli.execution import Commands, log_as_service, on_signals, read_settings, run_until_stopped
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -17,11 +15,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("app.cli.worker")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `worker`."""
-    app.command(epilog=examples("knowledge worker", "KB_FILES_AT_ONCE=4 knowledge worker"))(worker)
+program = Commands()
 
 
+@program.add("knowledge worker", "KB_FILES_AT_ONCE=4 knowledge worker")
 def worker() -> None:
     """Run queued jobs (parsing files, creating vectors) until Ctrl-C or SIGTERM, for services with KB_WORKER=off."""
     settings = read_settings(serves=True)

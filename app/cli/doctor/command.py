@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import examples, is_database_absent, json_option, read_settings, run_async
+from app.cli.execution import Commands, is_database_absent, json_option, read_settings, run_async
 from app.cli.output.text import make_console, make_text, print_json
 from app.errors import KnowledgeError
 
@@ -23,11 +23,10 @@ MOST_FINDINGS = 5
 COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `doctor`."""
-    app.command(epilog=examples("knowledge doctor", "knowledge doctor --verbose", "knowledge doctor --json"))(doctor)
+program = Commands()
 
 
+@program.add("knowledge doctor", "knowledge doctor --verbose", "knowledge doctor --json")
 def doctor(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also print the checks that are ok.")] = False,
     as_json: Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import examples, read_settings, run_until_stopped
+from app.cli.execution import Commands, read_settings, run_until_stopped
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -18,15 +18,10 @@ MOST_BY_DEFAULT = 4
 """Processes on a machine with more cores, unless KB_WORKERS has a number: the database needs cores too."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `serve`."""
-    app.command(
-        epilog=examples(
-            "knowledge serve --demo", "knowledge serve --host 0.0.0.0 --port 9000", "knowledge serve --workers 4"
-        )
-    )(serve)
+program = Commands()
 
 
+@program.add("knowledge serve --demo", "knowledge serve --host 0.0.0.0 --port 9000", "knowledge serve --workers 4")
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on, instead of KB_HOST.")] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port to listen on, instead of KB_PORT.")] = None,
