@@ -190,7 +190,6 @@ def write_fields() -> str:
     """The module of requests."""
     parts = [
         f'"""Fields of requests. {NOTICE}"""',
-        "from __future__ import annotations",
         "from collections.abc import Mapping, Sequence\nfrom datetime import datetime\n"
         "from typing import Any, Literal, Required, TypedDict\nfrom uuid import UUID",
         "Id = UUID | str",

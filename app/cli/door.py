@@ -27,12 +27,13 @@ from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_waiting
 from app.cli.place import find_place
 from app.errors import KnowledgeError, ServiceUnreachable
-from knowledge_client.client import KnowledgeClient
+from knowledge_client.caller import Caller
 from knowledge_client.errors import KnowledgeError as ClientError
 from knowledge_client.errors import ProblemError, UnexpectedAnswer
 from knowledge_client.errors import ServiceUnreachable as Unanswered
 from knowledge_client.exchange import Exchange
 from knowledge_client.retries import Retries
+from knowledge_client.tokens import find_headers
 from knowledge_client.transport import NotAnswered, Request, Response, Transport
 
 if TYPE_CHECKING:
@@ -71,11 +72,9 @@ class Door:
         self._target = target
         self._transport = transport
         remote = target if isinstance(target, Remote) else None
-        self._client = KnowledgeClient(
-            token=remote.token if remote else None,
-            access="all" if remote and remote.sees_all else None,
-            retries=RETRIES if remote else Retries(attempts=1),
-            transport=self,
+        access = find_headers("all" if remote and remote.sees_all else None, variable=False)
+        self._caller = Caller(
+            self, remote.token if remote else None, access, RETRIES if remote else Retries(attempts=1)
         )
         self._sent: Request | None = None
         self._limit: str | None = None
@@ -121,7 +120,7 @@ class Door:
     def run(self, exchange: Exchange[T]) -> T:
         """Run a call of the client."""
         try:
-            return self._client.run(exchange)
+            return self._caller.run(exchange)
         except ClientError as error:
             raise self._translate(error) from error
 
@@ -330,11 +329,11 @@ async def _open_api(settings: Settings, *, works: bool, platform: bool, creates:
 
     act_as(SERVICE)  # a user who runs commands here can open the database
     shows_all = logging.getLogger("app").isEnabledFor(logging.DEBUG)
-    log = logging.getLogger("app.api")
     async with contextlib.AsyncExitStack() as stack:
-        stack.callback(log.setLevel, log.level)
         # The command reports a failure itself, in one line.
-        log.setLevel(logging.NOTSET if shows_all else logging.CRITICAL)
+        for log in (logging.getLogger("app.api"), logging.getLogger("app.db.outage")):
+            stack.callback(log.setLevel, log.level)
+            log.setLevel(logging.NOTSET if shows_all else logging.CRITICAL)
         if creates:
             services: Any = await stack.enter_async_context(open_platform(settings, for_creation=True))
         elif platform:

@@ -11,9 +11,8 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import typer
@@ -34,8 +33,7 @@ Given = dict[str, Any]
 """The fields of a request that the options of a command give, as JSON has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Own:
+class Own(NamedTuple):
     """What an option of a field has of its own. With `sets`, it is a flag that gives the field this value."""
 
     flags: tuple[str, ...] = ()

@@ -9,9 +9,8 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import app
 
@@ -28,13 +27,15 @@ SUFFIX = ".sock"
 _PACKAGE = app.__path__[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A folder for sockets, the beginning of their names, and the key that a request must contain."""
 
     folder: str
     name: str
-    key: str = field(repr=False)
+    key: str
+
+    def __repr__(self) -> str:
+        return f"Place({self.folder}, {self.name})"
 
     def own_socket(self) -> str | None:
         """The path for the socket of this process in the folder, which is created; None if it is not private.

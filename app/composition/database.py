@@ -38,7 +38,8 @@ from app.db.schema.isolation import check_isolation
 from app.db.schema.lineage import check_lineage, check_objects
 from app.db.schema.owner import register_model
 from app.db.schema.scripts import function_files, function_script, latest_revision
-from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
+from app.embedded import DATABASE, read_or_create_secret
+from app.embedded.server import EmbeddedPostgres
 from app.embeddings.provider import EmbeddingModel
 from app.errors import ConfigurationError, DatabaseUnavailable
 from app.kernel import count_cores

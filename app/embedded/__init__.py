@@ -6,6 +6,5 @@ while that lock has a holder, so that a process that is killed leaves nothing be
 """
 
 from app.embedded.data_folder import DATABASE, SUPERUSER, EmbeddedAddress, mark_new_folder, read_or_create_secret
-from app.embedded.server import EmbeddedPostgres
 
-__all__ = ["DATABASE", "SUPERUSER", "EmbeddedAddress", "EmbeddedPostgres", "mark_new_folder", "read_or_create_secret"]
+__all__ = ["DATABASE", "SUPERUSER", "EmbeddedAddress", "mark_new_folder", "read_or_create_secret"]

@@ -14,7 +14,8 @@ import orjson
 from app.composition.database import DatabaseAddresses, open_database
 from app.composition.services import Services, open_services
 from app.db.schema.scripts import latest_revision
-from app.embedded import EmbeddedAddress, EmbeddedPostgres
+from app.embedded import EmbeddedAddress
+from app.embedded.server import EmbeddedPostgres
 from app.evaluation.collection import Document
 from app.evaluation.evaluation import ShowProgress, finish_upkeep
 from app.knowledge.search.plan import EXACT_LIMIT

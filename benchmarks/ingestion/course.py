@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.cli.output.text import remark
-from app.embedded import EmbeddedPostgres
+from app.embedded.server import EmbeddedPostgres
 from benchmarks.contender import Absent
 from benchmarks.ingestion.ceilings import Prepared, embed_alone, infer_alone, insert_alone, prepare_file
 from benchmarks.ingestion.files import FileMaker

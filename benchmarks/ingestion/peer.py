@@ -7,7 +7,8 @@ from typing import Any
 import asyncpg
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.embedded import SUPERUSER, EmbeddedPostgres
+from app.embedded import SUPERUSER
+from app.embedded.server import EmbeddedPostgres
 from app.embeddings.provider import EmbeddingProvider
 from benchmarks.contender import import_peer
 from benchmarks.contenders.langchain import CONNECTIONS, HYBRID, PACKAGE, psycopg_url

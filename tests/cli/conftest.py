@@ -23,7 +23,8 @@ from app.composition.services import build_services
 from app.contract.entries import EntryDraft
 from app.db.database import Database
 from app.db.rows import new_id
-from app.embedded import EmbeddedAddress, EmbeddedPostgres
+from app.embedded import EmbeddedAddress
+from app.embedded.server import EmbeddedPostgres
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.settings import variable_names
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database

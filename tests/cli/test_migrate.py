@@ -10,7 +10,8 @@ import pytest
 
 from app.composition.database import create_roles, prepare
 from app.db.schema.scripts import latest_revision
-from app.embedded import DATABASE, EmbeddedPostgres
+from app.embedded import DATABASE
+from app.embedded.server import EmbeddedPostgres
 from tests.cli.conftest import CommandLine
 from tests.db.schema.fingerprint import fingerprint
 from tests.fixtures.database.bouncer import bounced

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import EmbeddedPostgres
+from app.embedded.server import EmbeddedPostgres
 from tests.cli.conftest import CommandLine, write_lines
 from tests.fixtures.embedded import FAST
 

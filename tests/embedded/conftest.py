@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import EmbeddedPostgres
+from app.embedded.server import EmbeddedPostgres
 from tests.fixtures.embedded import FAST, fetch_value
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.embedded import EmbeddedAddress, EmbeddedPostgres
+from app.embedded import EmbeddedAddress
 from app.embedded.data_folder import DataFolder
 from app.embedded.processes import choose_account, find_binaries
+from app.embedded.server import EmbeddedPostgres
 from app.embedded.supervisor import RESTART_LIMIT, STEADY_SECONDS, Postmaster
 from tests.fixtures.embedded import (
     FAST,

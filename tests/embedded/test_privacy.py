@@ -9,9 +9,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.embedded import EmbeddedAddress, EmbeddedPostgres, read_or_create_secret
+from app.embedded import EmbeddedAddress, read_or_create_secret
 from app.embedded.data_folder import DataFolder
 from app.embedded.processes import choose_account, find_binaries
+from app.embedded.server import EmbeddedPostgres
 from app.embedded.sockets import choose_socket_dir
 from tests.fixtures.embedded import FAST, fetch_value, find_postmaster
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import EmbeddedPostgres
 from app.embedded.data_folder import DataFolder
 from app.embedded.processes import ACCOUNTS_INSTEAD_OF_ROOT, CAP_DAC_READ_SEARCH, choose_account, find_binaries
+from app.embedded.server import EmbeddedPostgres
 from app.embedded.sockets import choose_socket_dir
 from app.embedded.supervisor import Postmaster
 from tests.fixtures.embedded import FAST, UserProcess, crash, fetch_value, find_postmaster, find_processes, wait_until

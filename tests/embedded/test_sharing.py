@@ -10,7 +10,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.embedded import EmbeddedAddress, EmbeddedPostgres
+from app.embedded import EmbeddedAddress
+from app.embedded.server import EmbeddedPostgres
 from app.errors import ConfigurationError
 from tests.fixtures.embedded import (
     FAST,

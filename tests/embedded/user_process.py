@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from app.embedded import EmbeddedPostgres
+from app.embedded.server import EmbeddedPostgres
 from app.errors import ConfigurationError
 
 

@@ -1,64 +1,23 @@
 """A typed client of the knowledge search service."""
 
-from knowledge_client import fields, models
-from knowledge_client.async_client import AsyncKnowledgeClient
-from knowledge_client.client import KnowledgeClient
-from knowledge_client.errors import (
-    Conflict,
-    CursorExpired,
-    Forbidden,
-    IndexingFailed,
-    IndexingUnfinished,
-    InvalidInput,
-    KnowledgeError,
-    MalformedId,
-    NotFound,
-    PreconditionFailed,
-    ProblemError,
-    RateLimited,
-    ServiceUnavailable,
-    ServiceUnreachable,
-    TooLarge,
-    Unauthenticated,
-    UnexpectedAnswer,
-    UnsupportedMediaType,
-    problem_error,
-)
-from knowledge_client.fields import *  # noqa: F403
-from knowledge_client.models import *  # noqa: F403
-from knowledge_client.retries import Retries
-from knowledge_client.transport import AsyncTransport, Attachment, Body, NotAnswered, Request, Response, Transport
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AsyncKnowledgeClient",
-    "AsyncTransport",
-    "Attachment",
-    "Body",
-    "Conflict",
-    "CursorExpired",
-    "Forbidden",
-    "IndexingFailed",
-    "IndexingUnfinished",
-    "InvalidInput",
-    "KnowledgeClient",
-    "KnowledgeError",
-    "MalformedId",
-    "NotAnswered",
-    "NotFound",
-    "PreconditionFailed",
-    "ProblemError",
-    "RateLimited",
-    "Request",
-    "Response",
-    "Retries",
-    "ServiceUnavailable",
-    "ServiceUnreachable",
-    "TooLarge",
-    "Transport",
-    "Unauthenticated",
-    "UnexpectedAnswer",
-    "UnsupportedMediaType",
-    "problem_error",
-]
-__all__ += fields.__all__
-__all__ += models.__all__
+if TYPE_CHECKING:
+    from knowledge_client.fields import *  # noqa: F403
+    from knowledge_client.models import *  # noqa: F403
+    from knowledge_client.public import *  # noqa: F403
+else:
+
+    def __getattr__(name):
+        """A module, or a public name. They are loaded when they are first used: a call needs few of the modules."""
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        if name.startswith("_") and name != "__all__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if find_spec(f"{__name__}.{name}") is not None:
+            return import_module(f"{__name__}.{name}")
+        return getattr(import_module(f"{__name__}.public"), name)
+
+    def __dir__():
+        return [*globals(), *__getattr__("__all__")]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from knowledge_client import access, administration, assets, entries, history, oversight, searches, sources
-from knowledge_client.exchange import Attempt, Exchange, Outcome, Pause, perform
+from knowledge_client.caller import Caller
+from knowledge_client.exchange import Exchange
 from knowledge_client.pages import Pages
 from knowledge_client.retries import Retries
 from knowledge_client.tokens import Access, TokenSource, find_headers, find_token, find_url
-from knowledge_client.transport import NotAnswered, Transport
+from knowledge_client.transport import Transport
 
 if TYPE_CHECKING:
     import httpx
@@ -45,7 +45,7 @@ def _walk(define: Callable[P, Pages[T]]) -> Callable[Concatenate[KnowledgeClient
     return method
 
 
-class KnowledgeClient:
+class KnowledgeClient(Caller):
     """Calls the service; may be used from several threads. Every method raises KnowledgeError.
 
     The methods are those of `AsyncKnowledgeClient`; both run the same definitions.
@@ -82,11 +82,7 @@ class KnowledgeClient:
 
             url, token = find_url(url), find_token(token)
             transport = self._own = HttpTransport(url, timeout, http)
-        self._headers = find_headers(access, variable=self._own is not None)
-        self._transport = transport
-        self._token = token
-        self._current: str | None = None
-        self._retries = retries or Retries()
+        super().__init__(transport, token, find_headers(access, variable=self._own is not None), retries)
 
     search = _call(searches.search)
     iterate_hits = _walk(searches.iterate_hits)
@@ -177,37 +173,6 @@ class KnowledgeClient:
     iterate_tenants = _walk(administration.iterate_tenants)
     change_tenant_limits = _call(administration.change_tenant_limits)
     delete_tenant = _call(administration.delete_tenant)
-
-    def run(self, exchange: Exchange[T]) -> T:
-        """Run a call defined elsewhere. Raises KnowledgeError."""
-        steps = perform(exchange, self._retries, renewable=callable(self._token))
-        outcome: Outcome = None
-        while True:
-            try:
-                step = steps.send(outcome)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            outcome = self._take(step)
-
-    def _take(self, step: Attempt | Pause) -> Outcome:
-        if isinstance(step, Pause):
-            time.sleep(step.seconds)
-            return None
-        headers = {**step.request.headers, **self._headers}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._bearer(self._token, step.renew)}"
-        try:
-            return self._transport.send(step.request, headers)
-        except NotAnswered as error:
-            return error
-
-    def _bearer(self, source: TokenSource, renew: bool) -> str:
-        if isinstance(source, str):
-            return source
-        if renew or self._current is None:
-            self._current = source()
-        return self._current
 
     def close(self) -> None:
         """Close the connections, unless `http` or `transport` was given."""

@@ -6,10 +6,13 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from knowledge_client.answers import Mismatch
-from knowledge_client.models import Asset, FieldProblem, Problem
 from knowledge_client.transport import Response
+
+if TYPE_CHECKING:
+    from knowledge_client.models import Asset, FieldProblem, Problem
 
 
 class KnowledgeError(Exception):
@@ -155,6 +158,8 @@ def problem_error(problem: Problem, retry_after: float | None = None) -> Problem
 
 def read_problem(response: Response) -> ProblemError:
     """The error for an answer, also when a server between the client and the service gave it."""
+    from knowledge_client.models import Problem  # calls that succeed do not need it
+
     try:
         problem = Problem.model_validate_json(response.content)
     except Mismatch:

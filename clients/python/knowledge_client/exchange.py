@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from knowledge_client.errors import KnowledgeError, ServiceUnreachable, Unauthenticated, read_problem
 from knowledge_client.retries import Retries
@@ -16,16 +15,14 @@ from knowledge_client.transport import NotAnswered, Request, Response
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """Send the request, with a new token if `renew` is set."""
 
     request: Request
     renew: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(NamedTuple):
     """Wait for a number of seconds."""
 
     seconds: float

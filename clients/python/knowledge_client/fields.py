@@ -1,7 +1,5 @@
 """Fields of requests. Generated from the service's contract by `make clients`: change that, not this file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Required, TypedDict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from knowledge_client.errors import read_retry_after
 from knowledge_client.transport import NotAnswered, Response
@@ -12,8 +12,7 @@ from knowledge_client.transport import NotAnswered, Response
 AWAY = frozenset({502, 503, 504})
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(NamedTuple):
     """Limits of retries. Times are in seconds.
 
     At most `attempts` requests are sent in total. Sent again are requests that were refused with 429 or never reached

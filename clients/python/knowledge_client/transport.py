@@ -7,9 +7,8 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
 from knowledge_client.answers import write_json
@@ -18,8 +17,7 @@ PIECE = 1 << 16
 """Bytes of a file that are read at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(NamedTuple):
     """A file to upload: a path, bytes, or an open binary file, which is sent from its beginning."""
 
     source: str | os.PathLike[str] | bytes | BinaryIO
@@ -46,8 +44,7 @@ class Attachment:
         return isinstance(self.source, str | os.PathLike | bytes) or self.source.seekable()
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """What follows the headers: bytes, their parts in order, or nothing; `headers` describe it.
 
     The parts can be iterated over again. Without a Content-Length among the headers, their length is unknown.
@@ -57,16 +54,15 @@ class Body:
     headers: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request; `repeatable` means that sending it twice has the same effect as sending it once."""
 
     method: str
     path: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, Any] = {}
+    headers: Mapping[str, str] = {}
     json: Any = None
-    form: Mapping[str, Any] = field(default_factory=dict)
+    form: Mapping[str, Any] = {}
     attachment: Attachment | None = None
     repeatable: bool = True
 
@@ -91,8 +87,7 @@ class Request:
             yield Body(None, {})
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """An answer. Its headers are pairs of names, in any case, and values."""
 
     status_code: int

@@ -169,7 +169,7 @@ def test_an_answer_that_cannot_be_used_is_named(
 
 def test_a_request_is_sent_again_as_retry_after_says(offline: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("knowledge_client.client.time.sleep", waits.append)
+    monkeypatch.setattr("knowledge_client.caller.time.sleep", waits.append)
     monkeypatch.setattr("app.cli.door.RETRIES", Retries(longest=60.0, draw=lambda: 0.0))
     page = b'{"items": [], "next_cursor": null}'
     with answering((429, {"Retry-After": "7"}, LIMITED), (503, {}, b""), (200, {}, page)) as url:

@@ -10,7 +10,8 @@ from app.db.cluster.distribution import load_node_files
 from app.db.schema import definitions, lineage
 from app.db.schema.migration import migrate
 from app.db.schema.scripts import SCRIPTS, latest_revision
-from app.embedded import EmbeddedAddress, EmbeddedPostgres
+from app.embedded import EmbeddedAddress
+from app.embedded.server import EmbeddedPostgres
 from tests.fixtures.database.cluster import FAST, PASSWORDS, TestDatabase, connected
 
 DEFINITIONS = [Path(definitions.__file__).with_name(name) for name in (definitions.RECORD, definitions.CITUS_RECORD)]

@@ -18,7 +18,8 @@ from app.db.schema.lineage import list_objects, read_record, read_revision, rend
 from app.db.schema.migration import configuration, migrate
 from app.db.schema.owner import register_model
 from app.db.schema.scripts import SCRIPTS, known_revisions, latest_revision
-from app.embedded import EmbeddedAddress, EmbeddedPostgres
+from app.embedded import EmbeddedAddress
+from app.embedded.server import EmbeddedPostgres
 from app.errors import ConfigurationError
 from tests.db.schema.fingerprint import RECORDED, digests, fingerprint, read_recorded, render
 from tests.fixtures.database.cluster import FAST, MODEL, PASSWORDS, TestDatabase, connected, new_database
