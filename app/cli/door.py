@@ -26,6 +26,7 @@ from app.cli.execution import Local, Remote, Target, open_service, open_tenants,
 from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_waiting
 from app.cli.place import find_place
+from app.contract.vocabulary import LOOKS_ONLY_HEADER, TENANT_HEADER
 from app.errors import KnowledgeError, ServiceUnreachable
 from knowledge_client.caller import Caller
 from knowledge_client.errors import KnowledgeError as ClientError
@@ -57,8 +58,6 @@ UNASKED = 32 << 20
 """Bytes of a file that is sent to a service elsewhere without a question for its limit; it refuses these well."""
 LARGEST = 1 << 30
 """Bytes of a file that is sent to a service that does not tell its limit."""
-TENANT, LOOKS_ONLY = "X-KB-Tenant", "X-KB-Looks-Only"
-"""The headers for the private door."""
 UNKNOWN = (
     "so it is not known whether this was done: look with `knowledge get` or `knowledge list` before you repeat the"
     " command"
@@ -111,7 +110,7 @@ class Door:
     def send(self, request: Request, headers: Mapping[str, str]) -> Response:
         """Send a request of the client, and keep its answer. Raises NotAnswered."""
         self._sent = request
-        own = {LOOKS_ONLY: "1"} if self._looks_only and self.is_local else {}
+        own = {LOOKS_ONLY_HEADER: "1"} if self._looks_only and self.is_local else {}
         response = self._transport.send(request, {**headers, **own})
         self.answer, self.status = response.content, response.status_code
         self._limit = response.find_header("upload-limit")
@@ -290,7 +289,7 @@ class SocketWay:
                 with contextlib.closing(_SocketConnection(path)) as connection:
                     if _answers(connection, own):
                         if self._slug is not None:
-                            own[TENANT] = quote(self._slug, safe="")
+                            own[TENANT_HEADER] = quote(self._slug, safe="")
                         return _exchange(connection, request, {**headers, **own})
         raise NotAnswered("no service answers for these settings", sent=False)
 
@@ -399,7 +398,7 @@ class ProcessWay:
             "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()],
             "client": None,
             "server": None,
-            INSIDER: Insider(self._slug, LOOKS_ONLY in headers),
+            INSIDER: Insider(self._slug, LOOKS_ONLY_HEADER in headers),
         }
         left = iter(parts)
         start: dict[str, Any] = {}

@@ -4,6 +4,9 @@ from typing import Final, Literal, get_args
 
 COMMAND_LINE = "command-line"
 """The commands of the user that runs the service, as callers and in the audit trail."""
+TENANT_HEADER, LOOKS_ONLY_HEADER = "X-KB-Tenant", "X-KB-Looks-Only"
+"""Headers that only the door of these commands reads: the tenant's slug, percent-encoded, and whether the request only
+looks."""
 
 MAX_LIMIT = 100
 """Hits that one search can return, whatever a tenant or a service allows."""

@@ -14,12 +14,11 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.auth.principal import Principal, Role
-from app.contract.vocabulary import COMMAND_LINE
+from app.contract.vocabulary import COMMAND_LINE, LOOKS_ONLY_HEADER, TENANT_HEADER
 
 INSIDER = "knowledge.insider"
 """The key of a scope."""
-TENANT, LOOKS_ONLY = b"x-kb-tenant", b"x-kb-looks-only"
-"""Headers that only the private door reads: the tenant's slug, percent-encoded, and whether the request only looks."""
+TENANT, LOOKS_ONLY = (name.lower().encode() for name in (TENANT_HEADER, LOOKS_ONLY_HEADER))
 API = ("/knowledge/", "/admin/")
 KNOCK = "/"
 """The path at which a command asks whether this door answers, before it sends its request."""
