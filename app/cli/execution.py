@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -116,21 +115,21 @@ NAMES = ("KB_URL", "KB_TOKEN", "KB_TENANT", "KB_ACCESS")
 commands go to that service; with KB_ACCESS=all, an admin sees all of its tenant."""
 
 
-@dataclass(frozen=True, slots=True)
 class Remote:
     """A service elsewhere; its token determines the tenant. `sees_all`: its admin asks to see all of it."""
 
-    url: str
-    token: str = field(repr=False)
-    sees_all: bool = False
+    def __init__(self, url: str, token: str, *, sees_all: bool = False) -> None:
+        self.url = url
+        self.token = token
+        self.sees_all = sees_all
 
 
-@dataclass(frozen=True, slots=True)
 class Local:
     """A tenant in the database of these settings, or without a slug the platform."""
 
-    settings: Settings
-    slug: str | None
+    def __init__(self, settings: Settings, slug: str | None) -> None:
+        self.settings = settings
+        self.slug = slug
 
 
 Target = Local | Remote
@@ -146,11 +145,8 @@ def choose_target(slug: str) -> Target:
         return Local(read_settings(), slug)
     if slug:
         raise InvalidInput.of("--tenant", "must be omitted with KB_URL: KB_TOKEN determines the tenant")
-    from app.kernel import forbid_inspection
-    from app.telemetry.logs import configure_logging
-
     forbid_inspection()
-    configure_logging("debug" if os.environ.get("LOG_LEVEL") == "debug" else "warning", json=False)
+    _log_as_command(debug=os.environ.get("LOG_LEVEL") == "debug", json=False)
     return remote
 
 
@@ -253,7 +249,6 @@ def read_settings(*, identity_required: bool = False, serves: bool = False, **ch
     ConfigurationError, also for a command that does not serve while KB_URL is set.
     """
     from app.settings import load_settings
-    from app.telemetry.logs import configure_logging
 
     forbid_inspection()
     if not serves:
@@ -263,9 +258,15 @@ def read_settings(*, identity_required: bool = False, serves: bool = False, **ch
         typer.echo("note: .env in this folder is not read; --env-file .env reads it", err=True)
     settings = load_settings({**os.environ, **changes}, file, identity_required=identity_required)
     _check_data_folder(settings)
-    level = "debug" if settings.logging.level == "debug" else "warning"
-    configure_logging(level, json=settings.logging.format == "json")
+    _log_as_command(debug=settings.logging.level == "debug", json=settings.logging.format == "json")
     return settings
+
+
+def _log_as_command(*, debug: bool, json: bool) -> None:
+    """Log warnings only, each on one line, unless the level is debug."""
+    from app.telemetry.logs import configure_logging
+
+    configure_logging("debug" if debug else "warning", json, stacks=debug)
 
 
 def _check_data_folder(settings: Settings) -> None:
@@ -375,8 +376,6 @@ def is_database_absent(settings: Settings) -> bool:
 
 def require_database(settings: Settings) -> None:
     """Raise ConfigurationError instead of creating an empty database for a command that needs a tenant."""
-    from app.errors import ConfigurationError
-
     if is_database_absent(settings):
         raise ConfigurationError(
             "KB_DATA_DIR",

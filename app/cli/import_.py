@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 
 from app.cli.door import Door, open_door
-from app.cli.execution import Commands, Local, TenantOption, choose_target, json_option
+from app.cli.execution import Commands, Local, TenantOption, choose_target, confirm, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
 from app.cli.waiting import count_pending, wait_for_embeddings, wait_for_upkeep
@@ -77,8 +77,7 @@ def import_entries(
         )
     if clear:
         _check_first(file)
-        if not yes and not typer.confirm(f"Delete all entries and assets of {tenant}?", err=True):
-            raise typer.Exit(1)
+        confirm(f"Delete all entries and assets of {tenant}?", yes=yes)
 
     # Clearing and restoring are not part of the API.
     if clear:

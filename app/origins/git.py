@@ -160,7 +160,7 @@ class _Fetched:
                 check=True,
             )
         except subprocess.CalledProcessError as error:
-            raise OriginUnavailable(f"git {arguments[0]}: {_last_line(error.stderr)}") from error
+            raise OriginUnavailable(f"git {arguments[0]}: {_find_reason(error.stderr)}") from error
         except (OSError, subprocess.TimeoutExpired) as error:
             raise OriginUnavailable(f"git {arguments[0]}: {type(error).__name__}") from error
         return done.stdout
@@ -178,6 +178,8 @@ def _environment() -> Mapping[str, str]:
     return {name: os.environ[name] for name in own} | ENVIRONMENT
 
 
-def _last_line(errors: bytes) -> str:
-    lines = [line for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
-    return hide_login(lines[-1].removeprefix("fatal: ")) if lines else "failed"
+def _find_reason(errors: bytes) -> str:
+    """The first line that git calls fatal, or else the last; advice may follow it."""
+    lines = [line for line in errors.decode("utf-8", "replace").splitlines() if line.strip()] or ["failed"]
+    reason = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
+    return hide_login(reason.removeprefix("fatal: "))

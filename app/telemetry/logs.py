@@ -34,14 +34,14 @@ _MAX_FRAMES = 60
 _encode = jsonlib.JSONEncoder(allow_nan=False).encode
 
 
-def configure_logging(level: str, json: bool, stream: TextIO | None = None) -> None:
-    """Send all records to `stream` (stderr), as JSON lines or as plain lines for people.
+def configure_logging(level: str, json: bool, stream: TextIO | None = None, *, stacks: bool = True) -> None:
+    """Send all records to `stream` (stderr), as JSON lines or as plain lines for people, perhaps without `stacks`.
 
     `level` applies to this service; other libraries log warnings and errors only, because their debug lines quote
     requests and responses. Start uvicorn with `log_config=None` so that it does not change this.
     """
     handler = _LineHandler(sys.stderr if stream is None else stream)
-    handler.setFormatter(JsonFormatter() if json else PlainFormatter())
+    handler.setFormatter(JsonFormatter() if json else PlainFormatter(stacks=stacks))
     handler.addFilter(_is_wanted)
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -73,7 +73,11 @@ class JsonFormatter(logging.Formatter):
 
 
 class PlainFormatter(logging.Formatter):
-    """One line for people, then the stack of an exception, indented."""
+    """One line for people; then, with `stacks`, the stack of an exception, indented."""
+
+    def __init__(self, *, stacks: bool) -> None:
+        super().__init__()
+        self._stacks = stacks
 
     def format(self, record: logging.LogRecord) -> str:
         """Render `record`."""
@@ -81,7 +85,7 @@ class PlainFormatter(logging.Formatter):
         pairs = "".join(f" {name}={_write(value)}" for name, value in fields.items())
         text = _one_line(f"{_message(record)}{pairs}")
         lines = [f"{_timestamp(record)} {record.levelname:<8} {record.name}: {text}"]
-        if (error := _exception(record)) is not None:
+        if self._stacks and (error := _exception(record)) is not None:
             lines += _plain_exception(describe_exception(error), "  ")
         return "\n".join(lines)
 

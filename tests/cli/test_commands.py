@@ -33,6 +33,7 @@ from tests.fixtures.database.cluster import MODEL, TestDatabase
         (("token", "--role", "king"), "reader"),
         (("erase", "--entry", "not-an-id", "-t", "a"), "'--entry': must be a UUID; see:"),
         (("search", "x", "--limit", "many", "-t", "a"), "must be an integer; see:"),
+        (("reembed", "start", "--rate", "0", "-t", "a"), "'--rate': must be at least 1; see:"),
         (("reembed", "sideways", "-t", "a"), "status"),
     ],
 )

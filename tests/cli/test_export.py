@@ -261,7 +261,8 @@ def test_import_clears_the_tenant_after_asking(knowledge: CommandLine, tenant: s
     assert refused.status != 0
     assert "nothing was deleted; line 1: has no field content" in refused.err
     new = write_lines(tmp_path / "new.jsonl", [{"content": "new"}])
-    assert knowledge("import", str(new), "-t", tenant, "--clear").status != 0, "without an answer"
+    unasked = knowledge("import", str(new), "-t", tenant, "--clear")
+    assert (unasked.status, unasked.err) == (1, "error: --yes: is required without a terminal\n")
     assert len(exported(knowledge, tenant)) == 2
     result = knowledge.succeed("import", str(new), "-t", tenant, "--clear", "--yes")
     assert "deleted 1 assets with their chunks, and 1 entries" in result.err

@@ -95,6 +95,11 @@ def test_what_cannot_be_fetched_fails(repository: Path, url: str, ref: str | Non
     assert not Path("/tmp/broken").exists()  # noqa: S108
 
 
+def test_a_folder_that_is_not_a_repository_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OriginUnavailable, match=f"'{tmp_path}' does not appear to be a git repository$"):
+        read(str(tmp_path))
+
+
 def test_an_unknown_branch_is_named(repository: Path) -> None:
     with pytest.raises(OriginUnavailable, match="nowhere is not a branch, tag or commit of the repository"):
         read(str(repository), "nowhere")

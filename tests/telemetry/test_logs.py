@@ -255,6 +255,17 @@ def test_plain_exceptions_show_groups_and_causes(plain: io.StringIO) -> None:
     assert "+ app.errors.EmbeddingUnavailable: local unavailable: no file" in text
 
 
+def test_a_plain_exception_is_one_line_where_stacks_are_not_wanted() -> None:
+    stream = io.StringIO()
+    configure_logging("warning", json=False, stream=stream, stacks=False)
+    try:
+        raise RuntimeError(CONTENT)
+    except RuntimeError:
+        logger.exception("the sweep failed")
+    (line,) = stream.getvalue().splitlines()
+    assert line.endswith("ERROR    app.knowledge.search: the sweep failed")
+
+
 def test_logs_go_to_stderr_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("info", json=True)
     logger.info("hello")

@@ -10,8 +10,14 @@ from app.errors import InvalidInput, KnowledgeError
 
 log = logging.getLogger("app.cli")
 
-_KINDS = {"integer": "an integer", "number": "a number", "UUID": "a UUID"}
-_NOT_READ = re.compile(rf"Input should be a valid ({'|'.join(_KINDS)})\b.*")
+_RULES = {
+    r"Input should be a valid integer\b.*": "must be an integer",
+    r"Input should be a valid number\b.*": "must be a number",
+    r"Input should be a valid UUID\b.*": "must be a UUID",
+    r"Input should be greater than or equal to ": "must be at least ",
+    r"Input should be less than or equal to ": "must be at most ",
+}
+"""Pydantic's messages, and the words of the service."""
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
@@ -65,7 +71,8 @@ def _describe_misuse(error: Any) -> str:
     command = context.command_path if context is not None else "knowledge"
     # typer's message about a choice has a duplicate prefix; others are Pydantic's.
     message = error.format_message().replace("Value error, ", "").rstrip(".")
-    message = _NOT_READ.sub(lambda found: f"must be {_KINDS[found[1]]}", message)
+    for pattern, rule in _RULES.items():
+        message = re.sub(pattern, rule, message)
     return f"{message}; see: {command} --help"
 
 
