@@ -36,8 +36,7 @@ SET = """Replace the readers, or with --write the writers, of the entries and as
 all readers, or creators, of the tenant. The exit status is 1 if an item was refused.
 """
 
-
-program = Commands(
+group = Commands(
     "access",
     "Show and change who may read and change entries and assets.",
     "knowledge access show --subject jane --tenant demo",
@@ -45,7 +44,7 @@ program = Commands(
 )
 
 
-@program.add(
+@group.add(
     "knowledge access show 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
     "knowledge access show --source handbook --tenant demo",
     "knowledge access show --subject jane --group finance --tenant demo",
@@ -150,18 +149,18 @@ def _change(tenant: str, wanted: dict[str, Any], as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-program.add(
+group.add(
     "knowledge access grant group:hr --tag payroll --tenant demo",
     "knowledge access grant user:jane --write --id 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
     name="grant",
     short_help="Let groups and users read entries and assets, or change them.",
 )(_changing(GRANT, "add"))
-program.add(
+group.add(
     "knowledge access revoke user:jane --principal user:jane --tenant demo",
     name="revoke",
     short_help="Take that from groups and users.",
 )(_changing(REVOKE, "remove"))
-program.add(
+group.add(
     "knowledge access set group:finance group:hr --tag payroll --tenant demo",
     "knowledge access set all --tag announcements --tenant demo",
     name="set",

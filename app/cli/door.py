@@ -224,7 +224,11 @@ def _open_network(remote: Remote) -> Iterator[Transport]:
 
     # Redirects are not followed, because they would take the token elsewhere.
     timeout = httpx.Timeout(SECONDS, connect=CONNECT_SECONDS)
-    with httpx.Client(timeout=timeout, follow_redirects=False) as http:
+    try:
+        http = httpx.Client(timeout=timeout, follow_redirects=False)
+    except OSError:
+        raise errors.ConfigurationError("SSL_CERT_FILE", "must be a file with certificates in the format PEM") from None
+    with http:
         yield HttpTransport(remote.url, SECONDS, http)
 
 

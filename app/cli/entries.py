@@ -10,7 +10,7 @@ import typer
 
 from app.cli import options
 from app.cli.door import open_door
-from app.cli.execution import Commands, TenantOption, choose_target, confirm, describe_target, json_option
+from app.cli.execution import TenantOption, choose_target, confirm, describe_target, json_option, program
 from app.cli.output.text import flatten, make_console, make_printable, make_text, print_json, print_table, remark
 from app.errors import InvalidInput, NotFound
 from knowledge_client import assets, entries
@@ -31,9 +31,6 @@ EMPTY: Mapping[str, Any] = {
 }
 """What `--clear` makes of each field; a cleared language is detected again."""
 NAMES = {"parent": "parent_id", "superseded-by": "superseded_by_id"}
-
-
-program = Commands()
 
 
 @program.add(

@@ -9,13 +9,13 @@ import typer
 
 from app.cli.door import open_door
 from app.cli.execution import (
-    Commands,
     TenantOption,
     choose_target,
     confirm,
     describe_target,
     json_option,
     open_tenants,
+    program,
     read_settings,
     require_database,
     run_async,
@@ -27,10 +27,7 @@ from knowledge_client import oversight
 if TYPE_CHECKING:
     from app.db.schema.owner import RewrittenFiles
     from app.settings import Settings
-    from knowledge_client.models import Dependent, Erasure
-
-
-program = Commands()
+    from knowledge_client.models import Erasure
 
 
 @program.add(
@@ -96,14 +93,11 @@ def describe_erasure(erasure: Erasure) -> list[str]:
             lines.append(f"  {place.place}: {place.removed} removed, {left}")
     if erasure.derived_total:
         lines.append(f"{erasure.derived_total} items that depend on these were not erased:")
-        lines += [_describe_dependent(each) for each in erasure.derived[:20]]
+        for named in erasure.derived[:20]:
+            version = "" if named.version is None else f" version {named.version}"
+            lines.append(f"  {named.kind} {named.id}{version} ({named.relation})")
     lines += ["by design, these remain:", *(f"  {each.place}: {each.reason}" for each in erasure.remains)]
     return lines
-
-
-def _describe_dependent(named: Dependent) -> str:
-    version = "" if named.version is None else f" version {named.version}"
-    return f"  {named.kind} {named.id}{version} ({named.relation})"
 
 
 async def _rewrite(settings: Settings, slug: str) -> RewrittenFiles:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import Commands, complete_tenant, json_option, read_settings, run_async
+from app.cli.execution import complete_tenant, json_option, program, read_settings, run_async
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, print_table, remark
 from app.contract.vocabulary import COMMAND_LINE
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-
-
-program = Commands()
 
 
 @program.add(

@@ -40,13 +40,11 @@ def complete_tenant(incomplete: str) -> list[str]:
 
 def find_tenant() -> str:
     """The tenant of a command that names none; empty without one, or where the token of KB_TOKEN determines it."""
-
     return default_tenant() or ""
 
 
 def require_tenant(context: typer.Context, slug: str) -> str:
     """Check that there is a tenant, but not while a shell completes the line. Raises BadParameter."""
-
     if not slug and not context.resilient_parsing and default_tenant() is None:
         raise typer.BadParameter("is required, unless KB_TENANT or KB_URL is set")
     return slug
@@ -75,8 +73,18 @@ def split_assignment(option: str, text: str) -> tuple[str, str]:
     return name, value
 
 
+def examples(*lines: str) -> str:
+    """An epilog that keeps its line breaks."""
+    return paragraph("Examples:", *lines)
+
+
+def paragraph(heading: str, *lines: str) -> str:
+    """A heading and lines, in a help text that keeps line breaks."""
+    return f"\b\n{heading}\n" + "\n".join(f"  {line}" for line in lines)
+
+
 class Commands(typer.Typer):
-    """The commands of a module; with a `name`, a group of commands with these examples."""
+    """Commands with their examples; with a `name`, a group of them that has examples itself."""
 
     def __init__(self, name: str | None = None, summary: str | None = None, *lines: str, **more: Any) -> None:
         # Without a summary, a group is described by its callback.
@@ -95,19 +103,13 @@ class Commands(typer.Typer):
         return decorate
 
 
+program = Commands()
+"""The commands of the loaded modules that are not in a group."""
+
+
 def json_option(shape: str) -> Any:
     """The option `--json` of a command that prints JSON in this form."""
     return typer.Option("--json", help=f"Print JSON: {shape}.")
-
-
-def examples(*lines: str) -> str:
-    """An epilog that keeps its line breaks."""
-    return paragraph("Examples:", *lines)
-
-
-def paragraph(heading: str, *lines: str) -> str:
-    """A heading and lines, in a help text that keeps line breaks."""
-    return f"\b\n{heading}\n" + "\n".join(f"  {line}" for line in lines)
 
 
 NAMES = ("KB_URL", "KB_TOKEN", "KB_TENANT", "KB_ACCESS")
@@ -181,12 +183,20 @@ def find_remote() -> Remote | None:
         raise ConfigurationError(
             "KB_URL and KB_TOKEN", "must come from one source", "set both in the environment or both in the file"
         )
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+    if not _is_address(url):
         raise ConfigurationError("KB_URL", "must be an address such as https://knowledge.example.com")
     if not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigurationError("KB_TOKEN", "must be one line without spaces, as knowledge token prints it")
     return Remote(url.rstrip("/"), token, sees_all=asks_for_all())
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        named = parts.hostname and parts.port != 0
+    except ValueError:  # of brackets, or of the port
+        return False
+    return bool(named) and parts.scheme in ("http", "https") and not (parts.username or parts.query or parts.fragment)
 
 
 def asks_for_all() -> bool:
@@ -194,16 +204,6 @@ def asks_for_all() -> bool:
     if (access := _values().get("KB_ACCESS")) not in (None, "all"):
         raise ConfigurationError("KB_ACCESS", "must be all, or not set")
     return access is not None
-
-
-def refuse_remote() -> None:
-    """Raise ConfigurationError if KB_URL is set, for a command that needs the service's own database."""
-    if "KB_URL" in _values():
-        raise ConfigurationError(
-            "KB_URL",
-            "is set, but this command needs the database of the service",
-            "unset KB_URL, and run the command where the service runs",
-        )
 
 
 def default_tenant() -> str | None:
@@ -251,8 +251,12 @@ def read_settings(*, identity_required: bool = False, serves: bool = False, **ch
     from app.settings import load_settings
 
     forbid_inspection()
-    if not serves:
-        refuse_remote()
+    if not serves and "KB_URL" in _values():
+        raise ConfigurationError(
+            "KB_URL",
+            "is set, but this command needs the database of the service",
+            "unset KB_URL, and run the command where the service runs",
+        )
     file = named_env_file.get() or (ENV_FILE if serves else None)
     if file is None and ENV_FILE.exists():
         typer.echo("note: .env in this folder is not read; --env-file .env reads it", err=True)

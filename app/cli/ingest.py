@@ -12,7 +12,7 @@ import typer
 
 from app.cli import options
 from app.cli.door import Door, open_door
-from app.cli.execution import Commands, TenantOption, choose_target, json_option
+from app.cli.execution import TenantOption, choose_target, json_option, program
 from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_progress
 from app.cli.output.text import MOST_REASONS, list_reasons, print_json, remark
@@ -117,9 +117,6 @@ def _find_refusal(file: Path, target: Path, root: Path) -> str | None:
     if any(part.startswith(".") for part in target.relative_to(inside).parts):
         return "the link leads to a hidden file"
     return "a linked folder is not followed" if target.is_dir() else None
-
-
-program = Commands()
 
 
 @dataclass(slots=True)

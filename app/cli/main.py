@@ -5,22 +5,23 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
-from app.cli.execution import Commands, examples, named_env_file, paragraph
+from app.cli.execution import Commands, examples, named_env_file, paragraph, program
 from app.cli.output.failures import DONE, report_failure
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("serve.command", "Serve the HTTP API until Ctrl-C or SIGTERM."),
-    "worker": ("worker", "Run queued jobs until Ctrl-C or SIGTERM."),
+    "worker": ("serve.command", "Run queued jobs until Ctrl-C or SIGTERM."),
     "migrate": ("migrate", "Migrate the database to this version's schema."),
     "token": ("token", "Print a bearer token, and nothing else; or revoke one."),
     "tenant": ("tenant", "Create, list, limit, move and delete tenants."),
-    "nodes": ("nodes", "List the nodes of a Citus cluster, with their load and size."),
+    "nodes": ("tenant", "List the nodes of a Citus cluster, with their load and size."),
     "settings": ("settings", "Show and change a tenant's settings."),
     "ingest": ("ingest", "Ingest files and wait until they are searchable."),
     "sync": ("sync", "Keep the files of a folder, a repository or a store equal here."),
@@ -33,10 +34,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "edit": ("entries", "Change fields of an entry."),
     "delete": ("entries", "Delete entries, or uploaded files."),
     "access": ("access", "Show and change who may read and change entries and assets."),
-    "import": ("import_", "Import an export, or entries from a file, into a tenant."),
-    "export": ("export", "Export a tenant as JSON Lines."),
+    "import": ("transfer", "Import an export, or entries from a file, into a tenant."),
+    "export": ("transfer", "Export a tenant as JSON Lines."),
     "model": ("model", "Register and list embedding models."),
-    "reembed": ("reembed", "Move a tenant to another embedding model."),
+    "reembed": ("model", "Move a tenant to another embedding model."),
     "erase": ("erase", "Erase an asset, an entry or everything of a subject."),
     "subscription": ("subscription", "List webhook subscriptions."),
     "quarantine": ("quarantine", "List and release entries with suspicious content."),
@@ -80,10 +81,11 @@ EPILOG = "\n\n".join(
 )
 
 
-def build(program: Commands, name: str) -> Any:
-    """The group with this name, or the only command of the module that has it."""
-    if program.info.name == name:
-        return get_group(program)
+def build(module: ModuleType, name: str) -> Any:
+    """The group of the module, if it has this name, or else the command with this name."""
+    group: Commands | None = getattr(module, "group", None)
+    if group is not None and group.info.name == name:
+        return get_group(group)
     single = typer.Typer(rich_markup_mode=None)
     single.registered_commands = [each for each in program.registered_commands if each.name == name]
     return get_group(single).commands[name]
@@ -97,8 +99,7 @@ class CommandsByName(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
-            program: Commands = import_module(f"app.cli.{COMMANDS[name][0]}").program
-            self._loaded[name] = build(program, name)
+            self._loaded[name] = build(import_module(f"app.cli.{COMMANDS[name][0]}"), name)
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -15,11 +15,11 @@ from pydantic import SecretStr
 
 from app.auth.principal import Principal, Role, check_groups
 from app.cli.execution import (
-    Commands,
     TenantOption,
     asks_for_all,
     named_env_file,
     open_tenant,
+    program,
     read_settings,
     run_async,
     working,
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 SERVED = frozenset({"jwt", "oidc", "server"})
 """Groups of settings of a service with callers over HTTP."""
-
-
-program = Commands()
 
 
 @program.add(

@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import Commands, is_database_absent, json_option, read_settings, run_async
+from app.cli.execution import is_database_absent, json_option, program, read_settings, run_async
 from app.cli.output.text import print_json
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from app.settings import Settings
-
-
-program = Commands()
 
 
 @program.add("knowledge migrate", "knowledge migrate --service-role kb_service", "knowledge migrate --check")

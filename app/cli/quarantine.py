@@ -14,13 +14,12 @@ from knowledge_client import assets, entries, oversight
 
 Ids = Annotated[list[UUID], typer.Argument(metavar="ID...", help="Ids of entries, or with --asset of assets.")]
 
-
-program = Commands(
+group = Commands(
     "quarantine", "List and release entries with suspicious content.", "knowledge quarantine list --tenant demo"
 )
 
 
-@program.add("knowledge quarantine list --tenant demo --limit 100", name="list")
+@group.add("knowledge quarantine list --tenant demo --limit 100", name="list")
 def list_quarantined(
     tenant: TenantOption,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of entries, 1 to 200.")] = 50,
@@ -44,7 +43,7 @@ def list_quarantined(
     print_table(["id", "flags", "asset", "text"], rows)
 
 
-@program.add(
+@group.add(
     "knowledge quarantine release 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
     "knowledge quarantine release --asset 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
     name="release",

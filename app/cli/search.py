@@ -6,11 +6,9 @@ import typer
 
 from app.cli import options
 from app.cli.door import open_door
-from app.cli.execution import Commands, TenantOption, choose_target, json_option
+from app.cli.execution import TenantOption, choose_target, json_option, program
 from app.cli.output.text import flatten, make_console, make_printable, make_text, print_json
 from knowledge_client import searches
-
-program = Commands()
 
 
 @program.add(

@@ -14,11 +14,10 @@ from knowledge_client import administration
 SHAPE = "the response of GET /admin/settings: {weights, fusion, keep_query_text, limits, …}"
 WORDS: Mapping[str, bool | None] = {"on": True, "off": False, "default": None}
 
+group = Commands("settings", "Show and change a tenant's settings.", "knowledge settings show --tenant acme")
 
-program = Commands("settings", "Show and change a tenant's settings.", "knowledge settings show --tenant acme")
 
-
-@program.add(
+@group.add(
     "knowledge settings show --tenant acme",
     "knowledge settings show -t acme --json",
     name="show",
@@ -29,7 +28,7 @@ def show_settings(tenant: TenantOption, as_json: Annotated[bool, json_option(SHA
     _change(tenant, [], as_json, doing="reading the settings")
 
 
-@program.add(
+@group.add(
     "knowledge settings set keep_query_text=on fusion=score --tenant acme",
     "knowledge settings set weights.semantic=0.6 weights.keyword=0.4 --tenant acme",
     "knowledge settings set limits.entries=50000 type_weights.lesson=3 --tenant acme",

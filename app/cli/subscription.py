@@ -8,11 +8,10 @@ from app.cli.output.text import print_json, print_table
 
 COLUMNS = ("name", "owner", "host", "state", "confirmation", "waiting", "last_error")
 
+group = Commands("subscription", "List webhook subscriptions.", "knowledge subscription list --tenant demo")
 
-program = Commands("subscription", "List webhook subscriptions.", "knowledge subscription list --tenant demo")
 
-
-@program.add("knowledge subscription list --tenant demo", name="list")
+@group.add("knowledge subscription list --tenant demo", name="list")
 def list_subscriptions(
     tenant: TenantOption,
     as_json: Annotated[

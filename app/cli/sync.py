@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from app.cli import options
 from app.cli.door import Door, open_door
-from app.cli.execution import Commands, TenantOption, choose_target, json_option
+from app.cli.execution import TenantOption, choose_target, json_option, program
 from app.cli.output.progress import show_progress
 from app.cli.output.text import flatten, list_reasons, print_json, remark
 from app.cli.waiting import AssetWatch, wait_for_embeddings
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SETTLING = (0.1, 0.3, 1.0, 3.0)
 """Seconds between checks of a source whose items have all ended: its worker records that a moment later."""
-
-
-program = Commands()
 
 
 @program.add(

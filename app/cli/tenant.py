@@ -1,9 +1,9 @@
-"""`knowledge tenant`: create, list, move and delete tenants, and set their limits."""
+"""`knowledge tenant` and `nodes`: create, list, limit, move and delete tenants, and list the nodes of a cluster."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +20,7 @@ from app.cli.execution import (
     find_remote,
     json_option,
     open_tenants,
+    program,
     read_settings,
     run_async,
     split_assignment,
@@ -31,8 +32,9 @@ from knowledge_client import administration
 
 if TYPE_CHECKING:
     from app.contract.administration import PlatformLimits
-    from app.knowledge.administration.cluster import TenantMove
+    from app.knowledge.administration.cluster import Node, Shard, TenantMove
     from app.settings import Settings
+
 NewSlug = Annotated[str, typer.Argument(metavar="SLUG", help="The tenant's short name: a-z, 0-9 and -.")]
 Slug = Annotated[str, typer.Argument(metavar="SLUG", help="The tenant's short name.", autocompletion=complete_tenant)]
 
@@ -40,13 +42,12 @@ LAST_PORT = 65535
 TENANTS = "/admin/tenants"
 WORDS: Mapping[str, int | None] = {"none": 0, "default": None}
 
-
-program = Commands(
+group = Commands(
     "tenant", "Create, list, limit, move and delete tenants.", "knowledge tenant create acme", "knowledge tenant list"
 )
 
 
-@program.add('knowledge tenant create acme --name "Acme Ltd."', name="create")
+@group.add('knowledge tenant create acme --name "Acme Ltd."', name="create")
 def create_tenant(
     slug: NewSlug,
     name: Annotated[str | None, typer.Option(help="The full name; default: the slug.")] = None,
@@ -61,7 +62,7 @@ def create_tenant(
         typer.echo(f"created tenant {tenant.slug} ({tenant.id})")
 
 
-@program.add("knowledge tenant list", "knowledge tenant list --json", name="list")
+@group.add("knowledge tenant list", "knowledge tenant list --json", name="list")
 def list_tenants(as_json: Annotated[bool, json_option("a list of {id, slug, name, created_at}")] = False) -> None:
     """List all tenants, oldest first."""
     with _open_platform("reading the tenants") as door:
@@ -76,7 +77,7 @@ def list_tenants(as_json: Annotated[bool, json_option("a list of {id, slug, name
     print_table(("slug", "id", "created", "name"), rows)
 
 
-@program.add(
+@group.add(
     "knowledge tenant limits acme",
     "knowledge tenant limits acme --set entries=100000 --set bytes=none",
     "knowledge tenant limits acme --set entries=default",
@@ -109,7 +110,7 @@ def limit_tenant(
     )
 
 
-@program.add(
+@group.add(
     "knowledge tenant move acme --to worker-2:5432",
     "knowledge tenant move acme --to worker-3:5432 --alone",
     name="move",
@@ -154,7 +155,7 @@ def move_tenant(
     typer.echo(_describe_move(done))
 
 
-@program.add(
+@group.add(
     "knowledge tenant delete acme --yes", name="delete", short_help="Delete a tenant with everything that it holds."
 )
 def delete_tenant(
@@ -237,3 +238,83 @@ async def _limit(settings: Settings, slug: str, changes: Mapping[str, int | None
             await platform.tenants.change_limits(tenant.id, patch.limits, actor=COMMAND_LINE)
         limits = await platform.platform.limits(tenant.id, reader=None if changes else COMMAND_LINE)
     return PlatformLimits(tenant.id, tenant.slug, limits)
+
+
+ABSENT = "-"
+"""Shown instead of a number that a node did not report."""
+
+
+@program.add("knowledge nodes", "knowledge nodes --shards --json")
+def nodes(
+    shards: Annotated[bool, typer.Option("--shards", help="List the shards instead, the largest first.")] = False,
+    as_json: Annotated[
+        bool,
+        json_option(
+            "a list of {host, port, role, shards, tenants, bytes, connections, most_connections}, or with --shards of "
+            "{shard, host, port, tenants, bytes}; null: a node does not answer"
+        ),
+    ] = False,
+) -> None:
+    """List the nodes of a Citus cluster, with their load and size.
+
+    Reads DATABASE_ADMIN_URL, which leads to the coordinator. A shard holds all rows of some tenants, and moves as one;
+    its number is that of its shard of the table `tenants`. Connections are those in use, of the most that the server
+    allows.
+    """
+    settings = read_settings()
+    if shards:
+        _print_shards(run_async(_read_shards(settings), doing="asking the nodes"), as_json=as_json)
+    else:
+        _print_nodes(run_async(_read_nodes(settings), doing="asking the nodes"), as_json=as_json)
+
+
+def _print_nodes(found: Sequence[Node], *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            f"{node.host}:{node.port}",
+            node.role,
+            node.shards,
+            _write_number(node.tenants),
+            _write_size(node.bytes),
+            ABSENT if node.connections is None else f"{node.connections} of {node.most_connections}",
+        )
+        for node in found
+    ]
+    numbers = ("shards", "tenants", "size", "connections")
+    print_table(("node", "role", *numbers), rows, right=numbers)
+
+
+def _print_shards(found: Sequence[Shard], *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (shard.shard, f"{shard.host}:{shard.port}", _write_number(shard.tenants), _write_size(shard.bytes))
+        for shard in found
+    ]
+    print_table(("shard", "node", "tenants", "size"), rows, right=("tenants", "size"))
+
+
+def _write_number(number: int | None) -> str:
+    return ABSENT if number is None else f"{number:,}"
+
+
+def _write_size(number: int | None) -> str:
+    return ABSENT if number is None else size(number)
+
+
+async def _read_nodes(settings: Settings) -> Sequence[Node]:
+    from app.composition.database import open_cluster
+
+    async with open_cluster(settings) as cluster:
+        return await cluster.nodes()
+
+
+async def _read_shards(settings: Settings) -> Sequence[Shard]:
+    from app.composition.database import open_cluster
+
+    async with open_cluster(settings) as cluster:
+        return await cluster.shards()

@@ -35,8 +35,7 @@ DAY = 24 * 3600
 SUBJECT = "token"
 """The default subject; not COMMAND_LINE, so that the audit trail can distinguish the bearer from these commands."""
 
-
-program = Commands(
+group = Commands(
     "token",
     None,
     "knowledge token --tenant demo --role reader",
@@ -48,7 +47,7 @@ program = Commands(
 )
 
 
-@program.callback(invoke_without_command=True)
+@group.callback(invoke_without_command=True)
 def print_token(
     context: typer.Context,
     roles: Annotated[list[Role] | None, typer.Option("--role", help="Role of the token; may be repeated.")] = None,
@@ -136,7 +135,7 @@ OptionalTenant = Annotated[
 OnPlatform = Annotated[bool, typer.Option("--platform", help="Tokens of platform admins.")]
 
 
-@program.add(
+@group.add(
     "knowledge token revoke 3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11 --tenant demo",
     "knowledge token revoke 3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11 --platform",
     name="revoke",
@@ -158,7 +157,7 @@ def revoke(
         typer.echo(f"revoked {revoked.token_id}")
 
 
-@program.add(
+@group.add(
     "knowledge token revoked --tenant demo",
     "knowledge token revoked --platform",
     name="revoked",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.export import _whole_file
+from app.cli.transfer import _whole_file
 from tests.cli.conftest import CommandLine, exported, write_lines
 
 
@@ -36,7 +36,7 @@ def test_export_is_imported_with_its_relations(knowledge: CommandLine, tenant: s
     plan, wall, opened = (ids[str(draft["content"])] for draft in drafts)
     related = [
         {**drafts[1], "parent_id": plan, "source_ids": [opened, plan]},
-        {**drafts[0], "superseded_by_id": opened, "id": "ignored", "source_ids": [wall]},
+        {**drafts[0], "superseded_by_id": opened, "source_ids": [wall]},
     ]
     done = knowledge.succeed("import", str(write_lines(tmp_path / "more.jsonl", related)), "-t", tenant, "--json")
     assert done.json["dropped_references"] == 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import Commands, is_database_absent, json_option, read_settings, run_async
+from app.cli.execution import is_database_absent, json_option, program, read_settings, run_async
 from app.cli.output.text import make_console, make_text, print_json
 from app.errors import KnowledgeError
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 MOST_FINDINGS = 5
 """Maximum number of findings shown per check."""
 COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
-
-
-program = Commands()
 
 
 @program.add("knowledge doctor", "knowledge doctor --verbose", "knowledge doctor --json")

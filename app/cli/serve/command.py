@@ -1,13 +1,15 @@
-"""The command `serve`: settings, sockets, and the number of processes."""
+"""The commands `serve` and `worker`: settings, sockets, and the number of processes."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import Commands, read_settings, run_until_stopped
+from app.cli.execution import log_as_service, on_signals, program, read_settings, run_until_stopped
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,9 +18,6 @@ if TYPE_CHECKING:
 
 MOST_BY_DEFAULT = 4
 """Processes on a machine with more cores, unless KB_WORKERS has a number: the database needs cores too."""
-
-
-program = Commands()
 
 
 @program.add("knowledge serve --demo", "knowledge serve --host 0.0.0.0 --port 9000", "knowledge serve --workers 4")
@@ -81,3 +80,34 @@ def _open_listeners(settings: Settings) -> Listeners:
     except ConfigurationError:
         service.close()
         raise
+
+
+log = logging.getLogger("app.cli.worker")
+
+
+@program.add("knowledge worker", "KB_FILES_AT_ONCE=4 knowledge worker")
+def worker() -> None:
+    """Run queued jobs (parsing files, creating vectors) until Ctrl-C or SIGTERM, for services with KB_WORKER=off."""
+    settings = read_settings(serves=True)
+    log_as_service(settings)
+    run_until_stopped(_work(settings))
+
+
+async def _work(settings: Settings) -> None:
+    from app.composition.services import open_services
+    from app.documents.process.parsing import log_missing_protections
+    from app.hosts import bind_metrics
+    from app.telemetry.tracing import open_tracing
+    from app.web.monitoring import Observation, serve_metrics
+
+    task = asyncio.current_task()
+    assert task is not None
+    with on_signals(task.cancel):
+        async with open_tracing(), open_services(settings) as services:
+            with contextlib.ExitStack() as stack:
+                if (port := settings.server.metrics_port) is not None:
+                    host = settings.server.metrics_host
+                    stack.enter_context(serve_metrics(Observation(services), bind_metrics(host, port)))
+                log.info("working", extra={"concurrency": settings.ingestion.files_at_once})
+                await log_missing_protections()
+                await services.worker.run()

@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from app.cli.reembed import ChangeStalled, watch_change
+from app.cli.model import ChangeStalled, watch_change
 from app.composition.services import Services
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
