@@ -105,26 +105,26 @@ async def start_model_change(wanted: NewModelChange, caller: CurrentCaller, serv
     model changes the terms that are given.
     """
     change = await services.reembedding.start(caller.tenant_id, wanted, actor=caller.subject)
-    return _show_change(change, 202)
+    return json_response(change, 202)
 
 
 @tenant_admins.get("/reembed", response_model=ModelChange, responses=problems(404))
 async def get_model_change(caller: CurrentCaller, reader: CurrentReader, services: CurrentServices) -> Response:
     """Get the progress of the model change; 404 if there is none. A complete rebuild is shown until the next change
     begins or DELETE."""
-    return _show_change(await services.reembedding.status(caller.tenant_id, reader=reader))
+    return json_response(await services.reembedding.status(caller.tenant_id, reader=reader))
 
 
 @tenant_admins.post("/reembed/switch", response_model=ModelChange, responses=problems(404, 409))
 async def switch_model(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Use the new model for searches from now on."""
-    return _show_change(await services.reembedding.switch(caller.tenant_id, actor=caller.subject))
+    return json_response(await services.reembedding.switch(caller.tenant_id, actor=caller.subject))
 
 
 @tenant_admins.post("/reembed/switch-back", response_model=ModelChange, responses=problems(404, 409))
 async def switch_model_back(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Use the old model for searches again. This is possible until the change is ended."""
-    return _show_change(await services.reembedding.switch(caller.tenant_id, back=True, actor=caller.subject))
+    return json_response(await services.reembedding.switch(caller.tenant_id, back=True, actor=caller.subject))
 
 
 @tenant_admins.delete("/reembed", status_code=204, responses=problems(404))
@@ -174,10 +174,6 @@ async def list_revoked_platform_tokens(
 
 def _show_settings(settings: TenantSettings) -> Response:
     return json_response(settings, headers={"ETag": etag(version_of(settings))})
-
-
-def _show_change(change: ModelChange, status: int = 200) -> Response:
-    return json_response(change, status)
 
 
 @platform_admins.get("", response_model=Page[Tenant])

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from app.contract.problems import PATH, TYPES, ProblemType
+from app.contract.problems import PATH, TYPES
 from app.db.schema.catalog import check_readiness
 from app.errors import DatabaseUnavailable
 from app.hosts import is_loopback
@@ -100,14 +100,11 @@ async def show_problem_type(name: str) -> Response:
     kind = TYPES.get(name)
     if kind is None:
         return problem_response(404, "there is nothing at this path")
-    return _page(kind.name, _describe(kind))
-
-
-def _describe(kind: ProblemType) -> str:
-    return (
+    body = (
         f"<p>Status {kind.status}, {title_of(kind.status)}.</p>\n<p>{escape(kind.meaning)}</p>\n"
         f'<p>{escape(kind.remedy)}</p>\n<p><a href="{PATH}">All types</a></p>'
     )
+    return _page(kind.name, body)
 
 
 def _page(title: str, body: str) -> Response:

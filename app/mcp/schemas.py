@@ -15,7 +15,7 @@ def input_schema(model: type) -> dict[str, Any]:
 
     Arguments for which null differs from omission keep it; the model names them in `MEANINGFUL_NULLS`.
     """
-    flat = _flatten(model)
+    flat = output_schema(model)
     simple: dict[str, Any] = _simplify(flat)
     for name in getattr(model, "MEANINGFUL_NULLS", ()):
         simple["properties"][name] = flat["properties"][name]
@@ -25,7 +25,11 @@ def input_schema(model: type) -> dict[str, Any]:
 
 def output_schema(model: type) -> dict[str, Any]:
     """The schema of a tool's structured output."""
-    return _flatten(model)
+    schema = TypeAdapter(model).json_schema()
+    flat: dict[str, Any] = _inline(schema, schema.pop("$defs", {}))
+    flat.pop("title", None)
+    flat.pop("examples", None)
+    return flat
 
 
 def search_output_schema(model: type = SearchAnswer, place: str | None = None) -> dict[str, Any]:
@@ -66,14 +70,6 @@ def admit_problem(result: Mapping[str, Any]) -> dict[str, Any]:
     schema["properties"] = schema["properties"] | shared
     schema["anyOf"] = [{"required": schema.pop("required")}, {"required": list(_PROBLEM)}]
     return schema
-
-
-def _flatten(model: type) -> dict[str, Any]:
-    schema = TypeAdapter(model).json_schema()
-    flat: dict[str, Any] = _inline(schema, schema.pop("$defs", {}))
-    flat.pop("title", None)
-    flat.pop("examples", None)
-    return flat
 
 
 def _inline(node: Any, definitions: dict[str, Any]) -> Any:

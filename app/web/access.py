@@ -162,17 +162,6 @@ def asks_for_all(request: Request, principal: Principal) -> bool:
     return True
 
 
-async def refuse_overview(
-    request: Request, role: Role, tenant: TenantContext, tenants: TenantDirectory, *, sees_all: bool
-) -> None:
-    """Raise OverviewRefused for a path of the administration that shows the whole of a tenant with permissions.
-
-    Its numbers and ids would tell of entries that the admin may not read.
-    """
-    if role is Role.TENANT_ADMIN and not request.url.path.startswith(NARROW):
-        await require_overview(tenant, tenants, sees_all=sees_all)
-
-
 async def require_overview(tenant: TenantContext, tenants: TenantDirectory, *, sees_all: bool) -> None:
     """Raise OverviewRefused unless the caller sees all, or all its readers do."""
     if sees_all:
@@ -229,15 +218,12 @@ async def identify(request: Request, token: str | None = None, verifier: TokenVe
     if token is None:
         token = bearer_token(request.headers.get("authorization"))
     principal = await (verifier or parts.verifier).verify(token)
-    if Role.PLATFORM_ADMIN in principal.roles and await _is_revoked(parts.services, principal.token_id):
+    # The revoked tokens of a tenant are in its context.
+    token_id = principal.token_id if Role.PLATFORM_ADMIN in principal.roles else None
+    if token_id is not None and await parts.services.platform_revocations.contains(token_id):
         raise Unauthenticated(REVOKED)
     request.state.principal = principal
     return principal
-
-
-async def _is_revoked(services: Services, token_id: str | None) -> bool:
-    """Whether a platform admin's token was revoked; the tenant's context has the revoked tokens of a tenant."""
-    return token_id is not None and await services.platform_revocations.contains(token_id)
 
 
 async def authenticate(
@@ -317,7 +303,9 @@ async def _oversee(request: Request, role: Role, tenant: TenantContext, asks_all
             sees_all = asks_for_all(request, principal)
         else:
             sees_all = asks_all and principal.has(Role.TENANT_ADMIN)
-        await refuse_overview(request, role, tenant, parts.services.tenants, sees_all=sees_all)
+        # The numbers and ids of an overview would tell of entries that the admin may not read.
+        if role is Role.TENANT_ADMIN and not request.url.path.startswith(NARROW):
+            await require_overview(tenant, parts.services.tenants, sees_all=sees_all)
     except TenantNotFound:
         request.state.is_stranger = True
         raise tenant_gone() from None

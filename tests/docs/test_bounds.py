@@ -16,7 +16,7 @@ from app.knowledge.search import service as searches
 from app.knowledge.subscriptions import deliveries, matching, sending, webhooks
 from app.knowledge.subscriptions import service as subscriptions
 from app.knowledge.tenants import admission, revocations
-from app.mcp.tools import assistants
+from app.mcp.tools import reading as tools
 from app.settings import Settings
 from app.web import bodies, connection, layer, occupancy
 
@@ -63,7 +63,7 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
             "answers of all tenants that are not read, in bytes": occupancy.UNREAD_TOTAL,
             "answers to callers without a valid token in a second": occupancy.STRANGERS_PER_SECOND,
             "characters of a text that `kb_get` and `kb_read_document` return": reading.READ_LENGTH,
-            "characters of a document that `fetch` returns": assistants.FETCH_LENGTH,
+            "characters of a document that `fetch` returns": tools.FETCH_LENGTH,
             "refused messages to `/mcp` that are read, in a minute": admission.REPORTS,
             "reads of platform admins at the same time": platform.READS,
             "invalid fields named in a problem": validation.MOST,

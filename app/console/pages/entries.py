@@ -15,9 +15,8 @@ from app.console.forms import Form, errors_at, list_facts, read_texts, read_vers
 from app.console.rendering import PAGE_SIZE, CurrentVisit, Visit, page_links
 from app.console.session import console_router
 from app.console.words import RELATIONSHIPS
-from app.contract.entries import DEFAULTS, Entry, EntryDraft, FormerVersion, NewEntry, RelatedEntry
+from app.contract.entries import DEFAULTS, Entry, EntryDraft, NewEntry, RelatedEntry
 from app.contract.erasures import Release
-from app.contract.fields import Page
 from app.contract.validation import validate
 from app.contract.vocabulary import EntryType, Source
 from app.db.queries.entries import Connection
@@ -298,38 +297,32 @@ def _id(field: str, text: str) -> UUID | None:
 @readers.get("/entries/{entry_id}/versions")
 async def show_entry_versions(visit: CurrentVisit, entry_id: UUID, cursor: PageCursor = "") -> Response:
     """Show the former versions of an entry, which may be deleted, the latest first."""
-    page = await visit.services.versions.list_versions(
-        visit.tenant_id,
-        entry_id,
-        limit=PAGE_SIZE,
-        cursor=cursor or None,
-        include_quarantined=visit.caller.sees_quarantined,
-    )
-    return await _show(visit, page, f"/console/entries/{entry_id}", cursor)
+    return await _show_versions(visit, "entry", entry_id, cursor)
 
 
 @readers.get("/assets/{asset_id}/versions")
 async def show_asset_versions(visit: CurrentVisit, asset_id: UUID, cursor: PageCursor = "") -> Response:
     """Show the former passages of a document, which may be deleted; those of one version are together."""
+    return await _show_versions(visit, "asset", asset_id, cursor)
+
+
+async def _show_versions(visit: Visit, kind: Source, key: UUID, cursor: str) -> Response:
     page = await visit.services.versions.list_versions(
         visit.tenant_id,
-        asset_id,
-        "asset",
+        key,
+        kind,
         limit=PAGE_SIZE,
         cursor=cursor or None,
         include_quarantined=visit.caller.sees_quarantined,
     )
-    return await _show(visit, page, f"/console/assets/{asset_id}", cursor)
-
-
-async def _show(visit: Visit, page: Page[FormerVersion], address: str, cursor: str) -> Response:
+    address = f"{LIST}/{key}" if kind == "entry" else f"/console/assets/{key}"
     settings = (await visit.services.tenants.context(visit.tenant_id)).settings
     ended = [(at, list(found)) for at, found in groupby(page.items, key=lambda version: version.valid_until)]
     return visit.render(
         "pages/versions.html",
         ended=[(at, sorted(found, key=lambda version: version.chunk_index or 0)) for at, found in ended],
         address=address,
-        of_document=address.startswith("/console/assets/"),
+        of_document=kind == "asset",
         kept_days=settings.keep_versions_days,
         links=page_links(f"{address}/versions", page, cursor, {}),
     )

@@ -100,16 +100,14 @@ def describe_state(entry: Entry) -> str:
     )
 
 
-def answer_related(found: RelatedResponse, structured: dict[str, Any]) -> ToolAnswer:
-    """Build the text and the structured form of related entries."""
+def answer_related(found: RelatedResponse) -> ToolAnswer:
+    """Build the result for related entries."""
     if not found.results:
-        return ToolAnswer("Nothing is related to it, or there is no such entry.", structured)
+        return ToolAnswer("Nothing is related to it, or there is no such entry.", to_json(found))
     marker = Marker([text for item in found.results for text in texts_of(item)])
     blocks = [_write(number, item, marker) for number, item in enumerate(found.results, 1)]
-    return ToolAnswer(
-        "\n\n".join([f"{len(found.results)} of {found.metadata.total} related entries. {marker.notice}", *blocks]),
-        structured,
-    )
+    head = f"{len(found.results)} of {found.metadata.total} related entries. {marker.notice}"
+    return ToolAnswer("\n\n".join([head, *blocks]), to_json(found))
 
 
 def _write(number: int, item: RelatedEntry, marker: Marker) -> str:

@@ -3,7 +3,7 @@
 import secrets
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -64,31 +64,22 @@ def cite(entry: FoundEntry | Entry) -> Citation:
     title, heading = entry.title, None
     if entry.asset_id is not None:
         title, heading = _split_title(entry.title, entry.asset_name, place.get("headings"))
-    text = _write_citation(entry, title, heading, **numbers)
-    return Citation(entry.id, entry.asset_id, entry.asset_name, title, heading, **numbers, text=text)
+    cited = Citation(entry.id, entry.asset_id, entry.asset_name, title, heading, **numbers, text="")
+    return replace(cited, text=_write_citation(cited))
 
 
-def _write_citation(
-    entry: FoundEntry | Entry,
-    title: str | None,
-    heading: str | None,
-    *,
-    page: int | None,
-    page_end: int | None,
-    char_start: int | None,
-    char_end: int | None,
-) -> str:
+def _write_citation(cited: Citation) -> str:
     """The citation for people, on one line."""
-    if entry.asset_id is None:
-        return _shorten(title) if title else f"entry {entry.id}"
-    parts = [_shorten(title or f"asset {entry.asset_id}")]
-    if page is not None:
-        more = page_end is not None and page_end != page
-        parts.append(f"pp. {page}–{page_end}" if more else f"p. {page}")
-    if heading is not None:
-        parts.append(_shorten(heading))
-    if len(parts) == 1 and char_start is not None:
-        parts.append(f"characters {char_start} to {char_end}")
+    if cited.asset_id is None:
+        return _shorten(cited.title) if cited.title else f"entry {cited.entry_id}"
+    parts = [_shorten(cited.title or f"asset {cited.asset_id}")]
+    if cited.page is not None:
+        more = cited.page_end not in (None, cited.page)
+        parts.append(f"pp. {cited.page}–{cited.page_end}" if more else f"p. {cited.page}")
+    if cited.heading is not None:
+        parts.append(_shorten(cited.heading))
+    if len(parts) == 1 and cited.char_start is not None:
+        parts.append(f"characters {cited.char_start} to {cited.char_end}")
     return ", ".join(parts)
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from app.mcp.tools import administration, assistants, reading, searching, writing
+from app.mcp.tools import administration, reading, searching, writing
 from app.mcp.tools.tool import Tool
 
 TOOLS: Mapping[str, Tool] = {
-    tool.name: tool for module in (searching, reading, assistants, writing, administration) for tool in module.TOOLS
+    tool.name: tool for module in (searching, reading, writing, administration) for tool in module.TOOLS
 }
 """Tools by name, in the order of the listing."""

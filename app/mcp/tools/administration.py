@@ -1,7 +1,5 @@
 """Tools for the tenant's admin: statistics, and rebuilding vectors."""
 
-from uuid import UUID
-
 import orjson
 
 from app.auth.principal import Role
@@ -9,7 +7,6 @@ from app.contract.administration import Stats
 from app.contract.models import ModelChange
 from app.contract.validation import given_fields
 from app.errors import InvalidInput
-from app.knowledge.reembedding.service import ReembeddingService
 from app.mcp.answers.entries import answer_change
 from app.mcp.answers.passages import ToolAnswer, to_json
 from app.mcp.arguments import NoArguments, RebuildArguments
@@ -25,24 +22,20 @@ async def _stats(_arguments: NoArguments, call: Call) -> ToolAnswer:
 
 
 async def _rebuild(arguments: RebuildArguments, call: Call) -> ToolAnswer:
-    return answer_change(await _act(call.services.reembedding, call.tenant_id, call.subject, arguments))
-
-
-async def _act(service: ReembeddingService, tenant_id: UUID, actor: str, arguments: RebuildArguments) -> ModelChange:
+    service, tenant_id, actor = call.services.reembedding, call.tenant_id, call.subject
     if arguments.action != "start" and (extra := given_fields(arguments).keys() - {"action"}):
         raise InvalidInput.of(min(extra), "is allowed for the action start only")
     match arguments.action:
         case "status":
-            return await service.status(tenant_id, reader=actor)
+            change = await service.status(tenant_id, reader=actor)
         case "switch" | "switch_back":
-            return await service.switch(tenant_id, back=arguments.action == "switch_back", actor=actor)
+            change = await service.switch(tenant_id, back=arguments.action == "switch_back", actor=actor)
         case "end":
-            return await service.end(tenant_id, actor=actor)
+            change = await service.end(tenant_id, actor=actor)
         case "start":
-            pass
-    if not arguments.names_model:
-        return await service.rebuild(tenant_id, arguments, actor=actor)
-    return await service.start(tenant_id, arguments, actor=actor)
+            start = service.start if arguments.names_model else service.rebuild
+            change = await start(tenant_id, arguments, actor=actor)
+    return answer_change(change)
 
 
 TOOLS = (

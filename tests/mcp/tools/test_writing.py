@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import FastAPI
 
 from app.mcp.tools import TOOLS
-from app.mcp.tools.assistants import FETCH_LENGTH
+from app.mcp.tools.reading import FETCH_LENGTH
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.mcp_client import connect, fail, succeed
 from tests.mcp.tools.comparing import without_times
