@@ -16,7 +16,7 @@ from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_problem, is_id
 from tests.fixtures.http.limits import allow
 from tests.fixtures.providers.failing import FailingProvider
-from tests.fixtures.searching import TIMES
+from tests.fixtures.searching import without_times
 
 
 @pytest.mark.parametrize("request_fields", [{}, {"fusion": "score"}, {"boost": ["type"]}, {"mode": "keyword"}])
@@ -161,11 +161,6 @@ async def search_all(caller: Caller, *searches: Any) -> list[dict[str, Any]]:
         assert (outcome["error"] is None, outcome["result"] is not None) == (found, found)
         assert found or outcome["error"]["status"] == outcome["status"]
     return outcomes
-
-
-def without_times(result: dict[str, Any]) -> dict[str, Any]:
-    metadata = {name: value for name, value in result["metadata"].items() if name not in {"search_id", *TIMES}}
-    return result | {"metadata": metadata}
 
 
 async def test_each_search_is_answered_as_if_sent_alone(

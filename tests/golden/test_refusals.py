@@ -31,7 +31,7 @@ SHOWN = 60
 """Characters of a value that a golden file shows."""
 
 MORE = read_values(Path(__file__).with_name("values.yaml"))
-"""Values of a field, further to those of all fields: of the schema of a body, or of an endpoint's parameters."""
+"""Values of a field, further to those of all fields: of a body's schema, an endpoint's parameters, or a tool."""
 
 
 def show(text: str) -> str:
@@ -140,14 +140,16 @@ async def test_the_refusals_of_a_tool_are_golden(admin: Caller, tool: str) -> No
     fields = described["inputSchema"]["properties"]
     valid = {name: UNKNOWN if name.endswith("id") else value for name, value in CALLS[tool][1].items()}
     report = Report()
+    more = MORE.get(tool, {})
     for part, value, given in (
-        *((name, value, {name: value}) for name in fields for value in FOR_TOOLS),
+        *((name, v, {name: v}) for name in fields for v in (*FOR_TOOLS, *more.get(name, ()))),
+        *((name, v, {name: v}) for name in more if name not in fields for v in more[name]),
         ("colour", "red", {"colour": "red"}),
         ("each argument", {}, {name: {} for name in fields}),
     ):
         result = await call("tools/call", {"name": tool, "arguments": {**valid, **given}})
         problem = result["structuredContent"] if result.get("isError") else {"status": 200}
-        report.add(part, json.dumps(value), problem["status"], problem)
+        report.add(part, show(json.dumps(value)), problem["status"], problem)
     expect_golden(f"refusals/mcp/{tool}.txt", report.text(tool))
 
 

@@ -66,7 +66,7 @@ async def test_a_large_message_over_the_limit_is_refused_before_it_is_read(
         read = True
         yield b"{}"
 
-    headers = {**HEADERS, "Content-Type": "application/json"}
+    headers = dict(HEADERS)
     if not chunked:
         headers["Content-Length"] = str(SMALL + 1)
     expect_refusal(await admin.post("/mcp", content=body(), headers=headers), "requests_per_minute")
@@ -76,7 +76,6 @@ async def test_a_large_message_over_the_limit_is_refused_before_it_is_read(
 async def test_refused_messages_are_read_only_so_often(admin: Caller, stranger: Caller, platform: Caller) -> None:
     await allow(platform, admin, requests_per_minute=1)
     await admin.get("/knowledge/entries")
-    headers = {**HEADERS, "Content-Type": "application/json"}
     message = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -85,13 +84,13 @@ async def test_refused_messages_are_read_only_so_often(admin: Caller, stranger: 
     }
     read = 0
     # Another message may be read each second, so a slow machine reads some more.
-    while (answer := await admin.post("/mcp", message, headers=headers)).status_code == 200:
+    while (answer := await admin.post("/mcp", message, headers=HEADERS)).status_code == 200:
         assert answer.json()["result"]["isError"] is True
         read += 1
         assert read < 3 * REPORTS
     assert read >= REPORTS
     expect_refusal(answer, "requests_per_minute")
-    assert (await stranger.post("/mcp", message, headers=headers)).json()["result"]["isError"] is False
+    assert (await stranger.post("/mcp", message, headers=HEADERS)).json()["result"]["isError"] is False
 
 
 async def test_a_quota_of_entries_applies_to_tools(app: FastAPI, admin: Caller, platform: Caller) -> None:
@@ -116,13 +115,12 @@ async def test_a_limited_callers_protocol_messages_still_need_a_token(
 @pytest.mark.parametrize("given", ["1.5", "NaN", "null", "true", "[]", "{}", "1e400"])
 async def test_a_request_whose_id_is_invalid_is_refused(admin: Caller, given: str) -> None:
     """The SDK would read it as a notification, and the caller would wait for an answer for ever."""
-    headers = {**HEADERS, "Content-Type": "application/json"}
     message = f'{{"jsonrpc": "2.0", "id": {given}, "method": "tools/list"}}'
-    answer = await admin.post("/mcp", content=message, headers=headers)
+    answer = await admin.post("/mcp", content=message, headers=HEADERS)
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"] == {"code": -32600, "message": "id: must be text or an integer"}
     notification = '{"jsonrpc": "2.0", "method": "notifications/initialized"}'
-    assert (await admin.post("/mcp", content=notification, headers=headers)).status_code == 202
+    assert (await admin.post("/mcp", content=notification, headers=HEADERS)).status_code == 202
 
 
 WORDS = ("the", "harbour", "opens", "at six", "42", "boats", "wait:", "naïve", "größer", "KNOW-004", "crane")
@@ -272,23 +270,20 @@ MESSAGE = '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name"
     ],
 )
 async def test_a_lone_surrogate_is_refused_with_its_field(admin: Caller, arguments: str, field: str) -> None:
-    headers = {**HEADERS, "Content-Type": "application/json"}
-    answer = await admin.post("/mcp", content=MESSAGE % ("kb_add", arguments), headers=headers)
+    answer = await admin.post("/mcp", content=MESSAGE % ("kb_add", arguments), headers=HEADERS)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"] == f"{field}: must not contain lone surrogates"
 
 
 async def test_pairs_of_surrogates_and_escaped_escapes_are_read(admin: Caller) -> None:
-    headers = {**HEADERS, "Content-Type": "application/json"}
     arguments = r'{"content": "a \ud83d\ude00 \\ud800"}'
-    answer = await admin.post("/mcp", content=MESSAGE % ("kb_add", arguments), headers=headers)
+    answer = await admin.post("/mcp", content=MESSAGE % ("kb_add", arguments), headers=HEADERS)
     assert "isError" not in answer.json()["result"] or not answer.json()["result"]["isError"], answer.text
 
 
 async def test_an_integer_beyond_64_bits_is_refused_with_its_field_and_the_rule(admin: Caller) -> None:
-    headers = {**HEADERS, "Content-Type": "application/json"}
     arguments = '{"content": "a", "metadata": {"n": 99999999999999999999}}'
-    answer = await admin.post("/mcp", content=MESSAGE % ("kb_add", arguments), headers=headers)
+    answer = await admin.post("/mcp", content=MESSAGE % ("kb_add", arguments), headers=HEADERS)
     (error,) = answer.json()["result"]["structuredContent"]["errors"]
     assert error["field"] == "metadata"
     assert "integers of at most 64 bits, no NUL and no lone surrogates" in error["message"]

@@ -70,6 +70,13 @@ async def refuse(client: Client, name: str, **arguments: Any) -> None:
     check_refusal(await fail(client, name, 403, **arguments))
 
 
+async def refuse_resource(client: Client, uri: str) -> None:
+    with pytest.raises(MCPError) as raised:
+        await client.read_resource(uri)
+    assert raised.value.error.data["status"] == 403
+    check_refusal(raised.value.error.data)
+
+
 def check_refusal(problem: dict[str, Any]) -> None:
     assert "in quarantine" in problem["detail"]
     assert "an admin can release it" in problem["detail"]
@@ -89,10 +96,7 @@ async def test_a_quarantined_entry_is_not_returned(
     async with enter(app, admin, role) as client:
         await refuse(client, "kb_get", entry_id=held["id"])
         await refuse(client, "fetch", id=held["id"])
-        with pytest.raises(MCPError) as raised:
-            await client.read_resource(f"kb://entries/{held['id']}")
-        assert raised.value.error.data["status"] == 403
-        check_refusal(raised.value.error.data)
+        await refuse_resource(client, f"kb://entries/{held['id']}")
         await admin.post("/admin/quarantine/release", {"entry_ids": [held["id"]]})
         for name, arguments in (("kb_get", {"entry_id": held["id"]}), ("fetch", {"id": held["id"]})):
             _, text = await succeed(client, name, **arguments)
@@ -109,10 +113,7 @@ async def test_the_text_of_a_document_with_a_quarantined_chunk_is_not_returned(
         for place in ({}, {"heading": "Gate"}, {"heading": "Port"}, {"start": 1}, {"page": 1}):
             await refuse(client, "kb_read_document", asset_id=asset_id, **place)
         for resource in (uri, f"{uri}/pages/1", f"{uri}?start=1"):
-            with pytest.raises(MCPError) as raised:
-                await client.read_resource(resource)
-            assert raised.value.error.data["status"] == 403
-            check_refusal(raised.value.error.data)
+            await refuse_resource(client, resource)
         check_silence((await client.list_resources()).model_dump_json())
         await admin.post("/admin/quarantine/release", {"asset_ids": [asset_id]})
         read, _ = await succeed(client, "kb_read_document", asset_id=asset_id)

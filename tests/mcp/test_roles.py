@@ -66,18 +66,6 @@ def test_schemas_suit_clients_and_models_that_accept_less() -> None:
             assert not isinstance(schema.get("type"), list), (tool.name, schema)
 
 
-def test_annotations_say_what_a_tool_does_to_stored_knowledge() -> None:
-    said = {
-        name: (a.read_only_hint, a.destructive_hint, a.idempotent_hint, a.open_world_hint)
-        for name, a in ((name, tool.annotations) for name, tool in TOOLS.items())
-    }
-    reads, changes = (True, False, True, False), (False, True, True, False)
-    expected = dict.fromkeys([*READING, "kb_stats"], reads) | dict.fromkeys(WRITING, changes)
-    expected["kb_feedback"] = (False, False, True, False)
-    expected["kb_rebuild_embeddings"] = (False, True, False, False)
-    assert said == expected
-
-
 def test_no_tool_takes_a_tenant() -> None:
     for tool in TOOLS.values():
         assert not [name for name in tool.input_schema["properties"] if "tenant" in name]
@@ -162,14 +150,12 @@ async def test_http_refuses_before_any_message_is_read(
 
 async def test_a_body_that_is_too_large_is_refused(reader: Caller) -> None:
     body = b'{"jsonrpc": "' + b"x" * (33 << 20) + b'"}'
-    headers = {**HEADERS, "Content-Type": "application/json"}
-    expect_problem(await reader.post("/mcp", content=body, headers=headers), 413)
+    expect_problem(await reader.post("/mcp", content=body, headers=HEADERS), 413)
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"7", b"[" * 100_000, b'{"jsonrpc":"2.0","id":1,"method":"x"}'])
 async def test_a_malformed_message_is_a_protocol_error(reader: Caller, body: bytes) -> None:
-    headers = {**HEADERS, "Content-Type": "application/json"}
-    answer = await reader.post("/mcp", content=body, headers=headers)
+    answer = await reader.post("/mcp", content=body, headers=HEADERS)
     assert answer.status_code in (200, 400)
     assert answer.json()["error"]["code"] < 0
 
@@ -181,63 +167,10 @@ async def test_a_malformed_message_is_a_protocol_error(reader: Caller, body: byt
 )
 async def test_a_message_that_is_expensive_to_parse_is_a_protocol_error(reader: Caller, arguments: bytes) -> None:
     message = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"kb_search","arguments":{"a":%b}}}'
-    headers = {**HEADERS, "Content-Type": "application/json"}
-    answer = await reader.post("/mcp", content=message % arguments, headers=headers)
+    answer = await reader.post("/mcp", content=message % arguments, headers=HEADERS)
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == -32600
     assert answer.json()["error"]["message"].startswith("body: must ")
-
-
-BAD_ARGUMENTS: list[tuple[str, str, dict[str, Any]]] = [
-    ("kb_search", "query", {}),
-    ("kb_search", "query", {"query": " "}),
-    ("kb_search", "query", {"query": "nul \x00"}),
-    ("kb_search", "limit", {"query": "word", "limit": 51}),
-    ("kb_search", "limit", {"query": "word", "limit": 0}),
-    ("kb_search", "tenant_id", {"query": "word", "tenant_id": UNKNOWN}),
-    ("kb_search", "role", {"query": "word", "role": "boss"}),
-    ("kb_search", "min_confidence", {"query": "word", "min_confidence": 2}),
-    ("kb_search", "token_budget", {"query": "word", "token_budget": 10}),
-    ("kb_search", "tags", {"query": "word", "tags": [""]}),
-    ("kb_get_related", "entry_id", {"entry_id": "x"}),
-    ("kb_get_related", "limit", {"entry_id": UNKNOWN, "limit": 21}),
-    ("hybrid_search", "query_text", {"query_text": ""}),
-    ("hybrid_search", "query_text", {"query_text": "nul \x00"}),
-    ("hybrid_search", "top_k", {"query_text": "word", "top_k": 101}),
-    ("hybrid_search", "limit", {"query_text": "word", "limit": 4}),
-    ("hybrid_search", "query", {"query_text": "word", "query": "word"}),
-    ("hybrid_search", "weights", {"query_text": "word", "weights": {"semantic": 0.7, "keyword": 0.7}}),
-    ("hybrid_search", "query_embedding", {"query_text": "word", "query_embedding": [1.0]}),
-    ("kb_add", "content", {"content": ""}),
-    ("kb_add", "parent_id", {"content": "orphan", "parent_id": UNKNOWN}),
-    ("kb_bulk_import", "entries", {"entries": []}),
-    ("kb_stats", "x", {"x": 1}),
-    ("kb_why_not", "entry_id", {"query": "word"}),
-    ("kb_why_not", "limit", {"query": "word", "entry_id": UNKNOWN, "limit": 51}),
-    ("kb_why_not", "as_of", {"query": "word", "entry_id": UNKNOWN, "as_of": "2026-01-01T00:00:00Z"}),
-    ("kb_saved_searches", "cursor", {"cursor": "x"}),
-    ("kb_saved_searches", "limit", {"limit": 201}),
-    ("kb_feedback", "relevant", {"search_id": UNKNOWN, "entry_id": UNKNOWN, "relevant": "yes"}),
-    ("kb_get", "start", {"entry_id": UNKNOWN, "start": -1}),
-    ("kb_read_document", "page", {"asset_id": UNKNOWN, "page": 0}),
-    ("kb_read_document", "heading", {"asset_id": UNKNOWN, "heading": ""}),
-    ("kb_list_tags", "sort", {"sort": "age"}),
-    ("kb_list_tags", "prefix", {"prefix": "nul \x00"}),
-    ("kb_list_tags", "cursor", {"cursor": "x"}),
-    ("search", "query", {"query": " "}),
-    ("fetch", "id", {"id": "asset-1"}),
-    ("kb_update", "content", {"entry_id": UNKNOWN, "content": ""}),
-    ("kb_update", "version", {"entry_id": UNKNOWN, "version": 0}),
-    ("kb_delete", "version", {"entry_id": UNKNOWN, "version": "1"}),
-]
-
-
-async def test_a_wrong_argument_is_a_problem_that_names_it(app: FastAPI, admin: Caller) -> None:
-    async with connect(app, admin.token) as client:
-        for tool, field, arguments in BAD_ARGUMENTS:
-            problem = await fail(client, tool, 422, **arguments)
-            assert [error["field"] for error in problem["errors"]] == [field], (tool, arguments)
-            assert problem["errors"][0]["message"]
 
 
 async def test_an_unknown_tool_is_a_protocol_error(app: FastAPI, admin: Caller) -> None:

@@ -1,16 +1,20 @@
-"""Errors of invalid fields: one style, and nothing of the framework's wording."""
+"""Errors of invalid fields and unknown names: one style, as described, and nothing of the framework's wording."""
 
 import importlib
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
+import httpx
 import pytest
 from pydantic import BaseModel
 
 import app.contract
+from app.api.assets import NO_JSON
+from app.contract.fields import NOT_BLANK, WHITE
 from app.contract.search import Weights
 from app.contract.validation import MOST, validate
 from app.errors import InvalidInput
@@ -65,3 +69,51 @@ async def test_an_answer_names_only_so_many_fields(reader: Caller) -> None:
 def test_a_request_has_no_place_for_more_arguments_than_fields() -> None:
     with pytest.raises(TypeError, match="at most 2 positional arguments, not 3"):
         Weights(0.5, 0.5, 0.0)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_the_allowed_names_and_the_closest_one_are_named(admin: Caller, method: str) -> None:
+    answer = await admin.request(method, "/knowledge/entries?tags=pay&limit=5&q=1")
+    assert answer.status_code == 422
+    if method == "GET":
+        body = expect_fields(answer, "tags", "q")
+        messages = {error["field"]: error["message"] for error in body["errors"]}
+        assert messages["tags"].startswith("unknown query parameter; did you mean tag? must be one of asset_id, ")
+        assert "did you mean" not in messages["q"]
+
+
+async def test_a_path_without_parameters_says_so(admin: Caller) -> None:
+    body = expect_fields(await admin.get("/admin/stats?days=" + "9" * 3_000), "days")
+    assert body["errors"][0]["message"] == "unknown query parameter; the path has no query parameters"
+
+
+async def test_a_caller_without_a_token_learns_nothing_of_the_parameters(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/knowledge/entries?surprise=1")
+    assert answer.status_code == 401
+    assert "surprise" not in answer.text
+
+
+def test_white_space_is_what_trimming_removes() -> None:
+    found = {chr(code) for code in range(sys.maxunicode + 1) if re.fullmatch(f"[{WHITE}]", chr(code))}
+    assert found == {chr(code) for code in range(sys.maxunicode + 1) if not chr(code).strip()}
+
+
+@pytest.mark.parametrize("text", [" ", "\x85", "\u3000\t\r\n", "\u2028"])
+async def test_a_text_of_white_space_is_refused_as_described(http: httpx.AsyncClient, admin: Caller, text: str) -> None:
+    schemas = (await http.get("/openapi.json")).json()["components"]["schemas"]
+    for name, field in (("SearchRequest", "query"), ("NewSavedSearch", "name")):
+        assert not re.search(schemas[name]["properties"][field]["pattern"], text)
+        assert re.search(schemas[name]["properties"][field]["pattern"], f"{text}a{text}")
+    assert (await admin.post("/knowledge/search", {"query": text})).status_code == 422
+    saving = {"name": text, "request": {"query": "word"}}
+    assert (await admin.post("/knowledge/saved-searches", saving)).status_code == 422
+    assert NOT_BLANK.json_schema_extra == {"pattern": schemas["SearchRequest"]["properties"]["query"]["pattern"]}
+
+
+@pytest.mark.parametrize(
+    ("tag", "status"), [("[", 422), (' ["a"]', 422), ("\x85[", 422), ("a[", 202), ("", 202), (" a", 202)]
+)
+async def test_a_list_in_json_is_refused_as_described(admin: Caller, tag: str, status: int) -> None:
+    assert (re.search(NO_JSON, tag) is None) is (status == 422)
+    answer = await admin.upload("a.txt", f"text of {tag!r}".encode(), "text/plain", tags=tag)
+    assert answer.status_code == status, answer.text
