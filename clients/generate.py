@@ -39,7 +39,7 @@ from app.contract import (
     sources,
     vocabulary,
 )
-from app.contract.validation import Unset
+from app.contract.validation import Unset, descriptions_of
 
 FOLDER = Path(__file__).parent
 PYTHON = FOLDER / "python" / "knowledge_client"
@@ -246,7 +246,8 @@ def _write_model(kind: type) -> str:
         default = DEFAULTS.get((name, field), "None" if "None" in shown.split(" | ") else None)
         if default is None and given is not None and field not in given:
             raise TypeError(f"{name}.{field} has a default that the client does not have")
-        lines += [f"    {field}: {shown}" + ("" if default is None else f" = {default}"), *_document(_describe(hint))]
+        lines.append(f"    {field}: {shown}" + ("" if default is None else f" = {default}"))
+        lines += _document(_describe(kind, field, hint))
     return "\n".join(lines)
 
 
@@ -264,17 +265,21 @@ def _write_form(form: Form, skipped: set[str] | frozenset[str]) -> str:
             shown = f"{shown} | None"
         elif field.default is MISSING:
             shown = f"Required[{shown}]"
-        lines += [f"    {field.name}: {shown}", *_document(_describe(hints[field.name]))]
+        lines += [f"    {field.name}: {shown}", *_document(_describe(form.request, field.name, hints[field.name]))]
     return "\n".join(lines)
 
 
-def _describe(hint: Any) -> str | None:
+def _describe(shape: type, field: str, hint: Any) -> str | None:
     """The description of a field."""
+    return descriptions_of(shape).get(field) or _find_description(hint)
+
+
+def _find_description(hint: Any) -> str | None:
     for part in getattr(hint, "__metadata__", ()):
         if isinstance(part, FieldInfo) and part.description:
             return part.description
     inner = () if get_origin(hint) is Literal else get_args(hint)
-    return next((text for each in inner if (text := _describe(each))), None)
+    return next((text for each in inner if (text := _find_description(each))), None)
 
 
 def _document(text: str | None) -> list[str]:

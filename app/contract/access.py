@@ -12,7 +12,7 @@ from app.contract.entries import MAX_TAG, MAX_TAGS, Principals
 from app.contract.fields import MAX_PRINCIPALS, Principal
 from app.contract.filters import FILTER_DESCRIPTION, FilterObject
 from app.contract.text import STORABLE, is_storable
-from app.contract.validation import UNSET, Items, Unset, request
+from app.contract.validation import UNSET, Described, Items, Unset, request
 from app.contract.vocabulary import EntryType, TagsMatch
 from app.errors import InvalidInput
 
@@ -29,10 +29,8 @@ class ListChange:
 
     set: Annotated[Principals | Unset | None, Field(description="The new list; null: all.")] = UNSET
     add: Annotated[Principals | None, Field(description="Principals to add. A list that is null stays null.")] = None
-    remove: Annotated[
-        Principals | None,
-        Field(description="Principals to remove. An item without a list, or with no other principal, is refused."),
-    ] = None
+    remove: Principals | None = None
+    """Principals to remove. An item without a list, or with no other principal, is refused."""
 
     def __post_init__(self) -> None:
         if self.set is UNSET and not self.add and not self.remove:
@@ -69,31 +67,25 @@ _CONDITIONS = ("ids", "tags", "entry_type", "filter", "principal")
 class AccessSelection:
     """Which items are changed: those that pass all conditions. At least one is required."""
 
-    ids: Annotated[
-        Annotated[Items[UUID], Field(min_length=1, max_length=MOST_IDS), AfterValidator(tuple)] | None,
-        Field(description="Ids of entries and assets."),
-    ] = None
-    tags: Annotated[
+    ids: Annotated[Items[UUID], Field(min_length=1, max_length=MOST_IDS), AfterValidator(tuple)] | None = None
+    """Ids of entries and assets."""
+    tags: (
         Annotated[
             Items[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]],
             Field(min_length=1, max_length=MAX_TAGS),
             AfterValidator(_check_tags),
         ]
-        | None,
-        Field(description="Tags, as in a search."),
-    ] = None
+        | None
+    ) = None
+    """Tags, as in a search."""
     tags_match: Annotated[TagsMatch, Field(description="Whether one tag or all are needed. Default: any.")] = "any"
-    entry_type: Annotated[
-        EntryType | Annotated[Items[EntryType], Field(min_length=1), AfterValidator(tuple)] | None,
-        Field(description="Types, as in a search; the type of an asset is `chunk`."),
-    ] = None
+    entry_type: EntryType | Annotated[Items[EntryType], Field(min_length=1), AfterValidator(tuple)] | None = None
+    """Types, as in a search; the type of an asset is `chunk`."""
     filter: Annotated[
         FilterObject | None, Field(description=f"{FILTER_DESCRIPTION} An asset passes if one of its chunks does.")
     ] = None
-    principal: Annotated[
-        Principal | None,
-        Field(description="Items whose readers or writers name this principal.", examples=["group:finance"]),
-    ] = None
+    principal: Annotated[Principal | None, Field(examples=["group:finance"])] = None
+    """Items whose readers or writers name this principal."""
 
     def __post_init__(self) -> None:
         if all(getattr(self, name) is None for name in _CONDITIONS):
@@ -112,14 +104,10 @@ class AccessPatch:
 
     where: AccessSelection
     writers: Annotated[ListChange | None, Field(description="Who may change them. Default: unchanged.")] = None
-    readers: Annotated[
-        ListChange | None,
-        AfterValidator(_check_lists),
-        Field(description="Who may read them. Default: unchanged.", validate_default=True),
-    ] = None
-    dry_run: Annotated[
-        bool, Field(strict=True, description="Whether to change nothing, and only count. Default: false.")
-    ] = False
+    readers: Annotated[ListChange | None, AfterValidator(_check_lists), Field(validate_default=True)] = None
+    """Who may read them. Default: unchanged."""
+    dry_run: Annotated[bool, Field(strict=True)] = False
+    """Whether to change nothing, and only count. Default: false."""
     cursor: Annotated[str | None, Field(description="`next_cursor` of the former answer.")] = None
 
 
@@ -133,16 +121,12 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedAccess:
+class ChangedAccess(Described):
     """The items of this request, at most 200; another request with `next_cursor` continues."""
 
     matched: int
-    changed: Annotated[
-        int,
-        Field(
-            description="The others have the lists already, or were refused. A linked entry of a later page may count."
-        ),
-    ]
+    changed: int
+    """The others have the lists already, or were refused. A linked entry of a later page may count."""
     refused: Sequence[Refused]
     next_cursor: str | None
 
@@ -159,7 +143,7 @@ class PassingCaller:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemReaders:
+class ItemReaders(Described):
     """Who may read and change an item."""
 
     kind: ListedKind
@@ -167,16 +151,12 @@ class ItemReaders:
     name: str
     readers: Annotated[Sequence[str] | None, Field(description="Null: all readers of the tenant.")]
     writers: Annotated[Sequence[str] | None, Field(description="Null: all of these with the role creator.")]
-    decided_by: Annotated[
-        ListedKind,
-        Field(description="What has the lists: a chunk has those of its asset, and an asset those of its source."),
-    ]
+    decided_by: ListedKind
+    """What has the lists: a chunk has those of its asset, and an asset those of its source."""
     asset_id: UUID | None
     source: str | None
-    callers: Annotated[
-        Sequence[PassingCaller],
-        Field(description="Callers of the last 90 days that may read it, the latest first, at most 100."),
-    ]
+    callers: Sequence[PassingCaller]
+    """Callers of the last 90 days that may read it, the latest first, at most 100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,19 +181,15 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class SubjectAccess:
+class SubjectAccess(Described):
     """What a person may read."""
 
     subject: str
     groups: Sequence[str]
-    groups_from: Annotated[
-        Literal["request", "token", "none"],
-        Field(description="Where the groups are from: the request, or the person's last token of the last 90 days."),
-    ]
+    groups_from: Literal["request", "token", "none"]
+    """Where the groups are from: the request, or the person's last token of the last 90 days."""
     readable: Annotated[Counts, Field(description="What the person may read.")]
     total: Annotated[Counts, Field(description="What there is.")]
-    items: Annotated[
-        Sequence[ItemAccess],
-        Field(description="What the person may read and not all readers of the tenant may, by id."),
-    ]
+    items: Sequence[ItemAccess]
+    """What the person may read and not all readers of the tenant may, by id."""
     next_cursor: str | None

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, ValidationInfo, WithJ
 from app.contract.fields import MAX_TOKEN_ID_CHARACTERS, ZonedMoment
 from app.contract.models import ModelInfo, ModelUse
 from app.contract.text import STORABLE, is_storable
-from app.contract.validation import request, require
+from app.contract.validation import Described, request, require
 
 MAX_CALLERS = 100
 """Callers that a list shows."""
@@ -49,30 +49,27 @@ class Hour:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimates:
+class Estimates(Described):
     """How `estimated_matches` compared with the ranked lists, in the last 1,000 searches of the last 24 hours."""
 
     searches: int
     truncated: Annotated[int, Field(description="Searches whose ranked list ended before all matching entries.")]
-    ranked_share: Annotated[
-        float,
-        Field(description="Mean share of `estimated_matches` that the ranked list had; 1 if every list was complete."),
-    ]
+    ranked_share: float
+    """Mean share of `estimated_matches` that the ranked list had; 1 if every list was complete."""
 
 
 @dataclass(frozen=True, slots=True)
-class RecordUse:
+class RecordUse(Described):
     """Records of one kind, and their bound; null means unlimited."""
 
     rows: int
     bytes: Annotated[int, Field(description="Approximate, without indexes.")]
-    limit: Annotated[
-        int | None, Field(description="Over it the oldest are removed; no record is refused except a saved search.")
-    ]
+    limit: int | None
+    """Over it the oldest are removed; no record is refused except a saved search."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(Described):
     """Statistics of the caller's tenant."""
 
     entries: int
@@ -80,9 +77,8 @@ class Stats:
     entries_by_language: Mapping[str, int]
     assets_by_status: Mapping[str, int]
     pending_embeddings: int
-    flagged_entries: Annotated[
-        Mapping[str, int], Field(description="Entries with each flag of suspicious content; an entry can have several.")
-    ]
+    flagged_entries: Mapping[str, int]
+    """Entries with each flag of suspicious content; an entry can have several."""
     quarantined_entries: int
     jobs: int
     model: ModelInfo
@@ -92,25 +88,14 @@ class Stats:
     searches_without_results_24h: int
     fallback_rate_24h: float
     estimates: Estimates
-    searches_by_hour: Annotated[
-        Sequence[Hour],
-        Field(
-            description="The last 24 hours. Hours without searches are omitted; the first and the last hour are"
-            " partial."
-        ),
-    ]
+    searches_by_hour: Sequence[Hour]
+    """The last 24 hours. Hours without searches are omitted; the first and the last hour are partial."""
     models: Annotated[Sequence[ModelUse], Field(description="The model that searches use comes first.")]
     backlog: Sequence[Backlog]
-    limits: Annotated[
-        Mapping[str, LimitUse],
-        Field(
-            description="Limits by name. Requests and searches are those of this instance; the other counts are exact."
-        ),
-    ]
-    records: Annotated[
-        Mapping[str, RecordUse],
-        Field(description="`receipts`, `feedback`, `audit`, `saved_searches`, `deliveries` and `former_versions`."),
-    ]
+    limits: Mapping[str, LimitUse]
+    """Limits by name. Requests and searches are those of this instance; the other counts are exact."""
+    records: Mapping[str, RecordUse]
+    """`receipts`, `feedback`, `audit`, `saved_searches`, `deliveries` and `former_versions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +265,8 @@ def _trim_name(name: str) -> str:
 class NewTenant:
     """A tenant to create."""
 
-    slug: Annotated[
-        Slug, Field(description="Unique short name: 1 to 63 characters of a-z, 0-9 and -, not starting with -.")
-    ]
+    slug: Slug
+    """Unique short name: 1 to 63 characters of a-z, 0-9 and -, not starting with -."""
     name: Annotated[str, Field(min_length=1, max_length=MAX_TENANT_NAME), AfterValidator(_trim_name)] | None = None
 
 
@@ -306,10 +290,8 @@ class NewRevocation:
         Field(min_length=1, max_length=MAX_TOKEN_ID_CHARACTERS),
         require(is_storable, f"must have 1 to {MAX_TOKEN_ID_CHARACTERS} characters, {STORABLE}"),
     ]
-    expires_at: Annotated[
-        Annotated[AwareDatetime, AfterValidator(_check_end)] | None,
-        Field(description="When the token expires by itself; by default, as late as any token can."),
-    ] = None
+    expires_at: Annotated[AwareDatetime, AfterValidator(_check_end)] | None = None
+    """When the token expires by itself; by default, as late as any token can."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from app.contract.entries import ExternalId, Metadata, Principals, Roles, Tags, Title
-from app.contract.validation import UNSET, Unset, request, stored_fields
+from app.contract.validation import UNSET, Described, Unset, request, stored_fields
 from app.contract.vocabulary import Audience
 
 MAX_NAME = 512
@@ -19,53 +19,39 @@ AssetStatus = Literal["pending", "processing", "indexed", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(Described):
     """An ingested file."""
 
     id: UUID
     source: Annotated[str | None, Field(description="The source that the asset belongs to.")]
-    external_id: Annotated[
-        str | None, Field(description="Unique among the assets without a source, and within each source.")
-    ]
+    external_id: str | None
+    """Unique among the assets without a source, and within each source."""
     name: str
     media_type: str
     byte_size: int
     title: Annotated[str | None, Field(description="The title that a caller gave, else the one of the file.")]
     total_pages: int | None
-    pages_without_text: Annotated[
-        Sequence[int],
-        Field(
-            description="Numbers of pages that show something and have no text, as scanned pages do. With the extra"
-            " `ocr` their text is recognised, and those are listed for which there was no time."
-        ),
-    ]
+    pages_without_text: Sequence[int]
+    """Numbers of pages that show something and have no text, as scanned pages do. With the extra `ocr` their text is
+    recognised, and those are listed for which there was no time."""
     tags: Sequence[str]
     roles: Sequence[Audience]
     metadata: Mapping[str, Any]
-    readers: Annotated[
-        Sequence[str] | None,
-        Field(description="Who may read the asset and its chunks; null: all readers of the tenant."),
-    ]
-    writers: Annotated[
-        Sequence[str] | None,
-        Field(description="Who of them may change the asset, with the role creator; null: all of them."),
-    ]
+    readers: Sequence[str] | None
+    """Who may read the asset and its chunks; null: all readers of the tenant."""
+    writers: Sequence[str] | None
+    """Who of them may change the asset, with the role creator; null: all of them."""
     status: AssetStatus
     error: str | None
     progress: float
     generation: Annotated[int, Field(description="Counts the versions of the bytes.")]
     chunks: int
     flags: Annotated[Mapping[str, int], Field(description="Chunks with each flag of suspicious content.")]
-    quarantined_chunks: Annotated[
-        int, Field(description="Chunks that searches do not find because of their flags, until an admin releases them.")
-    ]
-    duplicate_of: Annotated[
-        UUID | None,
-        Field(
-            description="The oldest asset with the same bytes, if it is another one. Searches return a text that both"
-            " have once, under the asset that was indexed first among those that the filters admit."
-        ),
-    ]
+    quarantined_chunks: int
+    """Chunks that searches do not find because of their flags, until an admin releases them."""
+    duplicate_of: UUID | None
+    """The oldest asset with the same bytes, if it is another one. Searches return a text that both have once, under the
+    asset that was indexed first among those that the filters admit."""
     version: Annotated[int, Field(description="Counts all changes by callers; the ETag.")]
     created_at: datetime
     updated_at: datetime
@@ -79,27 +65,16 @@ class AssetFields:
 
     _: KW_ONLY
     tags: Annotated[Tags | Unset, Field(description="Replaces the tags of the asset and its chunks.")] = UNSET
-    roles: Annotated[
-        Roles | Unset, Field(description="The audience of the asset and its chunks; not a permission.")
-    ] = UNSET
-    metadata: Annotated[
-        Metadata | Unset,
-        Field(description="Replaces the metadata of the asset and its chunks; a chunk keeps its position."),
-    ] = UNSET
-    readers: Annotated[
-        Principals | Unset | None,
-        Field(
-            description="Who may read the asset and its chunks, from the answer on; you are one of them. Null: all"
-            " readers of the tenant. An asset of a source has those of the source."
-        ),
-    ] = UNSET
-    writers: Annotated[
-        Principals | Unset | None,
-        Field(
-            description="Who of its readers with the role creator may change the asset; you are one of them. Null:"
-            " all of them. An asset of a source has those of the source."
-        ),
-    ] = UNSET
+    roles: Roles | Unset = UNSET
+    """The audience of the asset and its chunks; not a permission."""
+    metadata: Metadata | Unset = UNSET
+    """Replaces the metadata of the asset and its chunks; a chunk keeps its position."""
+    readers: Principals | Unset | None = UNSET
+    """Who may read the asset and its chunks, from the answer on; you are one of them. Null: all readers of the tenant.
+    An asset of a source has those of the source."""
+    writers: Principals | Unset | None = UNSET
+    """Who of its readers with the role creator may change the asset; you are one of them. Null: all of them. An asset
+    of a source has those of the source."""
 
     def given(self) -> dict[str, Any]:
         """The fields that are set, with lists as rows have them."""
@@ -115,10 +90,8 @@ class AssetFields:
 class AssetPatch(AssetFields):
     """Changes to an asset. Omitted fields are unchanged."""
 
-    title: Annotated[
-        Title | Unset | None,
-        Field(description="The title of the asset and its chunks; null restores the title of the file."),
-    ] = UNSET
+    title: Title | Unset | None = UNSET
+    """The title of the asset and its chunks; null restores the title of the file."""
 
 
 CHANGEABLE = ("title", "tags", "roles", "metadata", "readers", "writers")

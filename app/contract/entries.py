@@ -19,7 +19,7 @@ from app.contract.text import (
     is_storable,
     is_storable_json,
 )
-from app.contract.validation import UNSET, Items, Unset, request, require, stored_fields
+from app.contract.validation import UNSET, Described, Items, Unset, request, require, stored_fields
 from app.contract.vocabulary import FLAGS, LANGUAGES, Audience, EntryType, Relationship, Scope, WritableType
 from app.errors import FieldError
 
@@ -40,7 +40,7 @@ FLAGS_KEY = "flags"
 
 
 @dataclass(frozen=True, slots=True)
-class EntryCore:
+class EntryCore(Described):
     """What every form of an entry has: the entry itself, a hit, a former version and a match of a subscription."""
 
     id: UUID
@@ -66,13 +66,10 @@ class WrittenEntry(EntryCore):
 
     language: str
     expires_at: datetime | None
-    readers: Annotated[
-        Sequence[str] | None, Field(description="Who may read the entry; null: all readers of the tenant.")
-    ]
-    writers: Annotated[
-        Sequence[str] | None,
-        Field(description="Who of them may change the entry, with the role creator; null: all of them."),
-    ]
+    readers: Sequence[str] | None
+    """Who may read the entry; null: all readers of the tenant."""
+    writers: Sequence[str] | None
+    """Who of them may change the entry, with the role creator; null: all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +78,8 @@ class Entry(WrittenEntry):
 
     asset_name: str | None
     chunk_index: int | None
-    quarantined: Annotated[
-        bool,
-        Field(description="Whether searches do not find the entry because of its flags, until an admin releases it."),
-    ]
+    quarantined: bool
+    """Whether searches do not find the entry because of its flags, until an admin releases it."""
     embedding_status: Literal["ready", "pending"]
     version: int
     created_at: datetime
@@ -226,90 +221,43 @@ class EntryDraft:
 
     _: KW_ONLY
     content: Content | Unset = UNSET
-    entry_type: Annotated[
-        WritableType | Unset,
-        Field(
-            description="decision: a choice and its reasons; lesson: learnt from experience; insight and summary:"
-            " derived from other entries (source_ids); template: text to fill in; temp_note: a temporary note. New"
-            " entries: fact."
-        ),
-    ] = UNSET
-    title: Annotated[
-        Title | Unset | None,
-        Field(description="The subject in a few words; words in the title count more in searches. Null removes it."),
-    ] = UNSET
-    tags: Annotated[
-        Tags | Unset, Field(description="Subjects; entries that share two tags are related. New entries have none.")
-    ] = UNSET
+    entry_type: WritableType | Unset = UNSET
+    """decision: a choice and its reasons; lesson: learnt from experience; insight and summary: derived from other
+    entries (source_ids); template: text to fill in; temp_note: a temporary note. New entries: fact."""
+    title: Title | Unset | None = UNSET
+    """The subject in a few words; words in the title count more in searches. Null removes it."""
+    tags: Tags | Unset = UNSET
+    """Subjects; entries that share two tags are related. New entries have none."""
     roles: Annotated[Roles | Unset, Field(description="The audience; not a permission. New entries: all.")] = UNSET
-    confidence: Annotated[
-        float | Unset,
-        Field(
-            strict=True, ge=0, le=1, allow_inf_nan=False, description="The author's confidence, 0 to 1. New entries: 1."
-        ),
-    ] = UNSET
-    scope: Annotated[
-        Scope | Unset,
-        Field(description="Whether the entry applies everywhere or to one project only. New entries: global."),
-    ] = UNSET
-    parent_id: Annotated[
-        UUID | Unset | None, Field(description="The entry of which this one is a part. Null removes the relation.")
-    ] = UNSET
-    source_ids: Annotated[
-        Items[UUID] | Unset,
-        Field(max_length=MAX_SOURCES, description="Entries from which this one was derived."),
-        AfterValidator(_drop_repeated),
-    ] = UNSET
-    metadata: Annotated[
-        Metadata | Unset,
-        Field(
-            description="Any other data, as a JSON object, which replaces the stored one; searches can filter by"
-            " it. The service sets `flags`, which names what is suspicious in the entry."
-        ),
-    ] = UNSET
-    language: Annotated[
-        Language | Unset | None,
-        Field(
-            description="A Postgres text search configuration, e.g. english or german. Null has it detected"
-            " again, and so does a new text without a language."
-        ),
-    ] = UNSET
-    expires_at: Annotated[
-        ZonedMoment | Unset | None,
-        Field(
-            description="Date and time with a time zone; the entry is hidden from then on. Null: it does not expire."
-        ),
-    ] = UNSET
-    superseded_by_id: Annotated[
-        UUID | Unset | None,
-        Field(description="The entry that replaces this one; searches skip this one. Null: no entry replaces it."),
-    ] = UNSET
-    is_verified: Annotated[
-        bool | Unset, Field(strict=True, description="Whether a person has verified the content. New entries: false.")
-    ] = UNSET
-    external_id: Annotated[
-        ExternalId | Unset | None,
-        Field(
-            description="Your own id; writing with the same id again updates this entry. Null in a new entry"
-            " means no id, and in a patch removes the id."
-        ),
-    ] = UNSET
-    readers: Annotated[
-        Principals | Unset | None,
-        Field(
-            description="Who may read the entry: groups of the tokens and users, of which you are one. Null: all"
-            " readers in the tenant. New entries: null.",
-            examples=[["group:finance", "user:jane"]],
-        ),
-    ] = UNSET
-    writers: Annotated[
-        Principals | Unset | None,
-        Field(
-            description="Who of its readers with the role creator may change the entry; you are one of them. Null:"
-            " all of them. New entries: null.",
-            examples=[["group:payroll"]],
-        ),
-    ] = UNSET
+    confidence: Annotated[float | Unset, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] = UNSET
+    """The author's confidence, 0 to 1. New entries: 1."""
+    scope: Scope | Unset = UNSET
+    """Whether the entry applies everywhere or to one project only. New entries: global."""
+    parent_id: UUID | Unset | None = UNSET
+    """The entry of which this one is a part. Null removes the relation."""
+    source_ids: Annotated[Items[UUID] | Unset, Field(max_length=MAX_SOURCES), AfterValidator(_drop_repeated)] = UNSET
+    """Entries from which this one was derived."""
+    metadata: Metadata | Unset = UNSET
+    """Any other data, as a JSON object, which replaces the stored one; searches can filter by it. The service sets
+    `flags`, which names what is suspicious in the entry."""
+    language: Language | Unset | None = UNSET
+    """A Postgres text search configuration, e.g. english or german. Null has it detected again, and so does a new text
+    without a language."""
+    expires_at: ZonedMoment | Unset | None = UNSET
+    """Date and time with a time zone; the entry is hidden from then on. Null: it does not expire."""
+    superseded_by_id: UUID | Unset | None = UNSET
+    """The entry that replaces this one; searches skip this one. Null: no entry replaces it."""
+    is_verified: Annotated[bool | Unset, Field(strict=True)] = UNSET
+    """Whether a person has verified the content. New entries: false."""
+    external_id: ExternalId | Unset | None = UNSET
+    """Your own id; writing with the same id again updates this entry. Null in a new entry means no id, and in a patch
+    removes the id."""
+    readers: Annotated[Principals | Unset | None, Field(examples=[["group:finance", "user:jane"]])] = UNSET
+    """Who may read the entry: groups of the tokens and users, of which you are one. Null: all readers in the tenant.
+    New entries: null."""
+    writers: Annotated[Principals | Unset | None, Field(examples=[["group:payroll"]])] = UNSET
+    """Who of its readers with the role creator may change the entry; you are one of them. Null: all of them. New
+    entries: null."""
 
     def given(self) -> dict[str, Any]:
         """The fields that are set, with lists as rows have them."""

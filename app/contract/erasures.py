@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from typing_extensions import TypedDict
 
 from app.contract.fields import MAX_SUBJECT_CHARACTERS
-from app.contract.validation import Items, request
+from app.contract.validation import Described, Items, request
 from app.contract.vocabulary import COMMAND_LINE
 
 ErasureKind = Literal["asset", "entry", "subject"]
@@ -45,13 +45,10 @@ class NewErasure:
 
     asset_id: Annotated[UUID | None, Field(description="An asset, with its chunks.")] = None
     entry_id: Annotated[UUID | None, Field(description="An entry that is not a chunk.")] = None
-    subject: Annotated[
-        Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT_CHARACTERS), AfterValidator(_check_subject)] | None,
-        Field(
-            description="The `sub` of a principal's tokens: what it created, searched, saved and judged. Revoke its"
-            " tokens first."
-        ),
-    ] = None
+    subject: (
+        Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT_CHARACTERS), AfterValidator(_check_subject)] | None
+    ) = None
+    """The `sub` of a principal's tokens: what it created, searched, saved and judged. Revoke its tokens first."""
 
     def __post_init__(self) -> None:
         given = (self.asset_id, self.entry_id, self.subject)
@@ -70,15 +67,13 @@ class NewErasure:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Place(Described):
     """A table of the tenant."""
 
     place: str
     removed: Annotated[int, Field(description="Rows removed or, in receipts and the audit trail, changed.")]
-    found: Annotated[
-        int | None,
-        Field(description="Rows that the last look found, in a later transaction; null before the first look."),
-    ]
+    found: int | None
+    """Rows that the last look found, in a later transaction; null before the first look."""
 
 
 class Dependent(TypedDict):
@@ -106,7 +101,7 @@ class Remainder:
 
 
 @dataclass(frozen=True, slots=True)
-class Erasure:
+class Erasure(Described):
     """The receipt of an erasure."""
 
     id: UUID
@@ -115,10 +110,8 @@ class Erasure:
     entry_id: UUID | None
     pseudonym: Annotated[str | None, Field(description="What replaces the subject in the audit trail.")]
     requested_by: str
-    state: Annotated[
-        ErasureState,
-        Field(description="`erased` after a look that found nothing, `done` after a second one, about a minute later."),
-    ]
+    state: ErasureState
+    """`erased` after a look that found nothing, `done` after a second one, about a minute later."""
     created_at: datetime
     erased_at: datetime | None
     checked_at: Annotated[datetime | None, Field(description="The time of the last look.")]

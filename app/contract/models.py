@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.contract.fields import Fraction
-from app.contract.validation import UNSET, Unset, request
+from app.contract.validation import UNSET, Described, Unset, request
 
 ChangeState = Literal["filling", "ready", "switched", "dropping"]
 """States of a change in progress. `app.knowledge.reembedding.machine` defines the transitions."""
@@ -20,7 +20,7 @@ Basis = Literal["feedback", "semantic_overlap", "too_little_evidence", "refused_
 
 
 @dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(Described):
     """An embedding model."""
 
     provider: str
@@ -36,45 +36,37 @@ class ModelUse(ModelInfo):
     passages: int
     index_state: IndexState
     waiting: Annotated[int, Field(description="Entries that still need vectors of this model.")]
-    refused: Annotated[
-        int, Field(description="Entries that the provider refused five times; only keyword search finds them.")
-    ]
+    refused: int
+    """Entries that the provider refused five times; only keyword search finds them."""
     entries: Annotated[int, Field(description="Entries with vectors of this model.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class Quality(Described):
     """The quality of both models on queries with feedback, as nDCG@10."""
 
     old: float
     new: Annotated[float, Field(description="A lower bound: hits without feedback count as wrong.")]
-    low: Annotated[
-        float, Field(description="Lower end of the 95 % bootstrap interval of the mean difference, new - old.")
-    ]
+    low: float
+    """Lower end of the 95 % bootstrap interval of the mean difference, new - old."""
     high: Annotated[float, Field(description="Upper end of this interval.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Described):
     """A comparison of both models on a sample of the tenant's queries and of entry titles."""
 
     queries: Annotated[int, Field(description="Compared queries: those for which either model finds anything.")]
-    source: Annotated[
-        QueryOrigin | None,
-        Field(
-            description="Their origin: the tenant's own queries, entry titles, or both; null if nothing was compared."
-        ),
-    ]
+    source: QueryOrigin | None
+    """Their origin: the tenant's own queries, entry titles, or both; null if nothing was compared."""
     depth: Annotated[int, Field(description="Number of first hits compared: 10, or a tenth of the entries if fewer.")]
-    overlap: Annotated[
-        float | None, Field(description="Mean fraction of these hits that both models find, in whole searches.")
-    ]
+    overlap: float | None
+    """Mean fraction of these hits that both models find, in whole searches."""
     semantic_overlap: Annotated[float | None, Field(description="The same fraction for the semantic leg only.")]
     same: Annotated[int, Field(description="Queries for which the semantic leg finds the same hits in the same order.")]
     empty: Annotated[int, Field(description="Queries for which only the old model's semantic leg finds anything.")]
-    judgements: Annotated[
-        int, Field(description="Judged entries of queries with feedback; a majority decides on each.")
-    ]
+    judgements: int
+    """Judged entries of queries with feedback; a majority decides on each."""
     judged: Annotated[int, Field(description="Queries with a relevant entry, used to measure both models.")]
     quality: Annotated[Quality | None, Field(description="Of whole searches; null without feedback.")]
     semantic_quality: Annotated[Quality | None, Field(description="Of the semantic leg; null without feedback.")]
@@ -90,33 +82,25 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelChange:
+class ModelChange(Described):
     """A model change or rebuild, and its progress."""
 
     state: ChangeState
     old: ModelInfo
     new: ModelInfo
-    rebuild: Annotated[
-        bool,
-        Field(
-            description="Whether the model stays the same and its vectors are replaced; the last state is `switched`."
-        ),
-    ]
+    rebuild: bool
+    """Whether the model stays the same and its vectors are replaced; the last state is `switched`."""
     rate: int | None
     switch_at_overlap: float | None
     entries: int
     waiting: Annotated[int, Field(description="Entries that still need vectors of the model that is not in use.")]
-    refused: Annotated[
-        int,
-        Field(description="Entries that the provider of that model refuses; in a rebuild, they keep their vectors."),
-    ]
+    refused: int
+    """Entries that the provider of that model refuses; in a rebuild, they keep their vectors."""
     progress: float
-    served: Annotated[
-        bool, Field(description="Whether this service has a provider for that model; if not, the change waits.")
-    ]
-    failure: Annotated[
-        str | None, Field(description="Why the change waits at the moment, for example a failed provider.")
-    ]
+    served: bool
+    """Whether this service has a provider for that model; if not, the change waits."""
+    failure: str | None
+    """Why the change waits at the moment, for example a failed provider."""
     comparison: Annotated[Comparison | None, Field(description="Null until every entry has its vectors.")]
     decision: Decision
     started_at: datetime
@@ -141,15 +125,11 @@ class NewModelChange:
     means: rebuild its vectors."""
 
     provider: Annotated[str, Field(min_length=1, max_length=50)] | Unset | None = UNSET
-    model: Annotated[
-        Annotated[str, Field(min_length=1, max_length=200)] | Unset | None,
-        Field(description="A model that the operator has registered (`knowledge model add`) and configured."),
-    ] = UNSET
+    model: Annotated[str, Field(min_length=1, max_length=200)] | Unset | None = UNSET
+    """A model that the operator has registered (`knowledge model add`) and configured."""
     dimensions: Annotated[int, Field(strict=True, ge=1, le=4000)] | Unset | None = UNSET
-    rate: Annotated[
-        Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | Unset | None,
-        Field(description="Entries to embed per minute; null means as many as the provider accepts."),
-    ] = UNSET
+    rate: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | Unset | None = UNSET
+    """Entries to embed per minute; null means as many as the provider accepts."""
     switch_at_overlap: Annotated[
         Fraction | Unset | None,
         Field(

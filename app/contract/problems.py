@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from app import errors
+from app.contract.validation import Described
 
 PATH = "/problems"
 
@@ -297,34 +298,27 @@ class FieldProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Described):
     """An error, as in RFC 9457."""
 
     type: Annotated[
         str,
         Field(
-            description="The kind of problem, by which programs can tell problems apart. It refers to a page of this"
-            " service. More types may be added.",
             examples=[TYPES["invalid-input"].uri],
             json_schema_extra={"format": "uri-reference", "enum": [kind.uri for kind in TYPES.values()]},
         ),
     ]
+    """The kind of problem, by which programs can tell problems apart. It refers to a page of this service. More types
+    may be added."""
     title: Annotated[str, Field(examples=["Unprocessable Content"])]
     status: Annotated[int, Field(examples=[422])]
     detail: Annotated[str, Field(examples=["limit: must be between 1 and 50"])]
     request_id: Annotated[str | None, Field(examples=["5f2b6c1e8d3a4f70"])] = None
     errors: Annotated[Sequence[FieldProblem] | None, Field(description="For 422: each invalid field.")] = None
     limit: Annotated[str | None, Field(description="For 429: the name of the limit that was reached.")] = None
-    existing_id: Annotated[
-        UUID | None,
-        Field(
-            description="For /problems/entry-exists and /problems/asset-exists: the entry or asset with the same"
-            " identity."
-        ),
-    ] = None
-    deletions: Annotated[
-        int | None, Field(description="For /problems/too-many-deletions: the number of assets that would be deleted.")
-    ] = None
-    assets: Annotated[
-        int | None, Field(description="For /problems/too-many-deletions: the number of assets that the source has.")
-    ] = None
+    existing_id: UUID | None = None
+    """For /problems/entry-exists and /problems/asset-exists: the entry or asset with the same identity."""
+    deletions: int | None = None
+    """For /problems/too-many-deletions: the number of assets that would be deleted."""
+    assets: int | None = None
+    """For /problems/too-many-deletions: the number of assets that the source has."""

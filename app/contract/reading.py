@@ -9,6 +9,7 @@ from pydantic import Field
 
 from app.contract.entries import Entry
 from app.contract.tools import Citation
+from app.contract.validation import Described
 from app.contract.vocabulary import Flag
 
 
@@ -16,18 +17,16 @@ from app.contract.vocabulary import Flag
 class EntryState(Entry):
     """The entry as it is stored now; while it is in quarantine, only its id, version, flags and `quarantined`."""
 
-    flags: Annotated[
-        Sequence[Flag], Field(description="Suspicious content, named of an entry in quarantine only.")
-    ] = ()
+    flags: Sequence[Flag] = ()
+    """Suspicious content, named of an entry in quarantine only."""
 
 
 @dataclass(frozen=True, slots=True)
-class AddedEntry:
+class AddedEntry(Described):
     """The outcome of storing an entry."""
 
-    status: Annotated[
-        Literal["created", "existing"], Field(description="existing: the entry existed, and its fields were updated.")
-    ]
+    status: Literal["created", "existing"]
+    """existing: the entry existed, and its fields were updated."""
     entry: EntryState
 
 
@@ -64,7 +63,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPart:
+class ReadPart(Described):
     """A part of a document's text."""
 
     text: str
@@ -74,10 +73,8 @@ class ReadPart:
     total: Whole
     next_start: Next
     matches: Annotated[Sequence[Section], Field(description="Headings that match, at most 20; the first was read.")]
-    contents: Annotated[
-        Sequence[Section],
-        Field(description="The table of contents, at most 300 headings, if the document was read from its beginning."),
-    ]
+    contents: Sequence[Section]
+    """The table of contents, at most 300 headings, if the document was read from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from pydantic import Field
 from app.contract.fields import QueryText, VectorNumbers, YesOrNo
 from app.contract.models import ModelInfo
 from app.contract.search import Weights
-from app.contract.validation import request
+from app.contract.validation import Described, request
 from app.contract.vocabulary import Degradation, EntryType, Fusion, Leg, Mode
 
 
 @dataclass(frozen=True, slots=True)
-class RankedEntry:
+class RankedEntry(Described):
     """A candidate of a search; ranks start at 1, and are null for a leg that did not find the entry."""
 
     id: UUID
@@ -26,21 +26,15 @@ class RankedEntry:
     keyword_rank: int | None
     keyword_score: float | None
     score: float
-    rerank_rank: Annotated[
-        int | None, Field(description="The rank by the reranker; null if it did not compare the entry.")
-    ]
+    rerank_rank: int | None
+    """The rank by the reranker; null if it did not compare the entry."""
     rerank_score: float | None
-    passages: Annotated[
-        int | None,
-        Field(
-            description="Only with `group_by`: the ranked passages of the asset, on the best of them; the best others"
-            " follow, with 0."
-        ),
-    ] = None
+    passages: int | None = None
+    """Only with `group_by`: the ranked passages of the asset, on the best of them; the best others follow, with 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(Described):
     """What a search did: its settings, its model, and the ranks of every candidate."""
 
     mode: Mode
@@ -50,9 +44,8 @@ class Receipt:
     query: Annotated[str | None, Field(description="Only if the tenant keeps query texts (`keep_query_text`).")] = None
     rrf_k: int
     fusion: Fusion
-    options: Annotated[
-        Mapping[str, Any], Field(description="The other fields of the request, without those with their default.")
-    ]
+    options: Mapping[str, Any]
+    """The other fields of the request, without those with their default."""
     ranking: Annotated[Sequence[RankedEntry], Field(description="Every candidate, best first.")]
     version: Annotated[str, Field(description="The version of the service.")]
     weights: Weights
@@ -76,7 +69,7 @@ class SearchReceipt(Receipt):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchLine:
+class SearchLine(Described):
     """A search in the list; its receipt has the rest."""
 
     id: UUID
@@ -84,14 +77,11 @@ class SearchLine:
     at: datetime
     result_count: Annotated[int, Field(description="Hits on the first page.")]
     query_time_ms: int
-    fallback: Annotated[
-        bool, Field(description="Whether only keyword search ran, because the provider was not available.")
-    ]
+    fallback: bool
+    """Whether only keyword search ran, because the provider was not available."""
     mode: Mode
-    query: Annotated[
-        str | None,
-        Field(description="The first 200 characters, only if the tenant keeps query texts (`keep_query_text`)."),
-    ]
+    query: str | None
+    """The first 200 characters, only if the tenant keeps query texts (`keep_query_text`)."""
 
 
 @request
@@ -109,7 +99,7 @@ Cause = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Described):
     """A candidate whose place or score differs."""
 
     id: UUID
@@ -117,36 +107,25 @@ class Difference:
     now_rank: int | None
     then_score: float | None
     now_score: float | None
-    reason: Annotated[
-        DifferenceReason,
-        Field(
-            description="`deleted`: neither the entry nor the version that was ranked is there. `changed`: the entry"
-            " has another version, and the one that was ranked is not kept. `not_found`: it is there, and the search"
-            " does not find it. `not_ranked_then`: only the replay has it. `other_score`, `other_rank`: both have it."
-        ),
-    ]
+    reason: DifferenceReason
+    """`deleted`: neither the entry nor the version that was ranked is there. `changed`: the entry has another version,
+    and the one that was ranked is not kept. `not_found`: it is there, and the search does not find it.
+    `not_ranked_then`: only the replay has it. `other_score`, `other_rank`: both have it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Described):
     """Both rankings of a search, and their differences."""
 
     search_id: UUID
     at: datetime
-    as_of: Annotated[
-        datetime | None,
-        Field(
-            description="The time that the replay names. Null: no versions of it are kept, and it ran on what is valid"
-            " now."
-        ),
-    ]
+    as_of: datetime | None
+    """The time that the replay names. Null: no versions of it are kept, and it ran on what is valid now."""
     same: Annotated[bool, Field(description="Whether candidates, order and scores are equal.")]
-    causes: Annotated[
-        Sequence[Cause], Field(description="What differs between then and now, and may explain differences.")
-    ]
-    settings: Annotated[
-        Sequence[str], Field(description="Settings that have changed since, which the receipt does not have.")
-    ]
+    causes: Sequence[Cause]
+    """What differs between then and now, and may explain differences."""
+    settings: Sequence[str]
+    """Settings that have changed since, which the receipt does not have."""
     differences: Sequence[Difference]
     then: Sequence[RankedEntry]
     now: Sequence[RankedEntry]
@@ -204,16 +183,12 @@ class DislikedEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackReport:
+class FeedbackReport(Described):
     """Searches without results and disliked hits of the last days."""
 
     days: int
-    queries_kept: Annotated[
-        bool,
-        Field(
-            description="Whether the tenant keeps query texts (`keep_query_text`); if not, the report has no queries."
-        ),
-    ]
+    queries_kept: bool
+    """Whether the tenant keeps query texts (`keep_query_text`); if not, the report has no queries."""
     relevant: int
     not_relevant: int
     searches_without_results: int

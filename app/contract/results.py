@@ -12,6 +12,7 @@ from app.contract.entries import EntryCore
 from app.contract.models import ModelInfo
 from app.contract.problems import Problem
 from app.contract.search import Weights
+from app.contract.validation import Described
 from app.contract.vocabulary import Degradation, Leg
 
 
@@ -36,26 +37,21 @@ class PassageGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Validity:
+class Validity(Described):
     """When the version of an entry was valid that a search with `as_of` found."""
 
     valid_from: datetime
-    valid_until: Annotated[
-        datetime | None, Field(description="The version ended just before; null if it is still valid.")
-    ]
+    valid_until: datetime | None
+    """The version ended just before; null if it is still valid."""
 
 
 @dataclass(frozen=True, slots=True)
-class HitOrigin:
+class HitOrigin(Described):
     """The source of a hit's asset."""
 
     source: Annotated[str, Field(examples=["handbook"])]
-    agreed_at: Annotated[
-        datetime | None,
-        Field(
-            description="When the source last agreed with its origin: the text was then the origin's. Null: not yet."
-        ),
-    ]
+    agreed_at: datetime | None
+    """When the source last agreed with its origin: the text was then the origin's. Null: not yet."""
 
     @property
     def text(self) -> str:
@@ -92,26 +88,18 @@ class Hit(FoundEntry):
     score: Annotated[float, Field(examples=[0.0161])]
     similarity: Annotated[float | None, Field(description="Cosine; null if the semantic leg did not find the entry.")]
     keyword_score: Annotated[float | None, Field(description="BM25; null if the keyword leg did not find the entry.")]
-    sources: Annotated[
-        Sequence[Leg], Field(description="The legs that found the entry.", examples=[["semantic", "keyword"]])
-    ]
-    snippet: Annotated[
-        str, Field(description="Plain text, at most 240 characters, without Markdown and HTML; … marks a cut.")
-    ]
-    snippet_start: Annotated[
-        int, Field(description="Where the text of the snippet starts in `content`, in characters.")
-    ]
+    sources: Annotated[Sequence[Leg], Field(examples=[["semantic", "keyword"]])]
+    """The legs that found the entry."""
+    snippet: str
+    """Plain text, at most 240 characters, without Markdown and HTML; … marks a cut."""
+    snippet_start: int
+    """Where the text of the snippet starts in `content`, in characters."""
     snippet_end: Annotated[int, Field(description="Where it ends.")]
     matched_terms: Sequence[str]
     group: Annotated[PassageGroup | None, Field(description="Only with `group_by`.")]
     validity: Annotated[Validity | None, Field(description="Only with `as_of`.")]
-    origin: Annotated[
-        HitOrigin | None,
-        Field(
-            description="Only for chunks of assets that belong to a source; with `as_of`, only while they are valid.",
-            examples=[None],
-        ),
-    ]
+    origin: Annotated[HitOrigin | None, Field(examples=[None])]
+    """Only for chunks of assets that belong to a source; with `as_of`, only while they are valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,76 +121,43 @@ def note_relaxations(relaxations: Sequence[Relaxation]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchMetadata:
+class SearchMetadata(Described):
     """Facts about the search; times in milliseconds."""
 
     search_id: UUID
-    total: Annotated[
-        int, Field(description="Entries in the ranked list, before the limit; with `group_by`, the groups of them.")
-    ]
-    strong_match: Annotated[
-        bool, Field(description="Whether, judging by scores, a hit of the first page clearly answers the query.")
-    ]
-    fallback_mode: Annotated[
-        bool, Field(description="Whether the embedding provider failed and the search used keywords only.")
-    ]
+    total: int
+    """Entries in the ranked list, before the limit; with `group_by`, the groups of them."""
+    strong_match: bool
+    """Whether, judging by scores, a hit of the first page clearly answers the query."""
+    fallback_mode: bool
+    """Whether the embedding provider failed and the search used keywords only."""
     search_modes_used: Annotated[Sequence[Leg], Field(description="The legs that compared entries with the query.")]
-    degraded: Annotated[
-        Sequence[Degradation],
-        Field(
-            description="What keeps the answer from being complete; empty: nothing. `embedding_unavailable`: keyword"
-            " search only. `quota_exhausted`: keyword search only, and no reranking. `embeddings_pending`: some"
-            " entries have no vector yet and are found only by their words; see `pending`. `reranker_unavailable`: the"
-            " hits are in the fused order. `ranking_truncated`: this page ends the ranked list, and more entries may"
-            " match.",
-            examples=[["embeddings_pending"]],
-        ),
-    ]
-    exact: Annotated[
-        bool,
-        Field(
-            description="Whether every entry that the filters admit was compared in each leg of `search_modes_used`."
-            " If not, there may be better hits."
-        ),
-    ]
-    pending: Annotated[
-        int,
-        Field(
-            description="Entries that the filters admit and that have no vector yet; 0 in mode `keyword`. Where more"
-            " than 2,000 entries of the tenant wait, it may be too low, and is at least 1.",
-            examples=[0],
-        ),
-    ]
-    estimated_matches: Annotated[
-        int,
-        Field(
-            description="About how many entries match: those that reach the similarity threshold, or those with a word"
-            " of the query, whichever are more; never less than `total`. A lower bound where `exact` is false."
-        ),
-    ]
-    suggestions: Annotated[
-        Sequence[str],
-        Field(description="If nothing was found: queries to try. With a filter, each finds an entry that passes it."),
-    ]
-    relaxations: Annotated[
-        Sequence[Relaxation],
-        Field(
-            description="If nothing was found because of the filters: what matches without each of them, or, if that"
-            " is nothing, without all of them. Empty if the filters are not the cause."
-        ),
-    ]
-    reranked: Annotated[
-        bool, Field(description="Whether the reranker ordered the first candidates; scores then do not descend.")
-    ]
+    degraded: Annotated[Sequence[Degradation], Field(examples=[["embeddings_pending"]])]
+    """What keeps the answer from being complete; empty: nothing. `embedding_unavailable`: keyword search only.
+    `quota_exhausted`: keyword search only, and no reranking. `embeddings_pending`: some entries have no vector yet and
+    are found only by their words; see `pending`. `reranker_unavailable`: the hits are in the fused order.
+    `ranking_truncated`: this page ends the ranked list, and more entries may match."""
+    exact: bool
+    """Whether every entry that the filters admit was compared in each leg of `search_modes_used`. If not, there may be
+    better hits."""
+    pending: Annotated[int, Field(examples=[0])]
+    """Entries that the filters admit and that have no vector yet; 0 in mode `keyword`. Where more than 2,000 entries of
+    the tenant wait, it may be too low, and is at least 1."""
+    estimated_matches: int
+    """About how many entries match: those that reach the similarity threshold, or those with a word of the query,
+    whichever are more; never less than `total`. A lower bound where `exact` is false."""
+    suggestions: Sequence[str]
+    """If nothing was found: queries to try. With a filter, each finds an entry that passes it."""
+    relaxations: Sequence[Relaxation]
+    """If nothing was found because of the filters: what matches without each of them, or, if that is nothing, without
+    all of them. Empty if the filters are not the cause."""
+    reranked: bool
+    """Whether the reranker ordered the first candidates; scores then do not descend."""
     next_cursor: str | None
     query_time_ms: Annotated[int, Field(description="Time from the request's arrival to the answer.")]
-    waiting_ms: Annotated[
-        int,
-        Field(
-            description="The part of `query_time_ms` in which the request waited for a turn: at the limits for"
-            " simultaneous requests, for a database connection, or at the embedding model."
-        ),
-    ]
+    waiting_ms: int
+    """The part of `query_time_ms` in which the request waited for a turn: at the limits for simultaneous requests, for
+    a database connection, or at the embedding model."""
     embedding_ms: int
     semantic_ms: int
     keyword_ms: int
@@ -343,23 +298,19 @@ class FacetValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Facet:
+class Facet(Described):
     """The values of a field among all matches."""
 
-    values: Annotated[
-        Sequence[FacetValue],
-        Field(
-            description="The most frequent first, at most 50, and of at most 200 characters. An entry counts once for"
-            " each of its values; an item of a list in metadata is a value."
-        ),
-    ]
+    values: Sequence[FacetValue]
+    """The most frequent first, at most 50, and of at most 200 characters. An entry counts once for each of its values;
+    an item of a list in metadata is a value."""
     other: Annotated[int, Field(description="The sum of the counts of all other values.")]
     missing: Annotated[int, Field(description="Matches without a value.")]
     exact: Annotated[bool, Field(description="Whether every match was counted; if not, the counts are lower bounds.")]
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(Described):
     """Hits, best first."""
 
     results: Sequence[Hit]
@@ -368,14 +319,11 @@ class SearchResult:
     facets: Annotated[
         Mapping[str, Facet] | None,
         Field(
-            description="Only with `facets`, and not with `cursor`: how many matches have each value. A match passes"
-            " the filters, and has a word of the query or reaches the similarity threshold; the pages show the best of"
-            " them.",
-            examples=[
-                {"tags": {"values": [{"value": "backup", "count": 12}], "other": 0, "missing": 3, "exact": True}}
-            ],
+            examples=[{"tags": {"values": [{"value": "backup", "count": 12}], "other": 0, "missing": 3, "exact": True}}]
         ),
     ]
+    """Only with `facets`, and not with `cursor`: how many matches have each value. A match passes the filters, and has
+    a word of the query or reaches the similarity threshold; the pages show the best of them."""
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.results)
@@ -391,9 +339,8 @@ class SearchResult:
 class SearchProblem(Problem):
     """The problem of one search of a batch, with the values that would be headers."""
 
-    retry_after: Annotated[int | None, Field(description="For 429 and 503: seconds to wait before trying again.")] = (
-        None
-    )
+    retry_after: int | None = None
+    """For 429 and 503: seconds to wait before trying again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, JsonValue, StringConstraints, Valida
 from app.contract.fields import NOT_BLANK, Text
 from app.contract.search import MOMENTS, SearchQuery, request_of
 from app.contract.text import STORABLE, is_storable
-from app.contract.validation import InvalidParts, read_as, request
+from app.contract.validation import Described, InvalidParts, read_as, request
 from app.errors import FieldError
 
 MAX_SAVED_NAME = 200
@@ -88,44 +88,27 @@ class SavedSearch:
 class NewSubscription:
     """The webhook for new and changed entries that match the saved search."""
 
-    url: Annotated[
-        Text,
-        Field(
-            min_length=1,
-            max_length=MAX_URL,
-            description="An http or https URL that is reachable from the internet; redirects are not followed.",
-        ),
-    ]
-    secret: Annotated[
-        Annotated[Text, Field(max_length=MAX_SECRET)] | None,
-        Field(description="`whsec_` and 24 to 64 bytes in base64, as in Standard Webhooks; generated if omitted."),
-    ] = None
+    url: Annotated[Text, Field(min_length=1, max_length=MAX_URL)]
+    """An http or https URL that is reachable from the internet; redirects are not followed."""
+    secret: Annotated[Text, Field(max_length=MAX_SECRET)] | None = None
+    """`whsec_` and 24 to 64 bytes in base64, as in Standard Webhooks; generated if omitted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Described):
     """A subscription and the state of its deliveries."""
 
     saved_search_id: UUID
     url: str
-    state: Annotated[
-        Literal["active", "paused", "disabled"],
-        Field(
-            description="paused: the owner has not called for a while; the owner's next call resumes it. disabled: the"
-            " endpoint failed for days or answered 410, or the owner stayed inactive; subscribe again."
-        ),
-    ]
-    confirmation: Annotated[
-        Literal["pending", "confirmed", "refused"],
-        Field(
-            description="Whether the endpoint has answered a challenge. Nothing else is sent to it before. refused: it"
-            " answered none of five, or answered 410; matches are not kept for it."
-        ),
-    ]
+    state: Literal["active", "paused", "disabled"]
+    """paused: the owner has not called for a while; the owner's next call resumes it. disabled: the endpoint failed for
+    days or answered 410, or the owner stayed inactive; subscribe again."""
+    confirmation: Literal["pending", "confirmed", "refused"]
+    """Whether the endpoint has answered a challenge. Nothing else is sent to it before. refused: it answered none of
+    five, or answered 410; matches are not kept for it."""
     confirmed_at: datetime | None
-    rights_until: Annotated[
-        datetime, Field(description="Until then the owner counts as a reader; each call of the owner extends it.")
-    ]
+    rights_until: datetime
+    """Until then the owner counts as a reader; each call of the owner extends it."""
     waiting: Annotated[int, Field(description="Pending deliveries.")]
     failures: Annotated[int, Field(description="Consecutive failed attempts.")]
     failing_since: datetime | None

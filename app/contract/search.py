@@ -202,9 +202,8 @@ class SearchQuery:
     """A search. Only `query` is required; unknown fields are refused."""
 
     query: Annotated[QueryText, Field(description="The query, 1 to 10,000 characters after trimming.")]
-    mode: Annotated[
-        Mode, Field(description="The legs to run: both (hybrid, the default), semantic only, or keyword only.")
-    ] = "hybrid"
+    mode: Mode = "hybrid"
+    """The legs to run: both (hybrid, the default), semantic only, or keyword only."""
     limit: Annotated[
         Limit,
         Field(
@@ -213,121 +212,64 @@ class SearchQuery:
             " fewer when the text of its hits reaches 2 MiB; `next_cursor` continues."
         ),
     ] = None
-    similarity_threshold: Annotated[
-        Fraction | None, Field(description="Minimum cosine of a semantic match. Default: the tenant's, or the model's.")
-    ] = None
-    weights: Annotated[
-        Weights | None,
-        Field(
-            description="Default: the tenant's, else 0.5 and 0.5, or semantic 0.7 and keyword 0.3 with the fusion"
-            " `rrf`."
-        ),
-    ] = None
+    similarity_threshold: Fraction | None = None
+    """Minimum cosine of a semantic match. Default: the tenant's, or the model's."""
+    weights: Weights | None = None
+    """Default: the tenant's, else 0.5 and 0.5, or semantic 0.7 and keyword 0.3 with the fusion `rrf`."""
     role: Annotated[Audience | None, Field(description="Only entries for this role or for all.")] = None
     tags: Annotated[Tags | None, Field(description="One or more tags; omit it for no filter.")] = None
-    tags_match: Annotated[
-        TagsMatch, Field(description="Whether an entry needs any (the default) or all of the tags.")
-    ] = "any"
+    tags_match: TagsMatch = "any"
+    """Whether an entry needs any (the default) or all of the tags."""
     entry_type: Annotated[EntryTypes | None, Field(description="One or more types; omit it for no filter.")] = None
     min_confidence: Fraction | None = None
     scope: Scope | None = None
-    source: Annotated[
-        Source | None, Field(description="Only entries written by callers, or only chunks of assets.")
-    ] = None
+    source: Source | None = None
+    """Only entries written by callers, or only chunks of assets."""
     asset_id: Annotated[AssetIds | None, Field(description="One or more assets; omit it for no filter.")] = None
-    metadata: Annotated[
-        MetadataFilter | None,
-        Field(description="Values that the entry's metadata must contain, at most 100 at all depths."),
-    ] = None
+    metadata: MetadataFilter | None = None
+    """Values that the entry's metadata must contain, at most 100 at all depths."""
     filter: Annotated[FilterObject | None, Field(description=FILTER_DESCRIPTION)] = None
-    created_after: Annotated[
-        ZonedMoment | None, Field(description="Only entries created at this time or later; with a time zone.")
-    ] = None
-    created_before: Annotated[
-        ZonedMoment | None, later_than("created_after"), Field(description="Only entries created before this time.")
-    ] = None
-    updated_after: Annotated[
-        ZonedMoment | None,
-        Field(description="Only entries whose last change was at this time or later; with a time zone."),
-    ] = None
-    updated_before: Annotated[
-        ZonedMoment | None,
-        later_than("updated_after"),
-        Field(description="Only entries whose last change was before this time."),
-    ] = None
-    as_of: Annotated[
-        ZonedMoment | None,
-        Field(
-            description="A past time, with a time zone: the search answers from what was valid then. Filters apply to"
-            " the versions of that time; frequencies of words are today's. The tenant must keep versions"
-            " (`keep_versions_days`). A time before the period that it keeps gets a 422 response, which names the"
-            " earliest time. Not with `facets`."
-        ),
-    ] = None
-    include_superseded: Annotated[
-        YesOrNo, Field(description="Whether replaced entries are found, too. Default: false.")
-    ] = False
-    boost: Annotated[
-        Sequence[Boost],
-        read_as(list[Boost]),
-        AfterValidator(tuple),
-        Field(description="Boosts that multiply the fused score. Default: none."),
-    ] = ()
-    fusion: Annotated[
-        Fusion | None, Field(description="How the legs are combined. Default: the tenant's, or score.")
-    ] = None
-    rrf_k: Annotated[
-        Annotated[int, Field(strict=True, ge=1, le=1000), BeforeValidator(to_plain)],
-        Field(description="The constant of reciprocal rank fusion. Default: 60."),
-    ] = 60
+    created_after: ZonedMoment | None = None
+    """Only entries created at this time or later; with a time zone."""
+    created_before: Annotated[ZonedMoment | None, later_than("created_after")] = None
+    """Only entries created before this time."""
+    updated_after: ZonedMoment | None = None
+    """Only entries whose last change was at this time or later; with a time zone."""
+    updated_before: Annotated[ZonedMoment | None, later_than("updated_after")] = None
+    """Only entries whose last change was before this time."""
+    as_of: ZonedMoment | None = None
+    """A past time, with a time zone: the search answers from what was valid then. Filters apply to the versions of that
+    time; frequencies of words are today's. The tenant must keep versions (`keep_versions_days`). A time before the
+    period that it keeps gets a 422 response, which names the earliest time. Not with `facets`."""
+    include_superseded: YesOrNo = False
+    """Whether replaced entries are found, too. Default: false."""
+    boost: Annotated[Sequence[Boost], read_as(list[Boost]), AfterValidator(tuple)] = ()
+    """Boosts that multiply the fused score. Default: none."""
+    fusion: Fusion | None = None
+    """How the legs are combined. Default: the tenant's, or score."""
+    rrf_k: Annotated[int, Field(strict=True, ge=1, le=1000), BeforeValidator(to_plain)] = 60
+    """The constant of reciprocal rank fusion. Default: 60."""
     ef_search: Annotated[int, Field(strict=True, ge=10, le=200), BeforeValidator(to_plain)] | None = None
-    query_embedding: Annotated[
-        VectorNumbers | None, Field(description="A vector to use instead of the query's embedding.")
-    ] = None
-    explain: Annotated[
-        YesOrNo,
-        Field(
-            description="Fill `debug_info`. With `cursor`, it has ranks and scores; terms, boosts and strategies are"
-            " null."
-        ),
-    ] = False
-    diversity: Annotated[
-        Fraction,
-        Field(
-            description="Above 0, hits that resemble better ones move down (maximal marginal relevance). Default: 0."
-        ),
-    ] = 0.0
-    rerank: Annotated[
-        YesOrNo | None,
-        Field(
-            description="Whether the reranker compares the first candidates with the query and orders them; `score`"
-            " stays the fused score. Default: true where the service has a reranker. `true` is refused where the"
-            " tenant's setting is false; without a reranker it gets the fused order, and `reranker_unavailable` in"
-            " `degraded`."
-        ),
-    ] = None
-    group_by: Annotated[
-        GroupBy | None,
-        Field(
-            description="`asset`: a hit is the best passage of its asset, and `group` has further ones. `limit`,"
-            " `total` and `cursor` count assets; an entry without an asset counts as one."
-        ),
-    ] = None
+    query_embedding: VectorNumbers | None = None
+    """A vector to use instead of the query's embedding."""
+    explain: YesOrNo = False
+    """Fill `debug_info`. With `cursor`, it has ranks and scores; terms, boosts and strategies are null."""
+    diversity: Fraction = 0.0
+    """Above 0, hits that resemble better ones move down (maximal marginal relevance). Default: 0."""
+    rerank: YesOrNo | None = None
+    """Whether the reranker compares the first candidates with the query and orders them; `score` stays the fused score.
+    Default: true where the service has a reranker. `true` is refused where the tenant's setting is false; without a
+    reranker it gets the fused order, and `reranker_unavailable` in `degraded`."""
+    group_by: GroupBy | None = None
+    """`asset`: a hit is the best passage of its asset, and `group` has further ones. `limit`, `total` and `cursor`
+    count assets; an entry without an asset counts as one."""
     facets: Annotated[
-        Sequence[str],
-        read_as(Annotated[list[FacetName], Field(max_length=MAX_FACETS)]),
-        AfterValidator(_check_facets),
-        Field(
-            description="Fields whose values are counted over all matches: `tags`, `entry_type`, `roles`, `scope`,"
-            " `source`, `asset_id`, and keys of metadata as `metadata.KEY`. Default: none."
-        ),
+        Sequence[str], read_as(Annotated[list[FacetName], Field(max_length=MAX_FACETS)]), AfterValidator(_check_facets)
     ] = ()
-    cursor: Annotated[
-        Annotated[Text, Field(max_length=MAX_CURSOR)] | None,
-        Field(
-            description="The `next_cursor` of an earlier response. Send the same query, and the same filters or none."
-        ),
-    ] = None
+    """Fields whose values are counted over all matches: `tags`, `entry_type`, `roles`, `scope`, `source`, `asset_id`,
+    and keys of metadata as `metadata.KEY`. Default: none."""
+    cursor: Annotated[Text, Field(max_length=MAX_CURSOR)] | None = None
+    """The `next_cursor` of an earlier response. Send the same query, and the same filters or none."""
 
 
 def request_of(query: SearchQuery) -> dict[str, Any]:
@@ -372,10 +314,8 @@ def read_entry_key(given: str) -> UUID | str:
 class WhyNotQuery:
     """An entry, and the search whose results lack it."""
 
-    entry_id: Annotated[
-        Annotated[Text, Field(min_length=1, max_length=MAX_EXTERNAL_ID)],
-        Field(description="The id of the entry, or its external_id."),
-    ]
+    entry_id: Annotated[Text, Field(min_length=1, max_length=MAX_EXTERNAL_ID)]
+    """The id of the entry, or its external_id."""
     request: SearchQuery
 
 

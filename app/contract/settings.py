@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from app.contract.fields import Fraction, Number, YesOrNo
 from app.contract.search import Weights
-from app.contract.validation import UNSET, Unset, given_fields, request
+from app.contract.validation import UNSET, Described, Unset, given_fields, request
 from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent
 
 GREATEST = 10**15
@@ -122,7 +122,7 @@ class TunedWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class TenantSettings:
+class TenantSettings(Described):
     """The tenant's settings, including defaults."""
 
     weights: Weights | None
@@ -130,23 +130,17 @@ class TenantSettings:
     similarity_threshold: float | None
     fusion: Fusion
     verified_boost: float
-    rerank: Annotated[
-        bool | None,
-        Field(description="false: no text of the tenant is sent to the reranker. Otherwise searches are reranked."),
-    ]
+    rerank: bool | None
+    """false: no text of the tenant is sent to the reranker. Otherwise searches are reranked."""
     keep_query_text: bool
     default_limit: int | None
     max_limit: int | None
     purge_expired_after_days: int | None
     keep_versions_days: Annotated[int, Field(description="Days for which former versions of entries are kept.")]
-    suspicious_content: Annotated[
-        SuspiciousContent,
-        Field(
-            description="What happens to texts with invisible characters, secrets or instructions to language models:"
-            " keep: nothing; flag: `metadata.flags` names what was found; quarantine: searches do not find them either,"
-            " until an admin releases them."
-        ),
-    ]
+    suspicious_content: SuspiciousContent
+    """What happens to texts with invisible characters, secrets or instructions to language models: keep: nothing; flag:
+    `metadata.flags` names what was found; quarantine: searches do not find them either, until an admin releases
+    them."""
     limits: OwnLimits
     auto_tune: Annotated[bool, Field(description="Whether `tuned` applies, and new weights may replace it.")]
     tuned: Annotated[TunedWeights | None, Field(description="In force with `auto_tune`, without `weights`.")]
@@ -216,9 +210,8 @@ class SettingsPatch:
     max_limit: PageLimit | Unset | None = UNSET
     purge_expired_after_days: Annotated[int, Field(strict=True, ge=0, le=MAX_PURGE_DAYS)] | Unset | None = UNSET
     keep_versions_days: Annotated[int, Field(strict=True, ge=0, le=MAX_KEPT_DAYS)] | Unset | None = UNSET
-    suspicious_content: Annotated[
-        SuspiciousContent | Unset | None, Field(description="Applies to what is written from now on.")
-    ] = UNSET
+    suspicious_content: SuspiciousContent | Unset | None = UNSET
+    """Applies to what is written from now on."""
     limits: OwnLimits | Unset | None = UNSET
     auto_tune: Annotated[YesOrNo | Unset | None, Field(description="False undoes `tuned`.")] = UNSET
 

@@ -14,7 +14,7 @@ from app.contract.assets import MAX_NAME
 from app.contract.entries import MAX_EXTERNAL_ID, Principals
 from app.contract.fields import MAX_PRINCIPALS, PRINCIPAL_SCHEMA, RULE, Moment, YesOrNo, is_principal_list
 from app.contract.text import MOMENT, STORABLE, is_moment, is_storable
-from app.contract.validation import UNSET, Items, Unset, request, require
+from app.contract.validation import UNSET, Described, Items, Unset, request, require
 from app.errors import FieldError, InvalidInput
 
 MAX_ITEMS = 100_000
@@ -176,102 +176,55 @@ class Manifest:
         Items[Any],
         AfterValidator(_check_number),
         WithJsonSchema({"type": "array", "maxItems": MAX_ITEMS, "items": ITEM}),
-        Field(description="All files of the origin."),
     ]
-    origin: Annotated[
+    """All files of the origin."""
+    origin: (
         Annotated[
             str,
             Field(min_length=1, max_length=MAX_ORIGIN),
             require(is_storable, f"must be 1 to {MAX_ORIGIN:,} characters, {STORABLE}"),
         ]
-        | None,
-        Field(
-            description="Describes where the files come from. User and password are removed from URLs. Default: the"
-            " former description."
-        ),
-    ] = None
-    run: Annotated[
-        Annotated[int, Field(strict=True, ge=0, le=MAX_SIZE)] | None,
-        Field(
-            description="The run that the source had when the listing began, 0 for a new source. If another run has"
-            " begun since, the answer is 409. Default: no check."
-        ),
-    ] = None
-    listed_at: Annotated[
-        Annotated[Moment, require(is_moment, f"must be {MOMENT}")] | None,
-        Field(description="When the listing began, with a time zone. Default, and latest: the arrival of the request."),
-    ] = None
-    confirm_deletions: Annotated[
-        YesOrNo,
-        Field(description="Whether more assets may be deleted than the share KB_SOURCE_MAX_DELETIONS. Default: false."),
-    ] = False
-    allow_empty: Annotated[
-        YesOrNo, Field(description="Whether an empty manifest may delete all assets of the source. Default: false.")
-    ] = False
-    retry: Annotated[
-        YesOrNo,
-        Field(
-            description="Whether unchanged files that were refused or failed become `missing`, to be uploaded again."
-            " Default: false."
-        ),
-    ] = False
-    readers: Annotated[
-        Principals | Unset | None,
-        Field(
-            description="Who may see the source and read those of its assets whose item has no readers. Its"
-            " writers are added. Null: all readers of the tenant. Default: as before; for a new source null.",
-            examples=[["group:finance"]],
-        ),
-    ] = UNSET
-    writers: Annotated[
-        Principals | Unset | None,
-        Field(
-            description="Who may send manifests and files, and change the assets, with the role creator; they see"
-            " all items. Null: all creators that see the source. Default: as before; for a new source null.",
-            examples=[["user:crawler"]],
-        ),
-    ] = UNSET
+        | None
+    ) = None
+    """Describes where the files come from. User and password are removed from URLs. Default: the former description."""
+    run: Annotated[int, Field(strict=True, ge=0, le=MAX_SIZE)] | None = None
+    """The run that the source had when the listing began, 0 for a new source. If another run has begun since, the
+    answer is 409. Default: no check."""
+    listed_at: Annotated[Moment, require(is_moment, f"must be {MOMENT}")] | None = None
+    """When the listing began, with a time zone. Default, and latest: the arrival of the request."""
+    confirm_deletions: YesOrNo = False
+    """Whether more assets may be deleted than the share KB_SOURCE_MAX_DELETIONS. Default: false."""
+    allow_empty: YesOrNo = False
+    """Whether an empty manifest may delete all assets of the source. Default: false."""
+    retry: YesOrNo = False
+    """Whether unchanged files that were refused or failed become `missing`, to be uploaded again. Default: false."""
+    readers: Annotated[Principals | Unset | None, Field(examples=[["group:finance"]])] = UNSET
+    """Who may see the source and read those of its assets whose item has no readers. Its writers are added. Null: all
+    readers of the tenant. Default: as before; for a new source null."""
+    writers: Annotated[Principals | Unset | None, Field(examples=[["user:crawler"]])] = UNSET
+    """Who may send manifests and files, and change the assets, with the role creator; they see all items. Null: all
+    creators that see the source. Default: as before; for a new source null."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Source(Described):
     """A source."""
 
     name: Annotated[str, Field(examples=["handbook"])]
     origin: Annotated[str | None, Field(examples=["git@example.com:handbook.git main"])]
     run: Annotated[int, Field(description="The number of its last manifest.", examples=[7])]
-    items: Annotated[
-        int,
-        Field(
-            description="Items of the last manifest; for callers who are not among its writers, those that they may"
-            " read.",
-            examples=[212],
-        ),
-    ]
+    items: Annotated[int, Field(examples=[212])]
+    """Items of the last manifest; for callers who are not among its writers, those that they may read."""
     listed_at: Annotated[datetime, Field(description="When the listing of the origin for the last manifest began.")]
-    agreed_at: Annotated[
-        datetime | None,
-        Field(
-            description="When the origin was listed with the content that the source's assets then got: the last time"
-            " at which both agreed. Null: never."
-        ),
-    ]
-    agrees: Annotated[
-        bool,
-        Field(
-            description="Whether all items of the last manifest are settled, and none of their assets was deleted"
-            " since.",
-            examples=[True],
-        ),
-    ]
-    readers: Annotated[
-        Sequence[str] | None,
-        Field(description="Who may see the source and read its assets; null: all readers of the tenant."),
-    ]
-    writers: Annotated[
-        Sequence[str] | None,
-        Field(description="Who may send manifests and files; null: all creators that see the source."),
-    ]
+    agreed_at: datetime | None
+    """When the origin was listed with the content that the source's assets then got: the last time at which both
+    agreed. Null: never."""
+    agrees: Annotated[bool, Field(examples=[True])]
+    """Whether all items of the last manifest are settled, and none of their assets was deleted since."""
+    readers: Sequence[str] | None
+    """Who may see the source and read its assets; null: all readers of the tenant."""
+    writers: Sequence[str] | None
+    """Who may send manifests and files; null: all creators that see the source."""
     created_at: datetime
 
 
@@ -282,15 +235,10 @@ class SourceStatus(Source):
     indexed: Annotated[int, Field(description="Items whose assets have their content and are indexed.", examples=[210])]
     pending: Annotated[int, Field(description="Items whose assets are being ingested.", examples=[0])]
     failed: Annotated[int, Field(description="Items whose files could not be ingested.", examples=[1])]
-    refused: Annotated[
-        int, Field(description="Items whose files are too large or in an unsupported format.", examples=[1])
-    ]
-    missing: Annotated[
-        int,
-        Field(
-            description="Items to upload, and items whose assets were deleted since the last manifest.", examples=[0]
-        ),
-    ]
+    refused: Annotated[int, Field(examples=[1])]
+    """Items whose files are too large or in an unsupported format."""
+    missing: Annotated[int, Field(examples=[0])]
+    """Items to upload, and items whose assets were deleted since the last manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +247,8 @@ class Accepted(SourceStatus):
 
     added: Annotated[int, Field(description="Items with a new external_id.", examples=[2])]
     changed: Annotated[int, Field(description="Items with another digest or name, or tried again.", examples=[1])]
-    moved: Annotated[
-        int, Field(description="Items with another external_id and the same bytes, which keep their assets.")
-    ]
+    moved: int
+    """Items with another external_id and the same bytes, which keep their assets."""
     removed: Annotated[int, Field(description="Deleted assets.", examples=[0])]
 
 

@@ -4,16 +4,21 @@
 message has one place. All violations are named at once.
 """
 
+import ast
 import copy
 import dataclasses
+import inspect
+import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import Enum
-from functools import lru_cache, partial, reduce
+from functools import cache, lru_cache, partial, reduce
+from itertools import pairwise
 from operator import or_
 from types import UnionType
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     Final,
     TypeVar,
     Union,
@@ -78,6 +83,47 @@ class InvalidParts(ValueError):
     def __init__(self, errors: Sequence[FieldError]) -> None:
         super().__init__("; ".join(e.message for e in errors))
         self.errors = errors
+
+
+@cache
+def descriptions_of(shape: type) -> Mapping[str, str]:
+    """The docstrings of the fields of a shape, which describe them in JSON schemas, each on one line."""
+    found: dict[str, str] = {}
+    for each in reversed(shape.__mro__):
+        if each.__module__.startswith("app.contract."):
+            found |= _docstrings(each.__module__).get(each.__name__, {})
+    return {name: text for name, text in found.items() if text}
+
+
+@cache
+def _docstrings(module: str) -> Mapping[str, Mapping[str, str]]:
+    """The docstring of each field of each class, empty without one; read from the source when a schema is made."""
+    return {
+        node.name: {
+            field.target.id: " ".join(text.value.value.split())
+            if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+            else ""
+            for field, text in pairwise([*node.body, ast.Pass()])
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        }
+        for node in ast.parse(inspect.getsource(sys.modules[module])).body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def _describe(shape: type, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    made = handler(schema)
+    properties = handler.resolve_ref_schema(made).get("properties", {})
+    for name, text in descriptions_of(shape).items():
+        properties[name]["description"] = text
+    return made
+
+
+class Described:
+    """An answer whose JSON schema has the docstrings of its fields as their descriptions, like that of a request."""
+
+    __slots__ = ()
+    __get_pydantic_json_schema__: ClassVar[Any] = classmethod(_describe)
 
 
 @overload
@@ -188,7 +234,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _without_defaults(cls: type, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-    made = handler(schema)
+    made = _describe(cls, schema, handler)
     for field in handler.resolve_ref_schema(made).get("properties", {}).values():
         field.pop("default", None)
     return made
