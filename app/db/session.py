@@ -6,7 +6,7 @@ a `TenantSession`, so a query without a tenant is a type error.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import asyncpg
@@ -72,6 +72,18 @@ class _Session:
     async def fetch_value(self, statement: Statement, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
         return await self._run(self._connection.fetchval, statement, parameters)
+
+    async def fetch_value_as(self, _type: type[T], statement: Statement, /, **parameters: Any) -> T | None:
+        """As `fetch_value`, of a column that has values of this type, which is not checked."""
+        return cast("T | None", await self.fetch_value(statement, **parameters))
+
+    async def fetch_column(self, statement: Statement, **parameters: Any) -> list[Any]:
+        """The first column of all rows."""
+        return [row[0] for row in await self.fetch(statement, **parameters)]
+
+    async def fetch_pairs(self, statement: Statement, **parameters: Any) -> dict[Any, Any]:
+        """The second column of all rows by the first."""
+        return {row[0]: row[1] for row in await self.fetch(statement, **parameters)}
 
     async def execute(self, statement: Statement, **parameters: Any) -> int:
         """Run a statement without a result; returns the number of affected rows."""

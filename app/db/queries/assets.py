@@ -97,22 +97,21 @@ class NewAsset:
 
 async def find_same_id(session: TenantSession, new: NewAsset) -> UUID | None:
     """The asset with the external_id or, without one, with the same bytes. Assets of sources do not count."""
-    found: UUID | None = await session.fetch_value(
+    return await session.fetch_value_as(
+        UUID,
         SQL["find_same_id"],
         external_id=new.external_id,
         sha256=new.sha256,
         readers=new.fields["readers"],
         given=new.readers_given,
     )
-    return found
 
 
 async def find_twin(session: TenantSession, asset_id: UUID, readers: Sequence[str] | None) -> UUID | None:
     """The other asset with these readers and the same external_id or, without one, the same bytes."""
-    found: UUID | None = await session.fetch_value(
-        SQL["find_twin"], id=asset_id, readers=None if readers is None else list(readers)
+    return await session.fetch_value_as(
+        UUID, SQL["find_twin"], id=asset_id, readers=None if readers is None else list(readers)
     )
-    return found
 
 
 async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:
@@ -189,8 +188,7 @@ async def finish_asset(session: TenantSession, asset_id: UUID, generation: int, 
 
 async def fail_asset(session: TenantSession, asset_id: UUID, generation: int, error: str) -> str | None:
     """Mark a version as failed, with the reason; returns the source of the asset, if it has one."""
-    source: str | None = await session.fetch_value(SQL["fail"], id=asset_id, generation=generation, error=error)
-    return source
+    return await session.fetch_value_as(str, SQL["fail"], id=asset_id, generation=generation, error=error)
 
 
 async def retry_asset(session: TenantSession, asset_id: UUID) -> bool:
@@ -277,7 +275,7 @@ async def known_vectors(
 async def change_chunks(session: TenantSession, asset_id: UUID, change: ChunkChange) -> list[UUID]:
     """Change the chunks of an asset; returns those whose text changed."""
     old_title, new_title = change.titles or (None, None)
-    rows = await session.fetch(
+    return await session.fetch_column(
         SQL["change_chunks"],
         id=asset_id,
         tags=None if change.tags is None else list(change.tags),
@@ -288,7 +286,6 @@ async def change_chunks(session: TenantSession, asset_id: UUID, change: ChunkCha
         old_title=old_title,
         new_title=new_title,
     )
-    return [row["id"] for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,10 +323,9 @@ async def fetch_content(session: TenantSession, asset_id: UUID) -> AssetContent 
 
 async def fetch_content_part(session: TenantSession, content: AssetContent, start: int, length: int) -> bytes | None:
     """`length` bytes from `start` (0 is the first); None when the asset was deleted or has other bytes."""
-    part: bytes | None = await session.fetch_value(
-        SQL["content_part"], id=content.id, generation=content.generation, start=start + 1, length=length
+    return await session.fetch_value_as(
+        bytes, SQL["content_part"], id=content.id, generation=content.generation, start=start + 1, length=length
     )
-    return part
 
 
 async def fetch_text(session: TenantSession, asset_id: UUID) -> tuple[str | None] | None:

@@ -182,16 +182,14 @@ async def note_failure(
     Nothing is sent to the endpoint for `hold`. The subscription is disabled when the endpoint is `gone` or fails for
     `patience`.
     """
-    state: str | None = await session.fetch_value(
-        SQL["note_failure"], saved_search_id=saved_search_id, error=error, hold=hold, gone=gone, patience=patience
+    return await session.fetch_value_as(
+        str, SQL["note_failure"], saved_search_id=saved_search_id, error=error, hold=hold, gone=gone, patience=patience
     )
-    return state
 
 
 async def next_due(session: TenantSession) -> float | None:
     """Seconds until the next delivery or challenge is due, 0 or less when one is; None when nothing can be sent."""
-    seconds: float | None = await session.fetch_value(SQL["next_due"])
-    return seconds
+    return await session.fetch_value_as(float, SQL["next_due"])
 
 
 async def give_up_waiting(session: TenantSession, saved_search_id: UUID) -> int:

@@ -51,8 +51,7 @@ async def drop_vectors(session: TenantSession, ids: Sequence[UUID]) -> None:
 
 async def copy_known(session: TenantSession, model_id: int, ids: Sequence[UUID]) -> set[UUID]:
     """Copy existing vectors of equal texts to waiting entries; returns the entries that received them."""
-    rows = await session.fetch(SQL["copy_known"], model_id=model_id, ids=list(ids))
-    return {row["entry_id"] for row in rows}
+    return set(await session.fetch_column(SQL["copy_known"], model_id=model_id, ids=list(ids)))
 
 
 async def list_pending(
@@ -130,12 +129,12 @@ async def drop_strays(database: Database, tenant_id: UUID) -> None:
 
 async def list_owners(session: PlatformSession) -> list[UUID]:
     """Those of the node's tenants that have an index, including deleted ones."""
-    return [row["tenant_id"] for row in await session.fetch(SQL["owners"])]
+    return await session.fetch_column(SQL["owners"])
 
 
 async def find_deleted(session: PlatformSession, tenants: Sequence[UUID]) -> list[UUID]:
     """The deleted ones of these tenants."""
-    return [row["tenant_id"] for row in await session.fetch(SQL["deleted"], tenants=tenants)]
+    return await session.fetch_column(SQL["deleted"], tenants=tenants)
 
 
 async def create_index(session: TenantSession, model_id: int) -> None:

@@ -93,16 +93,14 @@ async def find_same(session: TenantSession, keys: Sequence[EntryKey]) -> dict[in
 
 async def find_twin(session: TenantSession, entry_id: UUID, readers: Sequence[str] | None) -> UUID | None:
     """The other entry with these readers and the same external_id or, without one, the same content."""
-    found: UUID | None = await session.fetch_value(
-        SQL["find_twin"], id=entry_id, readers=None if readers is None else list(readers)
+    return await session.fetch_value_as(
+        UUID, SQL["find_twin"], id=entry_id, readers=None if readers is None else list(readers)
     )
-    return found
 
 
 async def find_readers(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Sequence[str] | None]:
     """The readers of the entries that the caller may see."""
-    rows = await session.fetch(SQL["readers"], ids=list(ids))
-    return {row["id"]: row["readers"] for row in rows}
+    return await session.fetch_pairs(SQL["readers"], ids=list(ids))
 
 
 async def lock_successions(session: TenantSession) -> None:
@@ -112,14 +110,12 @@ async def lock_successions(session: TenantSession) -> None:
 
 async def find_successor(session: TenantSession, entry_id: UUID) -> UUID | None:
     """The entry that supersedes this one."""
-    found: UUID | None = await session.fetch_value(SQL["successor"], id=entry_id)
-    return found
+    return await session.fetch_value_as(UUID, SQL["successor"], id=entry_id)
 
 
 async def insert_entries(session: TenantSession, entries: Sequence[WrittenEntry]) -> set[UUID]:
     """Insert entries; returns the inserted ids. Duplicates of another writer's new entry are skipped."""
-    added = await session.fetch(SQL["insert"], rows=orjson.dumps(list(entries)).decode())
-    return {row["id"] for row in added}
+    return set(await session.fetch_column(SQL["insert"], rows=orjson.dumps(list(entries)).decode()))
 
 
 async def update_entries(session: TenantSession, entries: Sequence[WrittenEntry]) -> None:
@@ -134,8 +130,7 @@ async def delete_entry(session: TenantSession, entry_id: UUID) -> bool:
 
 async def purge_expired(session: TenantSession, limit: int) -> Sequence[UUID]:
     """Remove up to `limit` entries that expired longer ago than the tenant's setting; returns their ids."""
-    rows = await session.fetch(SQL["purge_expired"], limit=limit)
-    return [row["id"] for row in rows]
+    return await session.fetch_column(SQL["purge_expired"], limit=limit)
 
 
 async def related_entries(session: TenantSession, entry_id: UUID, limit: int, most: int) -> list[Relation]:

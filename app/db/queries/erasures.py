@@ -153,14 +153,12 @@ async def find_changed(session: TenantSession, erasure_id: UUID, subject: str) -
 
 async def take_items(session: TenantSession, erasure_id: UUID, kind: ItemKind, limit: int) -> list[UUID]:
     """Items that are still to be erased."""
-    rows = await session.fetch(SQL["take_items"], id=erasure_id, kind=kind, limit=limit)
-    return [row["item"] for row in rows]
+    return await session.fetch_column(SQL["take_items"], id=erasure_id, kind=kind, limit=limit)
 
 
 async def list_items(session: TenantSession, erasure_id: UUID, kind: ItemKind, after: UUID, limit: int) -> list[UUID]:
     """Items in the order of their ids."""
-    rows = await session.fetch(SQL["list_items"], id=erasure_id, kind=kind, after=after, limit=limit)
-    return [row["item"] for row in rows]
+    return await session.fetch_column(SQL["list_items"], id=erasure_id, kind=kind, after=after, limit=limit)
 
 
 async def mark_erased(session: TenantSession, erasure_id: UUID, ids: Sequence[UUID]) -> None:
@@ -243,12 +241,12 @@ async def delete_entries(session: TenantSession, ids: Sequence[UUID]) -> None:
 
 async def delete_unused_words(session: TenantSession, lexemes: Sequence[str]) -> list[str]:
     """Delete the statistics of those words that fewer than two entries have, and return these."""
-    return [row["lexeme"] for row in await session.fetch(SQL["delete_words"], lexemes=list(lexemes))]
+    return await session.fetch_column(SQL["delete_words"], lexemes=list(lexemes))
 
 
 async def delete_unused_tags(session: TenantSession, limit: int) -> list[str]:
     """Delete the statistics of up to `limit` tags that no entry has, and return these."""
-    return [row["tag"] for row in await session.fetch(SQL["delete_tags"], limit=limit)]
+    return await session.fetch_column(SQL["delete_tags"], limit=limit)
 
 
 async def has_word_statistics(session: TenantSession) -> bool:
@@ -295,4 +293,4 @@ async def pseudonymise_actor(session: TenantSession, erasure_id: UUID, batch: in
 
 async def _count(session: TenantSession, statement: Statement, **parameters: Any) -> dict[str, int]:
     """Rows by place, without places that have none."""
-    return {row["place"]: row["rows"] for row in await session.fetch(statement, **parameters)}
+    return await session.fetch_pairs(statement, **parameters)

@@ -73,7 +73,7 @@ async def hydrate(session: TenantSession, sought: Sought, ids: Sequence[UUID], m
 async def assets_of(session: TenantSession, ids: Sequence[UUID], as_of: datetime | None = None) -> dict[UUID, UUID]:
     """The assets of the entries that are chunks."""
     statement, moment = at_time(SQL, "assets_of", as_of)
-    return {row["id"]: row["asset_id"] for row in await session.fetch(statement, ids=list(ids), **moment)}
+    return await session.fetch_pairs(statement, ids=list(ids), **moment)
 
 
 async def fetch_validity(session: TenantSession, ids: Sequence[UUID], as_of: datetime) -> dict[UUID, Validity]:

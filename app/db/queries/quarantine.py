@@ -75,7 +75,7 @@ async def forget_releases(session: TenantSession, hashes: Sequence[bytes]) -> in
 async def add_flags(session: TenantSession, asset_id: UUID, flags: Sequence[str], known: Sequence[str]) -> list[UUID]:
     """Add flags to the chunks of an asset, in the order of `known`; returns all its chunks that have flags."""
     await session.execute(SQL["add_flags"], asset_id=asset_id, flags=list(flags), known=list(known))
-    return [row["id"] for row in await session.fetch(SQL["flagged_chunks"], asset_id=asset_id)]
+    return await session.fetch_column(SQL["flagged_chunks"], asset_id=asset_id)
 
 
 async def count_flags(session: TenantSession, asset_id: UUID) -> None:

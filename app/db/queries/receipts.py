@@ -159,7 +159,7 @@ class Trace:
 
 async def changed_settings(session: TenantSession, at: datetime) -> list[str]:
     """The names of settings that have changed since a time."""
-    return [row["name"] for row in await session.fetch(SQL["changed_settings"], at=at)]
+    return await session.fetch_column(SQL["changed_settings"], at=at)
 
 
 async def trace(session: TenantSession, ranked: Sequence[RankedEntry]) -> dict[UUID, Trace]:

@@ -83,8 +83,7 @@ class SampledQuery:
 
 async def lock_tenant(session: TenantSession) -> int | None:
     """Block writes of entries until the transaction ends; returns the number of the tenant's model."""
-    model_id: int | None = await session.fetch_value(SQL["lock_tenant"])
-    return model_id
+    return await session.fetch_value_as(int, SQL["lock_tenant"])
 
 
 async def fetch_change(session: TenantSession) -> ChangeRow | None:

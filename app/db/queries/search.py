@@ -306,8 +306,7 @@ async def find_repairs(
 
 async def completed_words(session: TenantSession, prefix: str, ids: Sequence[UUID], limit: int) -> Sequence[str]:
     """Lexemes of these entries that begin with the prefix, most frequent first."""
-    rows = await session.fetch(SQL["completed_words"], prefix=prefix, ids=list(ids), limit=limit)
-    return [row["lexeme"] for row in rows]
+    return await session.fetch_column(SQL["completed_words"], prefix=prefix, ids=list(ids), limit=limit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,7 @@ async def set_access(
 
 async def share_source(session: TenantSession, name: str) -> int | None:
     """Lock a source against manifests; returns its run, None if there is none that the caller may write."""
-    run: int | None = await session.fetch_value(SQL["lock_shared"], name=name)
-    return run
+    return await session.fetch_value_as(int, SQL["lock_shared"], name=name)
 
 
 async def remove_assets(session: TenantSession, ids: Sequence[UUID]) -> None:
@@ -128,13 +127,12 @@ async def agree(session: TenantSession, name: str) -> bool:
 
 async def list_some_assets(session: TenantSession, source: str, limit: int) -> list[UUID]:
     """The first assets of a source by id."""
-    return [row["id"] for row in await session.fetch(SQL["some_assets"], source=source, limit=limit)]
+    return await session.fetch_column(SQL["some_assets"], source=source, limit=limit)
 
 
 async def list_taken_ids(session: TenantSession, source: str, limit: int) -> list[str]:
     """External ids of the source's assets that assets without a source have, too."""
-    rows = await session.fetch(SQL["taken_ids"], source=source, limit=limit)
-    return [row["external_id"] for row in rows]
+    return await session.fetch_column(SQL["taken_ids"], source=source, limit=limit)
 
 
 async def release_assets(session: TenantSession, source: str) -> int:

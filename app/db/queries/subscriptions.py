@@ -107,7 +107,7 @@ class Match(NamedTuple):
 async def list_other_urls(session: TenantSession, saved_search_id: UUID) -> list[str]:
     """The URLs of the tenant's other subscriptions; other transactions wait to count them until this one ends."""
     await session.fetch(SQL["lock_tenant"])
-    return [row["url"] for row in await session.fetch(SQL["list_other_urls"], id=saved_search_id)]
+    return await session.fetch_column(SQL["list_other_urls"], id=saved_search_id)
 
 
 async def put_subscription(
@@ -168,8 +168,7 @@ async def list_active(session: TenantSession) -> list[ActiveSearch]:
 
 async def hold_requests(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Any]:
     """The requests of these saved searches, by id; locked until the transaction ends."""
-    rows = await session.fetch(SQL["hold_requests"], ids=list(ids))
-    return {row["id"]: row["request"] for row in rows}
+    return await session.fetch_pairs(SQL["hold_requests"], ids=list(ids))
 
 
 async def list_changes(session: TenantSession, kind: ChangeKind, limit: int) -> list[Change]:

@@ -67,14 +67,12 @@ async def drop_chunks(session: TenantSession, asset_id: UUID) -> None:
 
 async def find_entries(session: TenantSession, lines: str) -> dict[UUID, UUID]:
     """For each line, by its id: the existing entry that it describes, if there is one."""
-    rows = await session.fetch(SQL["same_entries"], lines=lines)
-    return {row["id"]: row["present"] for row in rows}
+    return await session.fetch_pairs(SQL["same_entries"], lines=lines)
 
 
 async def update_entries(session: TenantSession, lines: str) -> dict[UUID, bool]:
     """Update existing entries from their lines; return the changed ones, and whether their text changed."""
-    rows = await session.fetch(SQL["update_entries"], lines=lines)
-    return {row["id"]: row["text_changed"] for row in rows}
+    return await session.fetch_pairs(SQL["update_entries"], lines=lines)
 
 
 async def insert_entries(session: TenantSession, lines: str) -> int:
@@ -94,8 +92,7 @@ async def link_entries(session: TenantSession, lines: str) -> tuple[Sequence[UUI
 
 async def set_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> Sequence[UUID]:
     """Set how often entries were shown; returns those whose count changed."""
-    rows = await session.fetch(SQL["set_accesses"], ids=list(accesses), accesses=list(accesses.values()))
-    return [row["entry_id"] for row in rows]
+    return await session.fetch_column(SQL["set_accesses"], ids=list(accesses), accesses=list(accesses.values()))
 
 
 async def mark_lacking(session: TenantSession, ids: Sequence[UUID]) -> int:
@@ -110,7 +107,7 @@ async def put_record(session: TenantSession, kind: str, line: str) -> bool:
 
 async def list_some_assets(session: TenantSession, limit: int) -> list[UUID]:
     """The first assets by id."""
-    return [row["id"] for row in await session.fetch(SQL["some_assets"], limit=limit)]
+    return await session.fetch_column(SQL["some_assets"], limit=limit)
 
 
 async def clear_assets(session: TenantSession, ids: Sequence[UUID]) -> None:
@@ -120,4 +117,4 @@ async def clear_assets(session: TenantSession, ids: Sequence[UUID]) -> None:
 
 async def clear_entries(session: TenantSession, limit: int) -> list[UUID]:
     """Delete the first entries by id; returns them."""
-    return [row["id"] for row in await session.fetch(SQL["clear_entries"], limit=limit)]
+    return await session.fetch_column(SQL["clear_entries"], limit=limit)

@@ -178,8 +178,7 @@ async def cosines(
 ) -> dict[UUID, float]:
     """The similarity of each of the given entries that has a vector."""
     statement, moment = at_time(SQL, "cosines", as_of)
-    rows = await session.fetch(space.literal(statement), vector=vector, ids=list(ids), **moment)
-    return {row["entry_id"]: row["similarity"] for row in rows}
+    return await session.fetch_pairs(space.literal(statement), vector=vector, ids=list(ids), **moment)
 
 
 async def first_vectors(

@@ -22,8 +22,7 @@ async def keep(session: TenantSession, former: int, days: int) -> None:
 
 async def find_earliest(session: TenantSession) -> datetime | None:
     """The earliest time for which all versions are kept; None if the tenant keeps none."""
-    earliest: datetime | None = await session.fetch_value(SQL["earliest"])
-    return earliest
+    return await session.fetch_value_as(datetime, SQL["earliest"])
 
 
 async def list_versions(
@@ -66,5 +65,4 @@ async def erase_versions(
 
     Call this after the entries and assets are deleted: their deletion keeps a last version.
     """
-    rows = await session.fetch(SQL["erase"], ids=list(ids), asset_ids=list(asset_ids))
-    return {row["id"]: row["versions"] for row in rows}
+    return await session.fetch_pairs(SQL["erase"], ids=list(ids), asset_ids=list(asset_ids))
