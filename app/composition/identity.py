@@ -18,7 +18,7 @@ from app.settings import Settings
 from app.settings.groups import parse_encryption_keys
 
 if TYPE_CHECKING:
-    from app.auth.openid.sign_in import ProviderSignIn
+    from app.auth.sign_in import ProviderSignIn
 
 KEY_FILE = "encryption-key"
 
@@ -55,21 +55,20 @@ async def open_sign_in(settings: Settings) -> AsyncIterator[ProviderSignIn | Non
         yield None
         return
     # Imported here: a service without a provider does not need it.
-    import httpx
     import httpx2
 
-    from app.auth.openid.code_flow import (
+    from app.auth.openid import Provider
+    from app.auth.sign_in import (
         Attempts,
         BoundedTransport,
         ClaimNames,
         CodeFlow,
         Identities,
+        ProviderSignIn,
         Registration,
+        Sessions,
         derive_key,
     )
-    from app.auth.openid.provider import Provider
-    from app.auth.openid.sign_in import ProviderSignIn, Sessions
-    from app.auth.tokens import TokenVerifier
 
     issuer, client_id = oidc.issuer, oidc.client_id
     roots = encryption_keys(settings)

@@ -42,7 +42,7 @@ from app.web.problems import problems, tenant_gone
 from app.web.rendering import ACCESS
 
 if TYPE_CHECKING:
-    from app.auth.openid.sign_in import ProviderSignIn
+    from app.auth.sign_in import ProviderSignIn
 
 RIGHTS = {Role.READER: Rights.READ, Role.CREATOR: Rights.WRITE, Role.TENANT_ADMIN: Rights.ADMINISTER}
 """The rights of a path in the database, by the role that it requires: a path for readers cannot write knowledge."""

@@ -10,10 +10,9 @@ import httpx
 import httpx2
 import pytest
 
+from app.auth import openid as module
 from app.auth.jwks import MAX_DOCUMENT_BYTES
-from app.auth.openid import provider as module
-from app.auth.openid.code_flow import VALID_SECONDS, Attempt, Attempts, BoundedTransport, derive_key
-from app.auth.openid.provider import (
+from app.auth.openid import (
     FRESH_SECONDS,
     MAX_STALE_SECONDS,
     RETRY_SECONDS,
@@ -24,8 +23,8 @@ from app.auth.openid.provider import (
     origin_of,
     parse_endpoints,
 )
-from app.auth.openid.sign_in import Sessions
 from app.auth.principal import Principal, Role, find_claim
+from app.auth.sign_in import VALID_SECONDS, Attempt, Attempts, BoundedTransport, Sessions, derive_key
 from app.errors import ConfigurationError, Unauthenticated
 from tests.fixtures.clock import FakeClock
 from tests.fixtures.identity.forgery import NOW, forge, make_claims

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from app.auth.jwks import MAX_DOCUMENT_BYTES
-from app.auth.openid.code_flow import Attempt, Attempts, derive_key
+from app.auth.sign_in import Attempt, Attempts, derive_key
 from app.composition.services import Services
 from app.console.session import COOKIE
 from app.contract.administration import Tenant

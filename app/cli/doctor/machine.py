@@ -278,7 +278,7 @@ async def check_sign_in(settings: Settings) -> AsyncIterator[Finding]:
     import httpx
 
     from app.auth.jwks import is_secure
-    from app.auth.openid.provider import Provider, ProviderUnreachable
+    from app.auth.openid import Provider, ProviderUnreachable
 
     home = settings.server.public_url or ""
     if home and not is_secure(home):

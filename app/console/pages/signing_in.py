@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 
 from app.auth.issuing import SignInLink
-from app.auth.openid.provider import AccessMissing, ProviderUnreachable, SignInFailed, TooManyGroups
+from app.auth.openid import AccessMissing, ProviderUnreachable, SignInFailed, TooManyGroups
 from app.auth.principal import Role
 from app.console.rendering import render
 from app.console.session import (
@@ -33,7 +33,7 @@ from app.web.access import Parts, authenticate
 from app.web.problems import is_head
 
 if TYPE_CHECKING:
-    from app.auth.openid.sign_in import Completed, ProviderSignIn
+    from app.auth.sign_in import Completed, ProviderSignIn
 
 PROVIDER = f"{SIGN_IN}/provider"
 

@@ -1,7 +1,9 @@
-"""The authorization code flow with PKCE, from the sealed attempt to the person in the ID token."""
+"""Sign people in and out at a provider of OpenID Connect: the authorization code flow with PKCE, and its sessions."""
 
 import asyncio
 import base64
+import hashlib
+import hmac
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +13,7 @@ from urllib.parse import quote_plus
 
 import httpx2
 from authlib.common.security import generate_token
+from authlib.common.urls import add_params_to_uri
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.httpx_client import AsyncOAuth2Client
 from authlib.oidc.core import CodeIDToken
@@ -19,11 +22,14 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from joserfc.errors import JoseError
 
+from app.auth.issuing import issue_token
 from app.auth.jwks import FETCH_SECONDS, MAX_DOCUMENT_BYTES
-from app.auth.openid.provider import (
+from app.auth.openid import (
     AccessMissing,
     Endpoints,
+    Provider,
     ProviderUnreachable,
+    SignInDenied,
     SignInExpired,
     SignInFailed,
     UnusableAnswer,
@@ -221,13 +227,13 @@ class ClaimNames:
     groups: str = GROUPS_CLAIM
 
 
+@dataclass(frozen=True, slots=True)
 class Identities:
     """Reads people from ID tokens; `verifier` checks signature, `iss`, `aud`, `exp`, `nbf` and `iat`."""
 
-    def __init__(self, verifier: TokenVerifier, client_id: str, names: ClaimNames) -> None:
-        self._verifier = verifier
-        self._client_id = client_id
-        self._names = names
+    verifier: TokenVerifier
+    client_id: str
+    names: ClaimNames
 
     async def read(self, id_token: str, *, nonce: str, access_token: object) -> Principal:
         """The person, with tenant and roles.
@@ -236,12 +242,12 @@ class Identities:
         role, and ProviderUnreachable.
         """
         try:
-            claims = await self._verifier.read_claims(id_token)
+            claims = await self.verifier.read_claims(id_token)
             header = read_header(id_token)
         except Unauthenticated as error:
             raise UnusableAnswer(str(error)) from None
         checked = CodeIDToken(
-            claims, header, params={"nonce": nonce, "client_id": self._client_id, "access_token": access_token}
+            claims, header, params={"nonce": nonce, "client_id": self.client_id, "access_token": access_token}
         )
         try:
             checked.validate(leeway=LEEWAY_SECONDS)
@@ -253,9 +259,9 @@ class Identities:
     def _find_person(self, claims: Mapping[str, object]) -> Principal:
         known: dict[str, object] = {
             "sub": claims.get("sub"),
-            "tenant_id": find_claim(claims, self._names.tenant),
-            "roles": find_claim(claims, self._names.roles),
-            GROUPS_CLAIM: find_claim(claims, self._names.groups),
+            "tenant_id": find_claim(claims, self.names.tenant),
+            "roles": find_claim(claims, self.names.roles),
+            GROUPS_CLAIM: find_claim(claims, self.names.groups),
         }
         try:
             person = make_principal(known)
@@ -264,3 +270,132 @@ class Identities:
         if not person.roles:
             raise AccessMissing("the token's roles contain none of the service")
         return person
+
+
+KEY_ID_CHARACTERS = 16
+
+
+class Sessions:
+    """Issues and verifies the tokens of sessions, which no other interface accepts.
+
+    The first of `keys` signs, each verifies. `service` is the address of the console, the tokens' `iss` and `aud`;
+    `seconds` is how long one is valid. `clock` gives seconds since 1970.
+    """
+
+    def __init__(
+        self, keys: Sequence[bytes], *, service: str, seconds: int, clock: Callable[[], float] = time.time
+    ) -> None:
+        named = {hashlib.sha256(key).hexdigest()[:KEY_ID_CHARACTERS]: key.hex() for key in keys}
+        self._kid, self._secret = next(iter(named.items()))
+        self._service = service
+        self._seconds = seconds
+        self.verifier = TokenVerifier(named=named, audience=service, issuer=service, clock=clock)
+
+    def issue(self, principal: Principal) -> str:
+        """A token for the person; it has an id, by which it can be revoked."""
+        return issue_token(
+            self._secret,
+            kid=self._kid,
+            tenant_id=principal.tenant_id,
+            roles=principal.roles,
+            subject=principal.subject,
+            ttl=self._seconds,
+            groups=principal.groups,
+            audience=self._service,
+            issuer=self._service,
+        )
+
+
+MAX_CODE_CHARACTERS = 4096
+MAX_HINT_CHARACTERS = 3_900
+"""Longest ID token that is kept for the sign-out: browsers drop a cookie that exceeds 4,096 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A sign-in that has begun: the address for the browser, and the data that it keeps."""
+
+    address: str
+    sealed: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A sign-in that succeeded; `hint` is the ID token for the sign-out, None if it is too long."""
+
+    principal: Principal
+    token: str = field(repr=False)
+    page: str
+    hint: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSignIn:
+    """Sign-in at one provider; `name` is what people call it, `home` the address at which they reach the service."""
+
+    provider: Provider
+    flow: CodeFlow
+    identities: Identities
+    attempts: Attempts
+    sessions: Sessions
+    name: str
+    home: str
+
+    def verifier_of(self, token: str) -> TokenVerifier | None:
+        """The verifier of a session's token; None for any other token."""
+        return self.sessions.verifier if self.sessions.verifier.names_own_secret(token) else None
+
+    async def begin(self, page: str) -> Begun:
+        """Begin a sign-in that leads to `page`. Raises ProviderUnreachable."""
+        endpoints = await self.provider.endpoints()
+        attempt = Attempt.new(page)
+        address = await self.flow.authorize(endpoints, attempt)
+        return Begun(address, self.attempts.seal(attempt))
+
+    async def complete(self, sealed: str, answer: Mapping[str, str]) -> Completed:
+        """Complete the sign-in that this browser began, with the parameters that it brings from the provider.
+
+        Raises SignInFailed.
+        """
+        attempt = self.attempts.open(sealed)
+        if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
+            raise SignInExpired("the answer belongs to another sign-in")
+        endpoints = await self.provider.endpoints()
+        code = self._read_code(endpoints, answer)
+        tokens = await self.flow.redeem(endpoints, code, attempt.code_verifier)
+        id_token = str(tokens["id_token"])
+        principal = await self.identities.read(id_token, nonce=attempt.nonce, access_token=tokens.get("access_token"))
+        hint = id_token if len(id_token) <= MAX_HINT_CHARACTERS else None
+        return Completed(principal, self.sessions.issue(principal), attempt.page, hint)
+
+    async def end_session(self, hint: str, page: str) -> str | None:
+        """Where the browser ends the provider's session, to return to `page`; None where that is not possible.
+
+        RP-Initiated Logout 1.0, section 2: `hint` is the ID token, or empty.
+        """
+        try:
+            address = (await self.provider.endpoints()).end_session
+        except ProviderUnreachable:
+            return None
+        if address is None:
+            return None
+        given = {"client_id": self.flow.client_id, "post_logout_redirect_uri": page}
+        if hint:
+            given["id_token_hint"] = hint
+        return str(add_params_to_uri(address, list(given.items())))
+
+    def _read_code(self, endpoints: Endpoints, answer: Mapping[str, str]) -> str:
+        named = answer.get("iss")
+        if named != self.provider.issuer and (named is not None or endpoints.names_issuer):
+            raise UnusableAnswer("the answer is from another issuer")
+        error = answer.get("error")
+        if error == "access_denied":
+            raise SignInDenied("the provider reported access_denied")
+        if error in ("temporarily_unavailable", "server_error"):
+            raise ProviderUnreachable(f"the provider reported {error}")
+        if error is not None:
+            raise SignInFailed(f"the provider reported {known_error(error)}")
+        code = answer.get("code", "")
+        if not 1 <= len(code) <= MAX_CODE_CHARACTERS:
+            raise SignInFailed("the answer has no code")
+        return code

@@ -1,1 +1,0 @@
-"""Sign-in at a provider of OpenID Connect: the authorization code flow with PKCE, for the console."""
