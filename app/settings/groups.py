@@ -1,6 +1,7 @@
 """All settings, in groups, and the types of their values."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -21,6 +22,15 @@ _ENCRYPTION_KEY = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 def setting(name: str, default: object, allowed: str, **bounds: Any) -> Any:
     """Declare a field read from the variable `name`; `allowed` completes "`name` must be …"."""
     return Field(default=default, validation_alias=name, description=allowed, **bounds)
+
+
+NUMBER, SECONDS = "a number", "a number of seconds"
+
+
+def between(name: str, default: float | None, least: float, most: float, what: str = "an integer") -> Any:
+    """Declare a number with its bounds; without a default, it may be empty."""
+    empty = ", or empty" if default is None else ""
+    return setting(name, default, f"{what} from {least} to {most}{empty}", ge=least, le=most)
 
 
 def _postgres_url(url: SecretStr) -> SecretStr:
@@ -114,11 +124,6 @@ def parse_secrets(secrets: SecretStr) -> dict[str, str]:
     return found
 
 
-def check_secrets(secrets: SecretStr) -> SecretStr:
-    parse_secrets(secrets)
-    return secrets
-
-
 def parse_encryption_keys(keys: SecretStr) -> tuple[bytes, ...]:
     """The keys in their order, each as the 44 characters of 32 bytes in URL-safe base64. Raises ValueError."""
     found = [part.strip().rstrip("=") for part in keys.get_secret_value().split(",")]
@@ -127,9 +132,9 @@ def parse_encryption_keys(keys: SecretStr) -> tuple[bytes, ...]:
     return tuple(f"{key}=".encode() for key in found)
 
 
-def check_encryption_keys(keys: SecretStr) -> SecretStr:
-    parse_encryption_keys(keys)
-    return keys
+def _parsed_by(parse: Callable[[SecretStr], object]) -> AfterValidator:
+    """The value as it is, if it can be parsed."""
+    return AfterValidator(lambda text: (parse(text), text)[1])
 
 
 def _folder(path: Path) -> Path:
@@ -149,6 +154,8 @@ HttpUrl = Annotated[str, AfterValidator(_http_url)]
 Folder = Annotated[Path, AfterValidator(_folder)]
 """A folder's path; `~` and `~user` stand for a home, as in a shell, which does not expand them in a `.env` file."""
 Port = Annotated[int, Field(ge=1, le=65535)]
+Host = Annotated[str, AfterValidator(check_host)]
+ProviderKind = Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower_text)]
 
 _URL_FORM = "postgresql://user:password@host:port/database"
 POSTGRES_ALLOWED = f"of the form {_URL_FORM} (special characters percent-encoded), or empty"
@@ -200,16 +207,12 @@ class DatabaseSettings(SettingsGroup):
     replica_urls: PostgresUrls = setting(
         "DATABASE_REPLICA_URLS", (), "addresses like DATABASE_URL, separated by commas, or empty"
     )
-    replica_staleness: float = setting(
-        "KB_REPLICA_STALENESS", 5.0, "a number of seconds from 0.5 to 3600", ge=0.5, le=3600
-    )
+    replica_staleness: float = between("KB_REPLICA_STALENESS", 5.0, 0.5, 3600, SECONDS)
     data_dir: Folder = setting("KB_DATA_DIR", Path(".data"), "the path of a folder; ~ is a home that exists")
     prepared_statements: bool = setting("DATABASE_PREPARED_STATEMENTS", True, "on or off")
-    pool_size: int = setting("KB_DATABASE_POOL_SIZE", 10, "an integer from 1 to 500", ge=1, le=500)
-    timeout: float = setting("KB_DATABASE_TIMEOUT", 5.0, "a number of seconds from 0.1 to 600", ge=0.1, le=600)
-    statement_timeout: float = setting(
-        "KB_DATABASE_STATEMENT_TIMEOUT", 30.0, "a number of seconds from 0.1 to 3600", ge=0.1, le=3600
-    )
+    pool_size: int = between("KB_DATABASE_POOL_SIZE", 10, 1, 500)
+    timeout: float = between("KB_DATABASE_TIMEOUT", 5.0, 0.1, 600, SECONDS)
+    statement_timeout: float = between("KB_DATABASE_STATEMENT_TIMEOUT", 30.0, 0.1, 3600, SECONDS)
 
     @property
     def embedded(self) -> bool:
@@ -220,14 +223,10 @@ class DatabaseSettings(SettingsGroup):
 class EmbeddingSettings(SettingsGroup):
     """The embedding provider; None means the provider's default."""
 
-    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower_text)] = setting(
-        "EMBEDDING_PROVIDER", "local", "local, openai, gemini or mock"
-    )
+    provider: ProviderKind = setting("EMBEDDING_PROVIDER", "local", "local, openai, gemini or mock")
     model: str | None = setting("EMBEDDING_MODEL", None, "the name of a model of the provider", max_length=200)
-    dimensions: int | None = setting("EMBEDDING_DIMENSIONS", None, "an integer from 1 to 4000, or empty", ge=1, le=4000)
-    query_timeout: float = setting(
-        "KB_EMBEDDING_QUERY_TIMEOUT", 3.0, "a number of seconds from 0.1 to 60", ge=0.1, le=60
-    )
+    dimensions: int | None = between("EMBEDDING_DIMENSIONS", None, 1, 4000)
+    query_timeout: float = between("KB_EMBEDDING_QUERY_TIMEOUT", 3.0, 0.1, 60, SECONDS)
     openai_api_key: SecretStr | None = setting("OPENAI_API_KEY", None, "a key, or empty")
     openai_base_url: HttpUrl | None = setting("OPENAI_BASE_URL", None, HTTP_ALLOWED)
     gemini_api_key: SecretStr | None = setting("GEMINI_API_KEY", None, "a key, or empty")
@@ -237,15 +236,11 @@ class EmbeddingSettings(SettingsGroup):
 class NextEmbeddingSettings(SettingsGroup):
     """The second model, while tenants move from one to the other; without a provider, there is none."""
 
-    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower_text)] | None = setting(
-        "EMBEDDING_NEXT_PROVIDER", None, "local, openai, gemini, mock, or empty"
-    )
+    provider: ProviderKind | None = setting("EMBEDDING_NEXT_PROVIDER", None, "local, openai, gemini, mock, or empty")
     model: str | None = setting(
         "EMBEDDING_NEXT_MODEL", None, "the name of a model of EMBEDDING_NEXT_PROVIDER", max_length=200
     )
-    dimensions: int | None = setting(
-        "EMBEDDING_NEXT_DIMENSIONS", None, "an integer from 1 to 4000, or empty", ge=1, le=4000
-    )
+    dimensions: int | None = between("EMBEDDING_NEXT_DIMENSIONS", None, 1, 4000)
     api_key: SecretStr | None = setting("EMBEDDING_NEXT_API_KEY", None, "a key, or empty")
     base_url: HttpUrl | None = setting("EMBEDDING_NEXT_BASE_URL", None, HTTP_ALLOWED)
 
@@ -256,7 +251,7 @@ class JwtSettings(SettingsGroup):
     secret: Annotated[SecretStr, AfterValidator(check_secret)] | None = setting(
         "JWT_SECRET", None, f"at least {MIN_SECRET_BYTES} bytes long, or empty"
     )
-    secrets: Annotated[SecretStr, AfterValidator(check_secrets)] | None = setting(
+    secrets: Annotated[SecretStr, _parsed_by(parse_secrets)] | None = setting(
         "JWT_SECRETS",
         None,
         f"one or two of the form ID:SECRET, separated by a comma, with different ids and secrets of at least "
@@ -284,7 +279,7 @@ class OidcSettings(SettingsGroup):
     )
     tenant_claim: str = setting("KB_OIDC_TENANT_CLAIM", "tenant_id", CLAIM_ALLOWED, max_length=200)
     roles_claim: str = setting("KB_OIDC_ROLES_CLAIM", "roles", CLAIM_ALLOWED, max_length=200)
-    session_hours: float = setting("KB_OIDC_SESSION_HOURS", 8.0, "a number of hours from 0.1 to 168", ge=0.1, le=168)
+    session_hours: float = between("KB_OIDC_SESSION_HOURS", 8.0, 0.1, 168, "a number of hours")
     origins: Annotated[tuple[str, ...], BeforeValidator(check_origins)] = setting(
         "KB_OIDC_ORIGINS", (), "origins such as https://login.example.com, separated by commas, or empty"
     )
@@ -293,14 +288,12 @@ class OidcSettings(SettingsGroup):
 class SearchSettings(SettingsGroup):
     """Defaults and limits of a search."""
 
-    default_limit: int = setting("KB_SEARCH_DEFAULT_LIMIT", 10, "an integer from 1 to 100", ge=1, le=100)
-    max_limit: int = setting("KB_SEARCH_MAX_LIMIT", 50, "an integer from 1 to 100", ge=1, le=100)
-    semantic_weight: float = setting("KB_RRF_SEMANTIC_WEIGHT", 0.7, "a number from 0 to 1", ge=0, le=1)
-    keyword_weight: float = setting("KB_RRF_KEYWORD_WEIGHT", 0.3, "a number from 0 to 1", ge=0, le=1)
-    similarity_threshold: float | None = setting(
-        "KB_SEMANTIC_SIMILARITY_THRESHOLD", None, "a number from 0 to 1, or empty", ge=0, le=1
-    )
-    exact_limit: int = setting("KB_EXACT_SEARCH_LIMIT", 5_000, "an integer from 0 to 1000000", ge=0, le=1_000_000)
+    default_limit: int = between("KB_SEARCH_DEFAULT_LIMIT", 10, 1, 100)
+    max_limit: int = between("KB_SEARCH_MAX_LIMIT", 50, 1, 100)
+    semantic_weight: float = between("KB_RRF_SEMANTIC_WEIGHT", 0.7, 0, 1, NUMBER)
+    keyword_weight: float = between("KB_RRF_KEYWORD_WEIGHT", 0.3, 0, 1, NUMBER)
+    similarity_threshold: float | None = between("KB_SEMANTIC_SIMILARITY_THRESHOLD", None, 0, 1, NUMBER)
+    exact_limit: int = between("KB_EXACT_SEARCH_LIMIT", 5_000, 0, 1_000_000)
 
 
 class RerankerSettings(SettingsGroup):
@@ -312,20 +305,18 @@ class RerankerSettings(SettingsGroup):
     )
     model: str | None = setting("KB_RERANKER_MODEL", None, "the name of a model of the server", max_length=200)
     api_key: SecretStr | None = setting("KB_RERANKER_API_KEY", None, "a key, or empty")
-    candidates: int = setting("KB_RERANKER_CANDIDATES", 50, "an integer from 2 to 200", ge=2, le=200)
-    timeout: float = setting("KB_RERANKER_TIMEOUT", 2.0, "a number of seconds from 0.1 to 60", ge=0.1, le=60)
+    candidates: int = between("KB_RERANKER_CANDIDATES", 50, 2, 200)
+    timeout: float = between("KB_RERANKER_TIMEOUT", 2.0, 0.1, 60, SECONDS)
 
 
 class IngestionSettings(SettingsGroup):
     """Uploads, and the worker that turns them into searchable chunks."""
 
-    max_upload_bytes: int = setting(
-        "KB_MAX_UPLOAD_BYTES", 50 * 1024 * 1024, "an integer from 1 to 1073741824", ge=1, le=1024**3
-    )
+    max_upload_bytes: int = between("KB_MAX_UPLOAD_BYTES", 50 * 1024 * 1024, 1, 1024**3)
     worker: bool = setting("KB_WORKER", True, "on or off")
-    files_at_once: int = setting("KB_FILES_AT_ONCE", 2, "an integer from 1 to 64", ge=1, le=64)
-    ocr_seconds: float = setting("KB_OCR_SECONDS", 300.0, "a number of seconds from 1 to 3600", ge=1, le=3600)
-    chunk_overlap: int = setting("KB_CHUNK_OVERLAP", 0, "an integer from 0 to 1000", ge=0, le=1000)
+    files_at_once: int = between("KB_FILES_AT_ONCE", 2, 1, 64)
+    ocr_seconds: float = between("KB_OCR_SECONDS", 300.0, 1, 3600, SECONDS)
+    chunk_overlap: int = between("KB_CHUNK_OVERLAP", 0, 0, 1000)
     source_max_deletions: float = setting(
         "KB_SOURCE_MAX_DELETIONS", 0.2, "a number from 0 to 1", ge=0, le=1, allow_inf_nan=False
     )
@@ -344,7 +335,7 @@ class LimitSettings(SettingsGroup):
     bytes: int = _limit("KB_LIMIT_BYTES", 100 * 1024**3, "bytes")
     receipts: int = _limit("KB_LIMIT_RECEIPTS", 1_000_000, "receipts")
     embedding_tokens_per_day: int = _limit("KB_LIMIT_EMBEDDING_TOKENS_PER_DAY", 1_000_000_000, "tokens")
-    crowd: int | None = setting("KB_LIMIT_CROWD", None, "an integer from 1 to 500, or empty", ge=1, le=500)
+    crowd: int | None = between("KB_LIMIT_CROWD", None, 1, 500)
 
 
 class RecordSettings(SettingsGroup):
@@ -357,26 +348,22 @@ class WebhookSettings(SettingsGroup):
     """Webhooks of saved searches: their targets and pace, and how long they continue after their owner's last call."""
 
     allow_private: bool = setting("KB_WEBHOOK_ALLOW_PRIVATE", False, "on or off")
-    rights_days: int = setting("KB_WEBHOOK_RIGHTS_DAYS", 7, "an integer from 1 to 3650", ge=1, le=3650)
-    host_per_minute: int = setting(
-        "KB_WEBHOOK_HOST_PER_MINUTE", 600, "an integer from 10 to 1000000", ge=10, le=1_000_000
-    )
+    rights_days: int = between("KB_WEBHOOK_RIGHTS_DAYS", 7, 1, 3650)
+    host_per_minute: int = between("KB_WEBHOOK_HOST_PER_MINUTE", 600, 10, 1_000_000)
 
 
 class ServerSettings(SettingsGroup):
     """Where the service listens."""
 
-    host: Annotated[str, AfterValidator(check_host)] = setting("KB_HOST", "127.0.0.1", "a host name or an address")
+    host: Host = setting("KB_HOST", "127.0.0.1", "a host name or an address")
     port: Port = setting("KB_PORT", 8000, "an integer from 1 to 65535")
-    workers: int | None = setting("KB_WORKERS", None, "an integer from 1 to 32, or empty", ge=1, le=32)
+    workers: int | None = between("KB_WORKERS", None, 1, 32)
     metrics_port: Port | None = setting("KB_METRICS_PORT", None, "an integer from 1 to 65535, or empty")
-    metrics_host: Annotated[str, AfterValidator(check_host)] = setting(
-        "KB_METRICS_HOST", "127.0.0.1", "a host name or an address"
-    )
+    metrics_host: Host = setting("KB_METRICS_HOST", "127.0.0.1", "a host name or an address")
     connections_per_address: int = setting(
         "KB_CONNECTIONS_PER_ADDRESS", 1_000, "an integer from 0 to 65536; 0 means unlimited", ge=0, le=65_536
     )
-    drain_seconds: float = setting("KB_DRAIN_SECONDS", 3.0, "a number of seconds from 0 to 300", ge=0, le=300)
+    drain_seconds: float = between("KB_DRAIN_SECONDS", 3.0, 0, 300, SECONDS)
     public_url: Annotated[str, AfterValidator(check_origin)] | None = setting(
         "KB_PUBLIC_URL", None, "an origin such as https://kb.example.com, or empty"
     )
@@ -388,7 +375,7 @@ class ServerSettings(SettingsGroup):
 class EncryptionSettings(SettingsGroup):
     """Keys that encrypt secrets in the database."""
 
-    keys: Annotated[SecretStr, AfterValidator(check_encryption_keys)] | None = setting(
+    keys: Annotated[SecretStr, _parsed_by(parse_encryption_keys)] | None = setting(
         "KB_ENCRYPTION_KEY", None, "one or more keys of 32 bytes in URL-safe base64, separated by commas, or empty"
     )
 
