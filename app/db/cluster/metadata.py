@@ -18,12 +18,14 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A server of the cluster; `is_ready`: it has the metadata of the cluster."""
+    """A server of the cluster; `is_ready`: it has the metadata of the cluster; `takes_shards`: it may hold some."""
 
+    id: int
     host: str
     port: int
     is_coordinator: bool
     is_ready: bool
+    takes_shards: bool
 
     def __str__(self) -> str:
         return f"node {self.host}:{self.port}"

@@ -4,8 +4,8 @@
 select groupid = 0 from pg_dist_local_group;
 
 -- name: list_nodes
-select nodename as host, nodeport as port, groupid = 0 as is_coordinator,
-       isactive and hasmetadata and metadatasynced as is_ready
+select nodeid as id, nodename as host, nodeport as port, groupid = 0 as is_coordinator,
+       isactive and hasmetadata and metadatasynced as is_ready, shouldhaveshards and isactive as takes_shards
   from pg_dist_node where noderole = 'primary' and nodecluster = current_setting('citus.cluster_name')
  order by groupid;
 

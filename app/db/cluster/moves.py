@@ -13,6 +13,7 @@ from uuid import UUID
 import asyncpg
 import orjson
 
+from app.db.cluster.metadata import Node
 from app.db.cluster.sessions import SQL as PLACES
 from app.db.rows import Connection, read_rows
 from app.db.statements import load_statements
@@ -30,17 +31,6 @@ class ClusterState:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredNode:
-    """A server of the cluster, and whether it may hold shards."""
-
-    id: int
-    host: str
-    port: int
-    coordinator: bool
-    takes_shards: bool
-
-
-@dataclass(frozen=True, slots=True)
 class StoredShard:
     """A shard of `tenants` and the shards of tables colocated with it: place, range of hashes and size."""
 
@@ -51,7 +41,7 @@ class StoredShard:
     last: int
     bytes: int | None
 
-    def is_on(self, node: StoredNode) -> bool:
+    def is_on(self, node: Node) -> bool:
         """Whether the node holds it."""
         return (self.host, self.port) == (node.host, node.port)
 
@@ -69,11 +59,6 @@ async def read_state(connection: Connection) -> ClusterState | None:
     if not await connection.fetchval(PLACES["has_citus"].sql):
         return None
     return read_rows(ClusterState, await connection.fetch(SQL["state"].sql))[0]
-
-
-async def list_nodes(connection: Connection) -> list[StoredNode]:
-    """All nodes, the coordinator first."""
-    return read_rows(StoredNode, await connection.fetch(SQL["nodes"].sql))
 
 
 async def list_shards(connection: Connection) -> list[StoredShard]:
@@ -119,7 +104,7 @@ async def find_tenant(connection: Connection, slug: str) -> PlacedTenant | None:
     return None if row is None else PlacedTenant(UUID(int=row["id"].int), row["hash"])
 
 
-async def divide(connection: Connection, shard: StoredShard, hashed: int, target: StoredNode, mode: Mode) -> None:
+async def divide(connection: Connection, shard: StoredShard, hashed: int, target: Node, mode: Mode) -> None:
     """Divide a shard into the part with one hash and the parts before and after it, on another node.
 
     Citus cannot replicate changes of rows to parts on the same node. Raises PostgresError.
@@ -129,7 +114,7 @@ async def divide(connection: Connection, shard: StoredShard, hashed: int, target
     await connection.execute(SQL["divide"].sql, shard.id, [str(end) for end in ends], nodes, mode)
 
 
-async def move(connection: Connection, shard: StoredShard, target: StoredNode, mode: Mode) -> None:
+async def move(connection: Connection, shard: StoredShard, target: Node, mode: Mode) -> None:
     """Move a shard, with the colocated shards of all tables. Raises PostgresError."""
     await connection.execute(SQL["move"].sql, shard.id, shard.host, shard.port, target.host, target.port, mode)
 

@@ -8,10 +8,6 @@ select citus_is_coordinator() as coordinator,
        exists (select from pg_dist_partition where logicalrelid = to_regclass('public.tenants')) as distributed,
        (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) as sees_all_rows;
 
--- name: nodes
-select nodeid as id, nodename as host, nodeport as port, groupid = 0 as coordinator, shouldhaveshards and isactive as takes_shards
-  from pg_dist_node where noderole = 'primary' order by groupid;
-
 -- name: shards
 -- The ends of a shard's range of hashes are inclusive. Sizes include indexes; null: the node did not tell.
 select t.shardid as id, n.nodename as host, n.nodeport as port, t.shardminvalue::integer as first,

@@ -12,7 +12,9 @@ from uuid import UUID
 import asyncpg
 
 from app.db.cluster import moves
-from app.db.cluster.moves import Connections, StoredNode, StoredShard
+from app.db.cluster.metadata import Node as StoredNode
+from app.db.cluster.metadata import list_nodes
+from app.db.cluster.moves import Connections, StoredShard
 from app.db.rows import Connection
 from app.errors import ConfigurationError, Conflict, InvalidInput, TenantNotFound
 
@@ -90,7 +92,7 @@ class Cluster:
 
     async def nodes(self) -> list[Node]:
         """All nodes with their load, the coordinator first."""
-        stored = await moves.list_nodes(self._coordinator)
+        stored = await list_nodes(self._coordinator)
         shards = await self.shards()
         used = await asyncio.gather(*(self._count_connections(node) for node in stored))
         return [
@@ -120,7 +122,7 @@ class Cluster:
         tenant = await moves.find_tenant(self._coordinator, slug)
         if tenant is None:
             raise TenantNotFound(f"there is no tenant {slug!r}")
-        known = await moves.list_nodes(self._coordinator)
+        known = await list_nodes(self._coordinator)
         target = _choose(known, host, port)
         before = await moves.list_shards(self._coordinator)
         source = moves.find_shard(before, tenant.hash)
@@ -171,7 +173,7 @@ class Cluster:
         if via is None:
             await moves.move(self._coordinator, source, target, mode)
             return
-        home = next(n for n in await moves.list_nodes(self._coordinator) if source.is_on(n))
+        home = next(n for n in await list_nodes(self._coordinator) if source.is_on(n))
         await moves.divide(self._coordinator, source, tenant.hash, via, mode)
         for part in await moves.list_shards(self._coordinator):
             if source.first <= part.first and part.last <= source.last:
@@ -214,7 +216,7 @@ def _describe(node: StoredNode, shards: Sequence[Shard], used: Connections | Non
     return Node(
         host=node.host,
         port=node.port,
-        role="coordinator" if node.coordinator else "worker",
+        role="coordinator" if node.is_coordinator else "worker",
         shards=len(shards),
         tenants=_total(shard.tenants for shard in shards),
         bytes=_total(shard.bytes for shard in shards),
