@@ -8,7 +8,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal, Self, TypeVar
 
@@ -80,22 +80,20 @@ class CircuitOpen(Exception):
         super().__init__(f"circuit open for {retry_after:.1f} s")
 
 
+@dataclass(eq=False)
 class Circuit:
     """Opens after `threshold` failed calls in a row and lets one probe through `cool_down` seconds later.
 
     `on_change` is called with each new state that results from the end of a call.
     """
 
-    def __init__(
-        self, threshold: int, cool_down: float, clock: Callable[[], float], on_change: Callable[[CircuitState], None]
-    ) -> None:
-        self._threshold = threshold
-        self._cool_down = cool_down
-        self._clock = clock
-        self._on_change = on_change
-        self._failures = 0
-        self._opened_at: float | None = None
-        self._probing = False
+    threshold: int
+    cool_down: float
+    clock: Callable[[], float]
+    on_change: Callable[[CircuitState], None]
+    _failures: int = field(default=0, init=False)
+    _opened_at: float | None = field(default=None, init=False)
+    _probing: bool = field(default=False, init=False)
 
     @property
     def state(self) -> CircuitState:
@@ -118,7 +116,7 @@ class Circuit:
         """Whether the circuit opens, or stays open, if this call fails."""
         if self._opened_at is not None:
             return is_probe
-        return self._failures + 1 >= self._threshold
+        return self._failures + 1 >= self.threshold
 
     def record(self, *, is_probe: bool, succeeded: bool | None) -> None:
         """Record how an admitted call ended; only a probe's verdict counts while the circuit is open."""
@@ -132,13 +130,13 @@ class Circuit:
             self._opened_at = None
         elif succeeded is False:
             self._failures += 1
-            if is_probe or self._failures >= self._threshold:
-                self._opened_at = self._clock()
+            if is_probe or self._failures >= self.threshold:
+                self._opened_at = self.clock()
         if self.state != before:
-            self._on_change(self.state)
+            self.on_change(self.state)
 
     def _remaining(self) -> float:
-        return 0.0 if self._opened_at is None else self._opened_at + self._cool_down - self._clock()
+        return 0.0 if self._opened_at is None else self._opened_at + self.cool_down - self.clock()
 
 
 class Permit:
@@ -212,43 +210,35 @@ class Timing:
 REAL_TIME: Final = Timing()
 
 
+@dataclass(eq=False)
 class Calls:
     """Makes the calls of one operation of a provider: retries within a time limit, and none while it is down.
 
     All tenants share the circuit. So that no tenant opens it with its own texts, it opens only if the provider also
     fails on a fixed text, within `patience` seconds. Every failure is raised as the provider's kind of
-    ProviderUnavailable with the number of tries, which is 0 while the circuit is open.
+    ProviderUnavailable, `unavailable`, with the number of tries, which is 0 while the circuit is open. `check` asks the
+    provider about the fixed text.
     """
 
-    def __init__(
-        self,
-        operation: Operation,
-        provider: str,
-        model: str,
-        unavailable: type[ProviderUnavailable],
-        policy: CallPolicy,
-        *,
-        check: Callable[[], Awaitable[object]],
-        patience: float,
-        timing: Timing = REAL_TIME,
-    ) -> None:
-        """`check` asks the provider about the fixed text; `unavailable` is its kind of failure."""
-        self._operation: Operation = operation
-        self._provider = provider
-        self._model = model
-        self._unavailable = unavailable
-        self._policy = policy
-        self._check = check
-        self._patience = patience
-        self._timing = timing
-        self.circuit = Circuit(policy.failure_threshold, policy.cool_down, timing.clock, self._report_circuit)
+    operation: Operation
+    provider: str
+    model: str
+    unavailable: type[ProviderUnavailable]
+    policy: CallPolicy
+    _: KW_ONLY
+    check: Callable[[], Awaitable[object]]
+    patience: float
+    timing: Timing = REAL_TIME
+
+    def __post_init__(self) -> None:
+        self.circuit = Circuit(self.policy.failure_threshold, self.policy.cool_down, self.timing.clock, self._report)
         self._checking = asyncio.Lock()
 
     async def run(self, attempt: Callable[[], Awaitable[T]], budget: CallBudget, *, texts: int, tokens: int) -> T:
         """Make one call with its retries; count and time it. `texts` and `tokens` are what it sends."""
-        provider, operation = self._provider, self._operation
+        provider, operation = self.provider, self.operation
         outcome, started = "cancelled", time.perf_counter()
-        with span(f"provider {operation}", "client", provider=provider, model=self._model, texts=texts) as seen:
+        with span(f"provider {operation}", "client", provider=provider, model=self.model, texts=texts) as seen:
             try:
                 result = await self._admit(attempt, budget)
                 outcome = "done"
@@ -270,21 +260,19 @@ class Calls:
         try:
             permit = self.circuit.admit()
         except CircuitOpen as refusal:
-            raise self._unavailable(
-                self._provider, "circuit open", attempts=0, retry_after=refusal.retry_after
-            ) from None
+            raise self.unavailable(self.provider, "circuit open", attempts=0, retry_after=refusal.retry_after) from None
         with permit:
             return await self._try(attempt, budget, permit)
 
     async def _try(self, attempt: Callable[[], Awaitable[T]], budget: CallBudget, permit: Permit) -> T:
-        tries = 1 if permit.is_probe else self._policy.attempts
-        deadline = self._timing.clock() + budget.timeout
+        tries = 1 if permit.is_probe else self.policy.attempts
+        deadline = self.timing.clock() + budget.timeout
         made = 0
         while True:
             made += 1
-            PROVIDER_TRIES.labels(self._provider, self._operation).inc()
+            PROVIDER_TRIES.labels(self.provider, self.operation).inc()
             try:
-                async with asyncio.timeout(max(0.0, deadline - self._timing.clock())):
+                async with asyncio.timeout(max(0.0, deadline - self.timing.clock())):
                     result = await attempt()
             except Exception as error:
                 failure, slow = self._describe(error, budget, made), isinstance(error, TimeoutError)
@@ -295,13 +283,13 @@ class Calls:
                 permit.succeed()
                 return result
             delay = self._choose_delay(budget, failure, made)
-            out_of_time = self._timing.clock() + delay >= deadline
+            out_of_time = self.timing.clock() + delay >= deadline
             if failure.permanent or made >= tries or out_of_time:
-                if self._policy.slow_is_down or not slow:
+                if self.policy.slow_is_down or not slow:
                     await self._settle(permit)
                 raise failure
             logger.debug("%s: try %d failed (%s)", failure.provider, made, failure.reason)
-            await self._timing.sleep(delay)
+            await self.timing.sleep(delay)
 
     async def _settle(self, permit: Permit) -> None:
         """Count a failed call. The call that would open the circuit counts only if the provider fails on any text."""
@@ -313,10 +301,10 @@ class Calls:
         permit.fail()
 
     async def _answers(self) -> bool:
-        PROVIDER_TRIES.labels(self._provider, self._operation).inc()
+        PROVIDER_TRIES.labels(self.provider, self.operation).inc()
         try:
-            async with asyncio.timeout(self._patience):
-                await self._check()
+            async with asyncio.timeout(self.patience):
+                await self.check()
         except Exception as error:
             return isinstance(error, ProviderUnavailable) and error.input_refused
         return True
@@ -330,13 +318,13 @@ class Calls:
         else:
             # Only the class name: the message of an exception may quote the input.
             reason = f"unexpected {type(error).__name__}"
-            logger.error("%s: %s", self._provider, reason)
-        return self._unavailable(self._provider, reason, attempts=made)
+            logger.error("%s: %s", self.provider, reason)
+        return self.unavailable(self.provider, reason, attempts=made)
 
     def _choose_delay(self, budget: CallBudget, failure: ProviderUnavailable, made: int) -> float:
         """Full jitter below a doubling bound, or the delay that the provider requested if that is longer."""
-        backoff = self._timing.jitter() * budget.first_delay * 2.0 ** (made - 1)
+        backoff = self.timing.jitter() * budget.first_delay * 2.0 ** (made - 1)
         return max(backoff, failure.retry_after or 0.0)
 
-    def _report_circuit(self, state: CircuitState) -> None:
-        logger.warning("%s: circuit is now %s", self._provider, state)
+    def _report(self, state: CircuitState) -> None:
+        logger.warning("%s: circuit is now %s", self.provider, state)

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -141,7 +141,6 @@ class Connections:
 
 
 async def _abandon(pooled: PoolProxiedConnection, driver: Connection | None, *, reusable: bool) -> None:
-    """Roll back and give the connection back, or throw it away when its state is not certain."""
     if reusable and driver is not None:
         try:
             await asyncio.wait_for(driver.execute("rollback"), 2)
@@ -169,26 +168,26 @@ START_SECONDS = 10.0
 """How long the start waits for the connections."""
 
 
+@dataclass(eq=False)
 class Warmth:
     """Opens the connections of a pool in advance."""
 
-    def __init__(self, engine: AsyncEngine, turns: Turns, outage: Outage, size: int) -> None:
-        self._engine = engine
-        self._turns = turns
-        self._outage = outage
-        self._size = size
-        self._opened: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+    engine: AsyncEngine
+    turns: Turns
+    outage: Outage
+    size: int
+    opened: WeakKeyDictionary[Any, float] = field(default_factory=WeakKeyDictionary)
 
     def note(self, dbapi_connection: Any, _record: Any) -> None:
         """Note a new connection before anything else runs on it; a listener for SQLAlchemy's event `connect`."""
-        self._opened[dbapi_connection.driver_connection] = time.monotonic()
+        self.opened[dbapi_connection.driver_connection] = time.monotonic()
 
     def end_all(self) -> None:
         """End the connections that are still open after the pool was closed.
 
         The pool does not know a connection whose opening was cancelled.
         """
-        for driver in list(self._opened):
+        for driver in list(self.opened):
             if not driver.is_closed():
                 driver.terminate()
 
@@ -213,9 +212,9 @@ class Warmth:
 
     async def look(self) -> None:
         """Open the connections that are missing, ended or old; those in use are left alone."""
-        if sum(self._is_good(driver) for driver in self._opened) >= self._size:
+        if sum(self._is_good(driver) for driver in self.opened) >= self.size:
             return
-        if self._outage.is_suspect and not await self._outage.answers(PATIENCE):
+        if self.outage.is_suspect and not await self.outage.answers(PATIENCE):
             return
         renewals = []
         for place in await self._take_cold():
@@ -232,7 +231,7 @@ class Warmth:
         return (
             driver is not None
             and not driver.is_closed()
-            and time.monotonic() - self._opened.get(driver, 0.0) < LONGEST_AGE
+            and time.monotonic() - self.opened.get(driver, 0.0) < LONGEST_AGE
         )
 
     async def _take_cold(self) -> list[PoolProxiedConnection | None]:
@@ -240,14 +239,14 @@ class Warmth:
         cold: list[PoolProxiedConnection | None] = []
         good: list[PoolProxiedConnection] = []
         try:
-            while len(cold) + len(good) < self._size and self._turns.take(PLATFORM):
+            while len(cold) + len(good) < self.size and self.turns.take(PLATFORM):
                 cold.append(None)
                 idle = None
-                pool = self._engine.sync_engine.pool
+                pool = self.engine.sync_engine.pool
                 if isinstance(pool, QueuePool) and pool.checkedin():
                     # It was closed before, and cannot be opened again.
                     with suppress(*AWAY, asyncpg.PostgresError):
-                        idle = await take_connection(self._engine)
+                        idle = await take_connection(self.engine)
                 if idle is not None and self._is_good(idle.driver_connection):
                     cold.pop()
                     good.append(idle)
@@ -265,25 +264,27 @@ class Warmth:
     def _give_back(self, connection: PoolProxiedConnection | None, _: object = None) -> None:
         if connection is not None:
             connection.close()  # does nothing if it was closed
-        self._turns.release(PLATFORM)
+        self.turns.release(PLATFORM)
 
     async def _renew(self, connection: PoolProxiedConnection | None) -> None:
         if connection is not None:
             await greenlet_spawn(connection.invalidate)
             connection.close()
-        (await take_connection(self._engine)).close()  # the pool gives out the last one that it got back
+        (await take_connection(self.engine)).close()  # the pool gives out the last one that it got back
 
 
+@dataclass(eq=False)
 class Rehearsal:
-    """Runs statements on each new connection, in a session of no tenant, so that it has their plans."""
+    """Runs statements on each new connection, in a session of no tenant, so that it has their plans.
 
-    def __init__(self, outage: Outage, patience: float) -> None:
-        """`patience` is the time limit of a statement in seconds."""
-        self._outage = outage
-        self._patience = patience
-        self._rehearse: Rehearse | None = None
-        self._begin = ""
-        self._rights = Rights.ALL
+    `patience` is the time limit of a statement in seconds.
+    """
+
+    outage: Outage
+    patience: float
+    _rehearse: Rehearse | None = field(default=None, init=False)
+    _begin: str = field(default="", init=False)
+    _rights: Rights = field(default=Rights.ALL, init=False)
 
     @asynccontextmanager
     async def held(self, rehearse: Rehearse, begin: str, rights: Rights) -> AsyncIterator[None]:
@@ -306,7 +307,7 @@ class Rehearsal:
             await driver.execute(f"begin;{self._begin}")
             with suppress(DatabaseUnavailable, asyncpg.PostgresError):  # then it is ready, but not fast
                 assert self._rehearse is not None
-                await self._rehearse(TenantSession(driver, OPENED, self._outage, self._patience, NO_TENANT))
+                await self._rehearse(TenantSession(driver, OPENED, self.outage, self.patience, NO_TENANT))
             await driver.execute("rollback")
         except BaseException:
             driver.terminate()  # the pool closes only connections that it has accepted

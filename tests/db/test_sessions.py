@@ -315,8 +315,8 @@ async def test_a_look_that_is_cancelled_gives_all_its_turns_back(pool: Database,
     for steps in STEPS:
         if old:
             await warmth.look()
-            for driver in warmth._opened:
-                warmth._opened[driver] = -1e9
+            for driver in warmth.opened:
+                warmth.opened[driver] = -1e9
         else:
             warmth.end_all()
         look = asyncio.ensure_future(warmth.look())
