@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from app.api.application import install_routes
 from app.auth.tokens import TokenVerifier
-from app.composition.identity import open_resource_verifier, open_sign_in, open_verifier
+from app.composition.identity import open_sign_in, open_verifier
 from app.composition.services import Services, open_services
 from app.concurrency.part import Part
 from app.console.installation import install_console
@@ -125,7 +125,7 @@ async def open_login(settings: Settings) -> AsyncIterator[RemoteLogin | None]:
         yield None
         return
     resource = f"{public_url}{MCP}"
-    async with open_resource_verifier(settings, resource) as verifier:
+    async with open_verifier(settings, resource) as verifier:
         yield RemoteLogin(resource, MCP, issuer, verifier, settings.jwt.mcp_scopes)
 
 

@@ -172,7 +172,8 @@ class JwksCache:
     """
 
     def __init__(self, url: str, client: httpx.AsyncClient, *, clock: Callable[[], float] = time.monotonic) -> None:
-        _check_url(url)
+        if not is_secure(url):
+            raise ConfigurationError("JWT_JWKS_URL", "must be an https:// address", "http:// only on this machine")
         self._url = url
         self._client = client
         self._clock = clock
@@ -241,8 +242,3 @@ class JwksCache:
             return
         self._keys, self._fetched_at, self._failed_at = keys, started, None
         logger.debug("signing keys fetched", extra={"keys": len(keys)})
-
-
-def _check_url(url: str) -> None:
-    if not is_secure(url):
-        raise ConfigurationError("JWT_JWKS_URL", "must be an https:// address", "http:// only on this machine")

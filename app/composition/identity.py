@@ -94,22 +94,13 @@ async def open_sign_in(settings: Settings) -> AsyncIterator[ProviderSignIn | Non
 
 
 @contextlib.asynccontextmanager
-async def open_verifier(settings: Settings) -> AsyncIterator[TokenVerifier]:
-    """Open the verifier of callers' tokens. Raises ConfigurationError."""
-    async with _open(settings, settings.jwt.audience, settings.jwt.issuer) as verifier:
-        yield verifier
+async def open_verifier(settings: Settings, resource: str | None = None) -> AsyncIterator[TokenVerifier]:
+    """Open the verifier of callers' tokens, or of those that the issuer of KB_MCP_ISSUER gives for `resource`.
 
-
-@contextlib.asynccontextmanager
-async def open_resource_verifier(settings: Settings, resource: str) -> AsyncIterator[TokenVerifier]:
-    """Open the verifier of tokens that the issuer of KB_MCP_ISSUER gives for `resource`. Raises ConfigurationError."""
-    async with _open(settings, resource, settings.jwt.mcp_issuer) as verifier:
-        yield verifier
-
-
-@contextlib.asynccontextmanager
-async def _open(settings: Settings, audience: str | None, issuer: str | None) -> AsyncIterator[TokenVerifier]:
+    Raises ConfigurationError.
+    """
     jwt = settings.jwt
+    audience, issuer = (jwt.audience, jwt.issuer) if resource is None else (resource, jwt.mcp_issuer)
     if jwt.jwks_url is None:
         secrets = shared_secrets(settings) or SharedSecrets(None, {})
         yield TokenVerifier(

@@ -80,7 +80,8 @@ class ByteBudget:
             self._hand_out(tenant)
 
     def _take(self, tenant: Hashable, account: _Account, count: int) -> bool:
-        if not self._has_room(account, count):
+        held = account.held + count
+        if held > self._most or held > self._total - self._held - count:
             return False
         if self._common is not None and not self._common.take(tenant, count, account.held, self._most):
             return False
@@ -101,10 +102,6 @@ class ByteBudget:
         self._looking = False
         self._hand_out(None)
         self._look_again()
-
-    def _has_room(self, account: _Account, count: int) -> bool:
-        held = account.held + count
-        return held <= self._most and held <= self._total - self._held - count
 
     def _add(self, account: _Account, count: int) -> None:
         account.held += count

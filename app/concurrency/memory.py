@@ -211,13 +211,11 @@ class AddressCounts:
     def add(self, address: str, number: int) -> int:
         """Count `number` more connections of this process; return at least the number of all processes."""
         numbers, counts = self._memory.numbers, []
+        everywhere = [self._memory.addresses(place) for place in range(self._memory.places)]
         for cell in self._cells(address):
             numbers[self._own + cell] += number
-            counts.append(sum(numbers[first + cell] for first in self._all()))
+            counts.append(sum(numbers[first + cell] for first in everywhere))
         return round(min(counts))
-
-    def _all(self) -> list[int]:
-        return [self._memory.addresses(place) for place in range(self._memory.places)]
 
     def _cells(self, address: str) -> tuple[int, int]:
         # With a salt, so that no caller can choose addresses that share both cells of another one.

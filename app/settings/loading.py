@@ -5,6 +5,7 @@ import logging
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -57,7 +58,10 @@ def load_settings(
     wrong variable and what is allowed, and for a key and its address from different sources.
     """
     environment = os.environ if env is None else env
-    file = {} if env_file is None else _read_optional(Path(env_file))
+    file: Mapping[str, str] = {}
+    if env_file is not None:
+        with suppress(FileNotFoundError):
+            file = read_env_file(Path(env_file))
     _check_sources(file, environment)
     groups: dict[str, BaseSettings] = {}
     wrong: dict[str, None] = {}
@@ -92,13 +96,6 @@ def _refuse(*names: str) -> ConfigurationError:
     """Name every invalid variable, but no value, because a value may be or contain a secret."""
     wrong = [ConfigurationError(name, f"must be {_ALLOWED[name]}") for name in names]
     return wrong[0] if len(wrong) == 1 else ConfigurationError(None, "; ".join(map(str, wrong)))
-
-
-def _read_optional(env_file: Path) -> Mapping[str, str]:
-    try:
-        return read_env_file(env_file)
-    except FileNotFoundError:
-        return {}
 
 
 def read_env_file(path: Path) -> dict[str, str]:

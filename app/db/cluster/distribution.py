@@ -18,7 +18,10 @@ Template = tuple[int, str, str | None, str]
 
 def shard_templates(tables: Iterable[str]) -> Sequence[Template]:
     """The templates; `tables` are those with shards, and the reference tables."""
-    return [(place, _qualified(name), *_template(name, tables)) for place, name in enumerate(SHARD_FUNCTIONS)]
+    return [
+        (place, name if "." in name else f"public.{name}", *_template(name, tables))
+        for place, name in enumerate(SHARD_FUNCTIONS)
+    ]
 
 
 def _template(name: str, tables: Iterable[str]) -> tuple[str | None, str]:
@@ -28,10 +31,6 @@ def _template(name: str, tables: Iterable[str]) -> tuple[str | None, str]:
         script = script[role.end() :].partition("\nreset role;")[0]
     # The argument of entry_matches is a row of the table already.
     return role and role[1], mark(script, tables, casts=name != "entry_matches")
-
-
-def _qualified(name: str) -> str:
-    return name if "." in name else f"public.{name}"
 
 
 async def load_templates(connection: Any) -> None:
