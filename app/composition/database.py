@@ -310,7 +310,7 @@ async def replicas_of(database: Database, settings: Settings, part: Part | None)
         replicas,
         staleness=settings.database.replica_staleness,
         check=check_database,
-        writes=None if part is None else LastWrites(part.memory.last_writes),
+        writes=LastWrites(None if part is None else part.memory.last_writes),
     )
     try:
         async with database.replicas.watched():

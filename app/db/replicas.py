@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeVar
 from uuid import UUID
 
@@ -127,36 +127,32 @@ class Replica:
     check_at: float = 0.0
 
 
+@dataclass(eq=False)
 class Replicas:
     """The replicas of one primary.
 
     Now and then the primary is asked for its position in the write-ahead log. A replica that has replayed up to that
     position has every write that was acknowledged before the question. So the age of what a replica shows is known by
     one clock, that of this machine, and the position of a write need not be asked.
+
+    `staleness` is the greatest age in seconds of what a replica shows; `check` passes before its first use.
     """
 
-    def __init__(
-        self,
-        primary: Probe,
-        replicas: Sequence[Replica],
-        *,
-        staleness: float,
-        check: Check,
-        writes: LastWrites | None = None,
-    ) -> None:
-        """`staleness` is the greatest age in seconds of what a replica shows; `check` passes before its first use."""
-        self._primary = primary
-        self.replicas = replicas
-        self._staleness = staleness
-        self._check = check
-        self._writes = writes or LastWrites()
+    primary: Probe
+    replicas: Sequence[Replica]
+    _: KW_ONLY
+    staleness: float
+    check: Check
+    writes: LastWrites = field(default_factory=LastWrites)
+
+    def __post_init__(self) -> None:
         self._place: tuple[int, str] | None = None
-        self._positions: deque[tuple[float, int]] = deque(maxlen=math.ceil(staleness / INTERVAL) + 1)
+        self._positions: deque[tuple[float, int]] = deque(maxlen=math.ceil(self.staleness / INTERVAL) + 1)
         """Times, and the position of the primary at or after each of them."""
 
     def choose(self, tenant_id: UUID) -> Replica | None:
         """The least used replica that has all writes of the tenant, as far as this machine's processes made them."""
-        written, oldest = self._writes.at(tenant_id), time.monotonic() - self._staleness
+        written, oldest = self.writes.at(tenant_id), time.monotonic() - self.staleness
         fit = [r for r in self.replicas if r.problem is None and r.covers > max(written, oldest)]
         return min(fit, key=lambda r: r.database.pool_use.in_use, default=None)
 
@@ -178,7 +174,7 @@ class Replicas:
 
     def note_write(self, tenant_id: UUID) -> None:
         """A write to the tenant was acknowledged, or may have been made."""
-        self._writes.note(tenant_id)
+        self.writes.note(tenant_id)
 
     def leave_out(self, replica: Replica, reason: str) -> None:
         """Use the replica no more until it answers again."""
@@ -197,7 +193,7 @@ class Replicas:
             watching.cancel()
             with suppress(asyncio.CancelledError):
                 await watching
-            for probe in (self._primary, *(replica.probe for replica in self.replicas)):
+            for probe in (self.primary, *(replica.probe for replica in self.replicas)):
                 probe.close()
             for replica in self.replicas:
                 await replica.database.close()
@@ -211,7 +207,7 @@ class Replicas:
         """Ask the primary, and then the replicas, for their positions."""
         asked = time.monotonic()
         with suppress(*AWAY, asyncpg.PostgresError):
-            answer = await self._primary.ask()
+            answer = await self.primary.ask()
             if not answer.replays and answer.position is not None:
                 self._place = answer.place
                 self._positions.append((asked, answer.position))
@@ -229,9 +225,9 @@ class Replicas:
             return
         position = answer.position or 0
         replica.covers = max((at for at, reached in self._positions if reached <= position), default=-math.inf)
-        if replica.covers < time.monotonic() - self._staleness:
+        if replica.covers < time.monotonic() - self.staleness:
             if self._place is not None:
-                self.leave_out(replica, f"it is more than {self._staleness:g} s behind")
+                self.leave_out(replica, f"it is more than {self.staleness:g} s behind")
         elif replica.problem is not None:
             replica.problem = None
             log.info("replica serves reads", extra={"replica": replica.name})
@@ -247,7 +243,7 @@ class Replicas:
             if time.monotonic() < replica.check_at:
                 return replica.problem
             try:
-                await self._check(replica.database.dsn)
+                await self.check(replica.database.dsn)
             except ConfigurationError as error:
                 replica.check_at = time.monotonic() + CHECK_AGAIN
                 return error.problem

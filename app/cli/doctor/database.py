@@ -38,7 +38,7 @@ async def check_server(connection: Connection, settings: Settings, seconds: floa
     from app.db.queries import diagnosis
 
     asked = time.time()
-    server = await diagnosis.read_server(connection)
+    server = await diagnosis.read(diagnosis.Server, connection)
     answered = time.time()
     yield Finding(
         "database", "ok", f"Postgres {server.version}, {size(server.bytes)}, reached in {round(1000 * seconds)} ms"
@@ -84,7 +84,7 @@ async def check_extension(connection: Connection) -> Finding:
         await catalog.check_server(connection)
     except ConfigurationError as error:
         return from_error("extension", error)
-    vector = await diagnosis.read_extension(connection)
+    vector = await diagnosis.read(diagnosis.Extension, connection)
     newer = vector.available not in (None, vector.installed)
     hint = f" ({vector.available} is available: alter extension vector update)" if newer else ""
     return Finding("extension", "ok", f"pgvector {vector.installed}{hint}")

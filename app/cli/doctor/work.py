@@ -45,7 +45,8 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
     from app.db.queries import diagnosis
 
     broken = await diagnosis.list_broken_indexes(connection)
-    word, vector = (await diagnosis.read_word_index(connection), await diagnosis.read_vector_indexes(connection))
+    word = await diagnosis.read(diagnosis.WordIndex, connection)
+    vector = await diagnosis.read(diagnosis.VectorIndexes, connection)
     whole = not broken
     if not word.present or word.attached < word.partitions:
         whole = False

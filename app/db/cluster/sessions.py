@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -203,26 +203,26 @@ MOST_TENANTS = 100_000
 """Tenants whose place is remembered."""
 
 
+@dataclass(eq=False)
 class Nodes:
     """The nodes that hold tenants, each with connections of its own, and the place of each tenant.
 
     Shards move and split while the service runs. A tenant's place is looked up once. Each transaction begins by
     checking it (`shards.enter`). If the tenant has moved, it is looked up again before any other statement runs.
+
+    `make` creates the database of a node from its address. `patience`: seconds that a caller waits for a tenant that is
+    being moved.
     """
 
-    def __init__(self, coordinator: Server, make: Callable[[str], Server], *, patience: float) -> None:
-        """`make` creates the database of a node from its address.
-
-        `patience`: seconds that a caller waits for a tenant that is being moved.
-        """
-        self._coordinator = coordinator
-        self._make = make
-        self._patience = patience
-        self._nodes: dict[tuple[str, int], Server] = {}
-        self._places: dict[tuple[int, str, int], Place] = {}
-        self._of_tenants: dict[UUID, Place] = {}
-        self._holders: list[Server] = []
-        self._listed_until = 0.0
+    coordinator: Server
+    make: Callable[[str], Server]
+    _: KW_ONLY
+    patience: float
+    _nodes: dict[tuple[str, int], Server] = field(default_factory=dict, init=False)
+    _places: dict[tuple[int, str, int], Place] = field(default_factory=dict, init=False)
+    _of_tenants: dict[UUID, Place] = field(default_factory=dict, init=False)
+    _holders: list[Server] = field(default_factory=list, init=False)
+    _listed_until: float = field(default=0.0, init=False)
 
     @asynccontextmanager
     async def open(self, tenant_id: UUID, setup: str, background: timedelta | None) -> AsyncIterator[TenantSession]:
@@ -233,7 +233,7 @@ class Nodes:
     async def _enter(
         self, stack: AsyncExitStack, tenant_id: UUID, setup: str, background: timedelta | None
     ) -> TenantSession:
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self.patience
         for tried in itertools.count():
             try:
                 place = await self.place_of(tenant_id)
@@ -284,7 +284,7 @@ class Nodes:
     async def _find(self, tenant_id: UUID) -> FoundPlace:
         """Ask the coordinator, and the other nodes if it does not answer: each has the same metadata."""
         failure: DatabaseUnavailable | None = None
-        for node in (self._coordinator, *self._nodes.values()):
+        for node in (self.coordinator, *self._nodes.values()):
             try:
                 found = await find_place(node, tenant_id)
             except DatabaseUnavailable as error:
@@ -298,7 +298,7 @@ class Nodes:
         """The databases of all nodes that hold tenants. Raises DatabaseUnavailable."""
         if time.monotonic() > self._listed_until:
             try:
-                listed = await list_holders(self._coordinator)
+                listed = await list_holders(self.coordinator)
             except DatabaseUnavailable:
                 if not self._holders:
                     raise
@@ -315,7 +315,7 @@ class Nodes:
     def _node(self, host: str, port: int) -> Server:
         node = self._nodes.get((host, port))
         if node is None:
-            node = self._nodes[host, port] = self._make(address_of(self._coordinator.dsn, host, port))
+            node = self._nodes[host, port] = self.make(address_of(self.coordinator.dsn, host, port))
         return node
 
     async def close(self) -> None:

@@ -109,9 +109,7 @@ async def find_same_id(session: TenantSession, new: NewAsset) -> UUID | None:
 
 async def find_twin(session: TenantSession, asset_id: UUID, readers: Sequence[str] | None) -> UUID | None:
     """The other asset with these readers and the same external_id or, without one, the same bytes."""
-    return await session.fetch_value_as(
-        UUID, SQL["find_twin"], id=asset_id, readers=None if readers is None else list(readers)
-    )
+    return await session.fetch_value_as(UUID, SQL["find_twin"], id=asset_id, readers=readers)
 
 
 async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:

@@ -1,8 +1,10 @@
 """Queries of `knowledge doctor`. They run as the service's role, for one tenant at a time."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 from app.contract.administration import Tenant
@@ -13,6 +15,7 @@ from app.db.session import Row
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,29 +92,22 @@ class Backlog:
     largest: IndexedTenant | None
 
 
-async def read_server(connection: Connection) -> Server:
-    """Version, clock, size of the database and connections."""
-    return read_rows(Server, await connection.fetch(SQL["server"].sql))[0]
+STATEMENTS: Mapping[type, str] = {
+    Server: "server",
+    Extension: "extension",
+    WordIndex: "word_index",
+    VectorIndexes: "vector_indexes",
+}
 
 
-async def read_extension(connection: Connection) -> Extension:
-    """The server's versions of pgvector. Raises IndexError if it is not installed."""
-    return read_rows(Extension, await connection.fetch(SQL["extension"].sql))[0]
+async def read(kind: type[T], connection: Connection) -> T:
+    """The facts of one of STATEMENTS. Raises IndexError for an extension that is not installed."""
+    return read_rows(kind, await connection.fetch(SQL[STATEMENTS[kind]].sql))[0]
 
 
 async def list_broken_indexes(connection: Connection) -> list[str]:
     """The service's indexes that Postgres does not use."""
     return [row["name"] for row in await connection.fetch(SQL["broken_indexes"].sql)]
-
-
-async def read_word_index(connection: Connection) -> WordIndex:
-    """The index of words."""
-    return read_rows(WordIndex, await connection.fetch(SQL["word_index"].sql))[0]
-
-
-async def read_vector_indexes(connection: Connection) -> VectorIndexes:
-    """The indexes of vectors, all together."""
-    return read_rows(VectorIndexes, await connection.fetch(SQL["vector_indexes"].sql))[0]
 
 
 async def measure_backlog(database: Database, seconds: float) -> Backlog:

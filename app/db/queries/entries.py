@@ -93,9 +93,7 @@ async def find_same(session: TenantSession, keys: Sequence[EntryKey]) -> dict[in
 
 async def find_twin(session: TenantSession, entry_id: UUID, readers: Sequence[str] | None) -> UUID | None:
     """The other entry with these readers and the same external_id or, without one, the same content."""
-    return await session.fetch_value_as(
-        UUID, SQL["find_twin"], id=entry_id, readers=None if readers is None else list(readers)
-    )
+    return await session.fetch_value_as(UUID, SQL["find_twin"], id=entry_id, readers=readers)
 
 
 async def find_readers(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Sequence[str] | None]:

@@ -163,8 +163,7 @@ async def note_caller(session: TenantSession, subject: str, principals: Sequence
 
 async def list_known_callers(session: TenantSession, any_of: Sequence[str] | None, limit: int) -> list[KnownCaller]:
     """Callers with one of these principals, the latest first; None: all."""
-    principals = None if any_of is None else list(any_of)
-    return await session.fetch_as(KnownCaller, SQL["list"], any_of=principals, limit=limit)
+    return await session.fetch_as(KnownCaller, SQL["list"], any_of=any_of, limit=limit)
 
 
 async def find_caller(session: TenantSession, subject: str) -> KnownCaller | None:
