@@ -7,15 +7,11 @@ connection was ended.
 
 import argparse
 import asyncio
-import contextlib
 import itertools
-import os
-import signal
 import statistics
-import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from uuid import UUID
 
 import asyncpg
@@ -30,8 +26,8 @@ from app.contract.administration import NewTenant
 from app.db.rows import new_id
 from app.settings import Settings
 from benchmarks.connection import Connection
-from benchmarks.contenders.over_http import await_ready, free_port
-from benchmarks.place import KEPT, ROOT, bench_settings
+from benchmarks.contenders.over_http import serve_installation
+from benchmarks.place import KEPT, bench_settings
 
 PAUSE = 3.0
 """Seconds after the connections were ended; one that is needed at once is waited for."""
@@ -77,7 +73,7 @@ class Caller:
 async def measure(settings: Settings, services: Services, demo: UUID) -> dict[str, tuple[float, float]]:
     """The milliseconds of each first search and of a later one, in one start of the service."""
     queries = make_queries()
-    async with open_database(settings) as addresses, _serve(settings) as port:
+    async with open_database(settings) as addresses, serve_installation(settings) as port:
         caller = Caller(settings, port, demo, queries)
         first = await caller.search()
         warm = await caller.search_warm()
@@ -94,27 +90,6 @@ async def measure(settings: Settings, services: Services, demo: UUID) -> dict[st
         found["on a new connection"] = (await caller.search(), warm)
         await services.tenants.delete(tenant.id, actor="benchmark")
         return found
-
-
-@contextlib.asynccontextmanager
-async def _serve(settings: Settings) -> AsyncIterator[int]:
-    port = free_port()
-    environment = {n: v for n, v in os.environ.items() if not n.startswith(("KB_", "DATABASE_"))}
-    environment |= {"KB_DATA_DIR": str(settings.database.data_dir.resolve()), "KB_PORT": str(port)}
-    with (KEPT / "service.log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", "from app.cli.main import run; run()", "serve"),
-            cwd=ROOT,
-            env=environment,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        await await_ready(process, port)
-        yield port
-    finally:
-        process.send_signal(signal.SIGTERM)
-        await process.wait()
 
 
 async def main(rounds: int) -> None:

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -101,17 +101,28 @@ async def serve(settings: Settings, addresses: DatabaseAddresses, port: int, sec
     """Start the service as a user would with a Postgres of their own: its other settings are the defaults."""
     embedding = settings.embedding
     environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("KB_", "DATABASE_", "EMBEDDING_", "JWT_"))
-    }
-    environment |= {
         "DATABASE_URL": addresses.service,
         "EMBEDDING_PROVIDER": embedding.provider,
         "EMBEDDING_DIMENSIONS": str(embedding.dimensions or ""),
         "JWT_SECRET": secret,
-        "KB_PORT": str(port),
     }
+    async with _start(port, environment) as process:
+        yield process
+
+
+@contextlib.asynccontextmanager
+async def serve_installation(settings: Settings) -> AsyncIterator[int]:
+    """Start the service with an embedded Postgres and all defaults; yields its port."""
+    port = free_port()
+    async with _start(port, {"KB_DATA_DIR": str(settings.database.data_dir.resolve())}):
+        yield port
+
+
+@contextlib.asynccontextmanager
+async def _start(port: int, settings: Mapping[str, str]) -> AsyncIterator[Process]:
+    others = ("KB_", "DATABASE_", "EMBEDDING_", "JWT_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+    environment |= {**settings, "KB_PORT": str(port)}
     code = "from app.cli.main import run; run()"
     KEPT.mkdir(exist_ok=True)
     with (KEPT / "service.log").open("wb") as log:
