@@ -94,7 +94,7 @@ revoke all on function keyword.combined_query(text[], double precision[], bigint
 -- The entries that pass a filter, at most p_limit. Callers pass one more than they can use, to detect "too many".
 create or replace function keyword.filtered_ids(p_filter entry_filter, p_limit integer) returns uuid[]
 language plpgsql stable security definer
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off set random_page_cost = 1.1 set cpu_operator_cost = 0.02
 as $$
 declare
   tenant constant uuid := keyword.required_tenant();
@@ -136,7 +136,7 @@ create or replace function keyword.matching_entries(
   p_lexemes text[], p_languages text[], p_alternatives text[], p_alternative_languages text[], p_filter entry_filter,
   p_ids uuid[], p_limit integer) returns table (entry_id uuid)
 language plpgsql stable security definer
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off set random_page_cost = 1.1 set cpu_operator_cost = 0.02
 as $$
 #variable_conflict use_column
 declare
@@ -169,7 +169,7 @@ grant execute on function keyword.matching_entries(text[], text[], text[], text[
 create or replace function keyword.tag_overlaps(p_tags text[], p_without uuid, p_limit integer)
 returns table (entry_id uuid, overlap_count integer)
 language plpgsql stable security definer
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off set random_page_cost = 1.1 set cpu_operator_cost = 0.02
 as $$
 #variable_conflict use_column
 declare
@@ -194,7 +194,7 @@ grant execute on function keyword.tag_overlaps(text[], uuid, integer) to kb_read
 -- Entries derived from an entry, the newest first.
 create or replace function keyword.derived_entries(p_source uuid, p_limit integer) returns table (entry_id uuid)
 language plpgsql stable security definer
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off set random_page_cost = 1.1 set cpu_operator_cost = 0.02
 as $$
 #variable_conflict use_column
 declare

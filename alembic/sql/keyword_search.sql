@@ -40,7 +40,7 @@ create or replace function keyword.search(
 returns table (entry_id uuid, updated_at timestamptz, score double precision, candidates bigint, best double precision,
                unknown text[], complete boolean, alternatives text[])
 language plpgsql stable security definer
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off set random_page_cost = 1.1 set cpu_operator_cost = 0.02
 as $$
 #variable_conflict use_column
 declare

@@ -40,8 +40,8 @@ WRITING = re.compile(r"\b(?:insert|update|delete|merge)\b|\b(?:tenancy|queue)\."
 
 NOW = {"{entries}": "entries", "{embeddings}": "embeddings", "{matches}": "entry_matches"}
 THEN = {
-    "{entries}": "entries_at(:ids::uuid[], :as_of::timestamptz)",
-    "{embeddings}": "embeddings_at(:ids::uuid[], :as_of::timestamptz, {model_id})",
+    "{entries}": "entries_at(array[wanted.id], :as_of::timestamptz)",
+    "{embeddings}": "embeddings_at(array[wanted.id], :as_of::timestamptz, {model_id})",
     "{matches}": "entry_passes",
 }
 """What statements read entries from; what entries_at() returns is known to be valid at the time."""

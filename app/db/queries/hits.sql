@@ -1,7 +1,8 @@
 -- Reads the entries of a search's hits.
 
 -- name: hydrate
--- The entries, with the data for the snippet: the query's lexemes in the entry's language, and the
+-- Each id is looked up by itself, here and elsewhere: the planner's choice for a join depends on statistics, and without
+-- them it read all rows of the tenant. The entries, with the data for the snippet: the query's lexemes in the entry's language, and the
 -- passage nearest to the query's vector. The page ends after the entry with which it has :most_bytes; `passing` counts
 -- the entries of the whole page.
 with lexemes as materialized (
@@ -15,7 +16,9 @@ select {found}, language, media_type, source, agreed_at, query_lexemes, char_sta
            nearest.char_end, wanted.place, count(*) over () as passing,
            sum(size.bytes) over (order by wanted.place) - size.bytes as preceding
       from unnest(:ids::uuid[]) with ordinality wanted (id, place)
-      join {entries} e on e.tenant_id = :tenant_id and e.id = wanted.id
+      cross join lateral (
+        select e.* from {entries} e
+         where e.tenant_id = :tenant_id and e.id = wanted.id and {matches}(e, :filter) offset 0) e
       cross join lateral (select octet_length(e.content) + octet_length(e.metadata::text) as bytes) size
       left join lexemes on lexemes.language = e.language
       left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
@@ -26,12 +29,15 @@ select {found}, language, media_type, source, agreed_at, query_lexemes, char_sta
            and :vector::halfvec({dimensions}) is not null
          order by p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) limit 1
       ) nearest on true
-     where {matches}(e, :filter)
   ) page
  where preceding < :most_bytes order by place;
 
 -- name: assets_of
-select id, asset_id from {entries} e where tenant_id = :tenant_id and id = any (:ids::uuid[]) and asset_id is not null;
+select e.id, e.asset_id
+  from unnest(:ids::uuid[]) wanted (id)
+ cross join lateral (
+   select e.id, e.asset_id from {entries} e
+    where e.tenant_id = :tenant_id and e.id = wanted.id and e.asset_id is not null offset 0) e;
 
 -- name: verdict
 -- Reasons why an entry may be missing: each part of the filter separately, as if the entry were not hidden, and the entry's
@@ -62,8 +68,10 @@ on conflict (tenant_id, entry_id) do update set accesses = a.accesses + excluded
 
 -- name: boost_facts
 select e.id, e.entry_type, e.is_verified, coalesce(a.accesses, 0) as accesses
-  from {entries} e left join access_counts a on a.tenant_id = :tenant_id and a.entry_id = e.id
- where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
+  from unnest(:ids::uuid[]) wanted (id)
+ cross join lateral (
+   select e.id, e.entry_type, e.is_verified from {entries} e where e.tenant_id = :tenant_id and e.id = wanted.id offset 0) e
+  left join access_counts a on a.tenant_id = :tenant_id and a.entry_id = e.id;
 
 -- name: validity
 -- When the versions of these entries that were valid at a time began, and ended if they have.
@@ -84,7 +92,9 @@ with lexemes as materialized (
 )
 select e.id, e.title, substr(e.content, coalesce(nearest.char_start, words.char_start, 0) + 1, :most) as text
   from unnest(:ids::uuid[]) wanted (id)
-  join {entries} e on e.tenant_id = :tenant_id and e.id = wanted.id
+ cross join lateral (
+   select e.* from {entries} e
+    where e.tenant_id = :tenant_id and e.id = wanted.id and {matches}(e, :filter) offset 0) e
   left join lexemes on lexemes.language = e.language
   left join lateral (
     select p.char_start from {embeddings} p
@@ -100,5 +110,4 @@ select e.id, e.title, substr(e.content, coalesce(nearest.char_start, words.char_
      where length(e.content) > :most and nearest.char_start is null and place > 0
      order by (select count(*) from unnest(lexemes.words) other
                 where strpos(substr(low.content, place, :most), other) > 0) desc, place limit 1
-  ) words on true
- where {matches}(e, :filter);
+  ) words on true;

@@ -39,16 +39,19 @@ select n.entry_id, n.updated_at, 1 - n.distance as similarity,
 with near as materialized (
   select p.entry_id, min(p.distance) as distance
     from (
-      select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
-        from embeddings
-       where tenant_id = :tenant_id and model_id = {model_id} and entry_id = any (:ids::uuid[])
-      offset 0) p
+      select wanted.id as entry_id, k.distance
+        from unnest(:ids::uuid[]) wanted (id)
+       cross join lateral (
+         select embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance from embeddings
+          where tenant_id = :tenant_id and model_id = {model_id} and entry_id = wanted.id
+         offset 0) k) p
    where p.distance <= :max_distance
    group by p.entry_id
 ), nearest as (
   select n.entry_id, n.distance, e.updated_at
     from (select entry_id, distance from near order by distance fetch first :limit rows with ties) n
-    join entries e on e.tenant_id = :tenant_id and e.id = n.entry_id
+   cross join lateral (
+     select e.updated_at from entries e where e.tenant_id = :tenant_id and e.id = n.entry_id offset 0) e
 )
 select n.entry_id, n.updated_at, 1 - n.distance as similarity, (select count(*) from near) as matches,
        (select pending_entries(:tenant_id, {model_id}, null, :ids, :most_pending)) as pending
@@ -89,10 +92,12 @@ select pending_entries(:tenant_id, {model_id}, :filter, null, :most_pending)
 
 -- name: cosines
 -- The similarity of the nearest passage of each entry that has a vector.
-select entry_id, 1 - min(embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) as similarity
-  from {embeddings} p
- where tenant_id = :tenant_id and model_id = {model_id} and entry_id = any (:ids::uuid[])
- group by entry_id;
+select wanted.id as entry_id, 1 - p.distance as similarity
+  from unnest(:ids::uuid[]) wanted (id)
+ cross join lateral (
+   select min(p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) as distance from {embeddings} p
+    where p.tenant_id = :tenant_id and p.entry_id = wanted.id and p.model_id = {model_id} offset 0) p
+ where p.distance is not null;
 
 -- name: count_passages
 select count(*) from embeddings where tenant_id = :tenant_id and model_id = {model_id};
@@ -105,8 +110,11 @@ select exists (
    where k.tenant_id = :tenant_id and k.model_id = {model_id});
 
 -- name: first_vectors
-select entry_id, embedding from {embeddings} p
- where tenant_id = :tenant_id and model_id = {model_id} and passage = 0 and entry_id = any (:ids::uuid[]);
+select p.entry_id, p.embedding
+  from unnest(:ids::uuid[]) wanted (id)
+ cross join lateral (
+   select p.entry_id, p.embedding from {embeddings} p
+    where p.tenant_id = :tenant_id and p.entry_id = wanted.id and p.model_id = {model_id} and p.passage = 0 offset 0) p;
 
 -- name: former_nearest
 -- The former versions that were valid at a time and are nearest then. At most :most_compared vectors of the tenant's former
