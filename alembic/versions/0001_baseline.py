@@ -16,6 +16,7 @@ FILES = (
     "lexemes",
     "entries",
     "embeddings",
+    "planner_statistics",
     "statistics",
     "entry_filter",
     "keyword_lookups",

@@ -36,6 +36,7 @@ CHECKS = [
     "model",
     "indexes",
     "plans",
+    "statistics",
     "queue",
     "assets",
     "provider",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from app.cli.doctor.finding import Finding, count, from_error, size
@@ -12,6 +12,7 @@ from app.errors import ConfigurationError, EmbeddingUnavailable, RerankerUnavail
 if TYPE_CHECKING:
     from app.db.database import Database
     from app.db.queries.diagnosis import Backlog
+    from app.db.queries.statistics import OutdatedStatistics
     from app.db.rows import Connection
     from app.settings import Settings
 
@@ -58,13 +59,10 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
         )
         yield Finding("indexes", "wrong", detail, f"as the tables' owner: {BUILD_WORD_INDEX}")
     if broken:
-        shown = ", ".join(broken[:MOST_NAMED]) + (
-            f" and {len(broken) - MOST_NAMED} more" if len(broken) > MOST_NAMED else ""
-        )
         yield Finding(
             "indexes",
             "wrong",
-            f"Postgres does not use {shown}: the index is invalid",
+            f"Postgres does not use {_name_some(broken)}: the index is invalid",
             f"as the tables' owner: reindex index concurrently {broken[0]}",
         )
     if whole:
@@ -75,12 +73,20 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
         yield Finding("indexes", "ok", detail)
 
 
+def _name_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
 async def check_work(settings: Settings, database: Database) -> AsyncIterator[Finding]:
     """Check the backlog, failures, and whether a search of the largest indexed tenant uses its index."""
     from app.db.queries.diagnosis import measure_backlog
+    from app.db.queries.statistics import list_outdated
 
     backlog = await measure_backlog(database, COUNTING_SECONDS)
     yield await _check_plan(settings, database, backlog)
+    async with database.platform_session() as session:
+        yield describe_statistics(await list_outdated(session))
     yield describe_queue(backlog, own_worker=settings.ingestion.worker)
     for finding in describe_failures(backlog):
         yield finding
@@ -112,6 +118,20 @@ def describe_plan(plan: str, index: str, passages: int) -> Finding:
         f"a search among {passages:,} passages does not use their vector index",
         f"a worker builds a missing index within minutes; else, as the tables' owner: analyze embeddings; then look at"
         f" {index} and enable_indexscan",
+    )
+
+
+def describe_statistics(outdated: Sequence[OutdatedStatistics]) -> Finding:
+    """Check that the planner knows the tables as they are."""
+    if not outdated:
+        return Finding("statistics", "ok", "the planner's statistics of entries and vectors are up to date")
+    places = [table.place for table in outdated]
+    missing = any(table.is_missing for table in outdated)
+    return Finding(
+        "statistics",
+        "warning",
+        f"searches are slower, as the planner's statistics are {'missing' if missing else 'old'}: {_name_some(places)}",
+        f"a worker renews them within minutes; else, as the tables' owner: analyze {places[-1]}",
     )
 
 

@@ -66,6 +66,24 @@ async def refresh_lexemes(session: TenantSession) -> None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class OutdatedStatistics:
+    """A table whose planner statistics are old, or missing."""
+
+    place: str
+    is_missing: bool
+
+
+async def list_outdated(session: PlatformSession) -> list[OutdatedStatistics]:
+    """The tables that should be analysed: partitions that have changed by a fifth, then their parents."""
+    return await session.fetch_as(OutdatedStatistics, SQL["outdated"])
+
+
+async def analyze(session: PlatformSession, place: str) -> None:
+    """Analyse one of these tables, unless it is locked or was analysed since."""
+    await session.execute(SQL["analyze"], place=place)
+
+
 async def due_work(session: TenantSession, *, least_entries: int, exact_limit: int) -> DueWork:
     """The work that is due because of the tenant's growth."""
     return await session.fetch_only_as(DueWork, SQL["due_work"], least_entries=least_entries, exact_limit=exact_limit)

@@ -42,6 +42,12 @@ on conflict (tenant_id, lexeme, principal) do update set entries = excluded.entr
 -- name: reset_changes
 update corpus_statistics set changes = 0 where tenant_id = :tenant_id;
 
+-- name: outdated
+select place, is_missing from tenancy.outdated_statistics();
+
+-- name: analyze
+select tenancy.analyze_table(:place);
+
 -- name: due_work
 -- Work due because of growth: new word statistics after a tenth has changed, an index of the tenant's own above the exact
 -- size and none below half of it, or for a model without vectors.

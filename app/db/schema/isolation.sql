@@ -191,6 +191,7 @@ with known (name, owner) as (
          ('tenancy.note_action', 'entries'), ('tenancy.change_limits', 'entries'), ('public.index_words', 'entries'),
          ('tenancy.list_revoked_tokens', 'entries'), ('tenancy.revoke_token', 'entries'),
          ('tenancy.create_vector_index', 'entries'), ('tenancy.drop_vector_index', 'entries'),
+         ('tenancy.outdated_statistics', 'entries'), ('tenancy.analyze_table', 'entries'),
          ('tenancy.take_turns', 'entries'), ('tenancy.prune_audit', 'entries'), ('tenancy.pseudonymise_actor', 'entries'),
          ('keyword.search', 'kb_keyword'), ('keyword.matched_queries', 'kb_keyword'),
          ('keyword.filtered_ids', 'kb_keyword'), ('keyword.former_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),

@@ -38,6 +38,7 @@ from app.knowledge.transfer.export import (
     rename,
 )
 from app.knowledge.transfer.records import REFUSALS, Progress, Restored, TextLine, describe_refusal
+from app.knowledge.upkeep import PlannerStatistics
 
 STORING = timedelta(minutes=10)
 
@@ -216,9 +217,10 @@ class TenantRestoration:
         report(self.outcome.lines)
 
     async def finish(self) -> None:
-        """Write the final counts to the audit trail, once everything is written and linked."""
+        """Write the final counts to the audit trail, once everything is written and linked; analyse the tables."""
         async with self._database.tenant_session(self._tenant_id) as session:
             await self._note(session, "end", [], self.outcome.counts())
+        await PlannerStatistics(self._database).refresh()
 
     async def link(self, lines: Iterable[TextLine], report: Progress) -> None:
         """Set the references between entries, once all are written. Reads the same lines again."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import asyncpg
 import numpy as np
@@ -11,7 +11,6 @@ from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
 from app.composition.services import build_services
-from app.contract.administration import NewTenant
 from app.db.database import Database
 from app.db.queries import vectors
 from app.db.queries.search import SQL, EntryFilter
@@ -20,27 +19,12 @@ from app.db.statements import Statement
 from app.embedded import EmbeddedAddress
 from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import KEYWORD_BUDGET
-from tests.fixtures.database.cluster import MODEL, PARTITIONS, Connection, TestDatabase, connected, new_database
+from tests.fixtures.database.cluster import MODEL, Connection, TestDatabase, connected, new_database
+from tests.fixtures.database.filled import fill_tenant, make_tenant
 from tests.fixtures.database.seeded import Seeded
 from tests.fixtures.providers.failing import FailingProvider
 
 ENTRIES = 2_000
-FILL = f"""
-select setseed(0.5);
-insert into entries (tenant_id, id, entry_type, content, tags, language, content_hash, text_hash)
-select '{{tenant}}', gen_random_uuid(), 'fact', 'word' || n || ' shared' || n % 7 || ' rare' || n % 500,
-       array['t' || n % 400, 'u' || n % 3], 'english', sha256(n::text::bytea), sha256(n::text::bytea)
-  from generate_series(1, {ENTRIES}) n;
-insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding)
-select e.tenant_id, e.id, 1, 0, e.text_hash, 0, 1, true, v.embedding
-  from entries e cross join lateral (
-    select array_agg(random() - 0.5)::real[]::vector(16)::halfvec as embedding
-      from generate_series(1, 16) where length(e.content) > 0) v
- where e.tenant_id = '{{tenant}}'"""
-PLACE = f"""
-select n from generate_series(0, {PARTITIONS - 1}) n
- where satisfies_hash_partition('entries'::regclass, {PARTITIONS}, n, $1::uuid)"""
-"""The partition that holds a tenant's entries."""
 
 
 class Filled:
@@ -81,8 +65,7 @@ async def filled(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Fille
         tenants = await make_tenants(made)
         async with connected(made.superuser_dsn) as superuser, connected(made.service_dsn) as service:
             for tenant in tenants:
-                await superuser.execute(f"set app.current_tenant = '{tenant}'; select tenancy.create_vector_index(1)")
-                await superuser.execute(FILL.format(tenant=tenant))
+                await fill_tenant(superuser, tenant, ENTRIES, indexed=True)
             # Autovacuum does this after a load. Without it, Postgres estimates the cost of the word index seven times
             # too high, and sometimes reads all of a table of this size instead.
             await superuser.execute("vacuum (analyze) entries, embeddings")
@@ -100,8 +83,8 @@ async def make_tenants(made: TestDatabase) -> list[UUID]:
     found: dict[int, UUID] = {}
     async with connected(made.superuser_dsn) as superuser:
         while len(found) < 2:
-            tenant = await services.tenants.create(NewTenant(f"tenant-{uuid4()}"), actor="test")
-            found[await superuser.fetchval(PLACE, tenant.id)] = tenant.id
+            tenant, place = await make_tenant(services, superuser)
+            found[place] = tenant
     await database.close()
     return list(found.values())
 

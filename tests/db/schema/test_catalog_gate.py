@@ -17,6 +17,8 @@ DEFINER_FUNCTIONS = {
     "tenancy.revoke_token": "kb_migrator",
     "tenancy.create_vector_index": "kb_migrator",
     "tenancy.drop_vector_index": "kb_migrator",
+    "tenancy.outdated_statistics": "kb_migrator",
+    "tenancy.analyze_table": "kb_migrator",
     "tenancy.take_turns": "kb_migrator",
     "tenancy.prune_audit": "kb_migrator",
     "tenancy.pseudonymise_actor": "kb_migrator",

@@ -1,0 +1,218 @@
+"""What the statements of everyday work read, in every state in which a database may be."""
+
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, get_args
+from uuid import UUID
+
+import pytest
+
+from app.composition.services import Services, build_services
+from app.contract.search import SearchQuery
+from app.db.database import Database
+from app.db.principals import EVERYONE, Rights, acting_as, acting_for_service
+from app.db.queries.jobs import claim_job
+from app.db.queries.statistics import list_outdated
+from app.embedded import EmbeddedAddress
+from app.embeddings.providers.mock import MockProvider
+from app.knowledge.search.plan import EXACT_LIMIT
+from app.knowledge.worker import KINDS
+from tests.fixtures.database.cluster import MODEL, PARTITIONS, Connection, connected, new_database
+from tests.fixtures.database.filled import fill_tenant, make_tenant
+from tests.fixtures.database.plans import Executed, PlanRecorder, explain_everything
+
+State = Literal["empty", "loaded", "analysed", "autovacuumed"]
+"""`analysed` is as upkeep leaves the tables, and `autovacuumed` as autovacuum does, without upkeep."""
+
+PARENTS = ("entries", "embeddings")
+PARTS = [f"{parent}_p{n:02}" for parent in PARENTS for n in range(PARTITIONS)]
+FORGET = (
+    "delete from pg_statistic where starelid = any ($1::regclass[])",
+    "update pg_class set reltuples = -1, relpages = 0 where oid = any ($1::regclass[])",
+    "select pg_stat_reset_single_table_counters(oid) from unnest($1::regclass[]) oid",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Everyday work.
+
+    Attributes:
+        run: does it once; the number is another one each time.
+        entries: how many rows of entries one step of a statement may look at.
+        vectors: the same of embeddings; None: all of the tenant, while it is small enough to compare them all.
+        buffers: the pages that it may read altogether in a tenant of at most 1,000 entries, and of 100,000.
+    """
+
+    run: Callable[[Services, UUID, int], Awaitable[object]]
+    entries: int
+    vectors: int | None
+    buffers: tuple[int, int]
+
+
+def search(**options: Any) -> Callable[[Services, UUID, int], Awaitable[object]]:
+    """A search that meets a frequent word, a rare one and one that one entry has."""
+    return lambda services, tenant, number: services.search.search(
+        tenant, SearchQuery(f"word{number + 3} rare{number + 50} shared2", **options)
+    )
+
+
+async def read_entry(services: Services, tenant: UUID, _: int) -> None:
+    """The newest entry."""
+    for entry in (await services.entries.list_entries(tenant, limit=1)).items:
+        await services.entries.get(tenant, entry.id)
+
+
+async def read_related(services: Services, tenant: UUID, _: int) -> None:
+    """What is related to the newest entry."""
+    for entry in (await services.entries.list_entries(tenant, limit=1)).items:
+        await services.related.related(tenant, entry.id)
+
+
+async def read_context(services: Services, tenant: UUID, _: int) -> None:
+    """The tenant's row."""
+    services.tenants.forget(tenant)
+    await services.tenants.context(tenant)
+
+
+TASKS = {
+    "search": Task(search(), 1_300, None, (1_000, 10_000)),
+    "search by words": Task(search(mode="keyword"), 1_300, 0, (700, 3_000)),
+    "search by meaning": Task(search(mode="semantic"), 100, None, (400, 8_000)),
+    "search with a tag": Task(search(tags=["t17"]), 1_300, None, (1_500, 8_000)),
+    "list": Task(lambda services, tenant, _: services.entries.list_entries(tenant, limit=20), 50, 0, (200, 300)),
+    "read": Task(read_entry, 20, 10, (100, 200)),
+    # Of an entry's tags, one is on a third of all entries.
+    "related": Task(read_related, 34_000, 0, (300, 12_000)),
+    "tenant": Task(read_context, 0, 0, (50, 50)),
+    "claim": Task(lambda s, _, __: claim_job(s.database, KINDS, timedelta(seconds=30)), 0, 0, (50, 50)),
+    "upkeep": Task(lambda services, tenant, _: services.worker.runner.upkeep.check(tenant), 0, 0, (100, 100)),
+}
+MODES = {"auto": 7, "force_generic_plan": 2, "force_custom_plan": 2}
+"""How plans are chosen, and how often each task is done then: Postgres makes no generic plan before the sixth time."""
+
+
+@dataclass
+class Scene:
+    """A database with two tenants in one partition, the second a hundred times as large."""
+
+    services: Services
+    recorder: PlanRecorder
+    superuser: Connection
+    tenants: dict[UUID, int]
+
+    async def enter(self, state: State) -> None:
+        """Bring the database from the state before into this one."""
+        if state == "loaded":
+            for tenant, entries in self.tenants.items():
+                await fill_tenant(self.superuser, tenant, entries, indexed=entries > 5_000)
+            await self.forget()
+        elif state == "analysed":
+            await self.services.worker.runner.upkeep.planner.refresh(at_once=True)
+        elif state == "autovacuumed":
+            await self.forget()
+            await self.superuser.execute(f"vacuum (analyze) {', '.join(PARTS)}")
+
+    async def forget(self) -> None:
+        """Remove all statistics of the tables."""
+        for statement in FORGET:
+            await self.superuser.execute(statement, [*PARENTS, *PARTS])
+
+    async def run_all(self, mode: str) -> AsyncIterator[tuple[str, UUID, Sequence[Sequence[Executed]]]]:
+        """Run each task several times for each tenant, with new plans; yields what each time ran."""
+        name = await self.superuser.fetchval("select current_database()")
+        await self.superuser.execute(f"alter database {name} set plan_cache_mode = {mode}")
+        await self.services.database.engine.dispose()
+        for tenant, (name, task) in itertools.product(self.tenants, TASKS.items()):
+            times = []
+            for number in range(MODES[mode]):
+                with self.recorder.record() as seen:
+                    await task.run(self.services, tenant, number)
+                times.append(seen)
+            yield name, tenant, times
+
+    def judge(self, state: State, mode: str, name: str, tenant: UUID, times: Sequence[Sequence[Executed]]) -> list[str]:
+        """What a task may not do in a state, but has done."""
+        task, size = TASKS[name], self.tenants[tenant]
+        known = state in ("analysed", "autovacuumed")
+        entries = task.entries if known else max(task.entries, 3 * size)
+        vectors = task.vectors if task.vectors is not None else min(size, EXACT_LIMIT)
+        if mode == "force_custom_plan" and name in ("list", "read", "related") and size <= 1_000:
+            entries = sum(self.tenants.values())  # All pages of a small table cost less than one index look-up each.
+        faults = [
+            f"{state}, {mode}, {name} among {size}: {statement}"
+            for statement in itertools.chain(*times)
+            for step in statement.steps
+            if (step.table.startswith("entries") and step.looked_at > entries)
+            or (step.table.startswith("embeddings") and step.looked_at > vectors)
+        ]
+        # Some of the times, a new plan is made, for which catalogs are read.
+        buffers = min(sum(statement.buffers for statement in seen) for seen in times)
+        if known and buffers > task.buffers[size > 1_000]:
+            faults.append(f"{state}, {mode}, {name} among {size}: {buffers} buffers")
+        return faults
+
+
+@asynccontextmanager
+async def open_scene(cluster: EmbeddedAddress, template: str, sizes: tuple[int, int]) -> AsyncIterator[Scene]:
+    async with new_database(cluster, template=template) as made, connected(made.superuser_dsn) as superuser:
+        database, recorder = Database(made.service_dsn), PlanRecorder()
+        services = await build_services(database, MockProvider(MODEL))
+        first, place = await make_tenant(services, superuser)
+        second, _ = await make_tenant(services, superuser, place)
+        recorder.watch(database)
+        await explain_everything(superuser, made)
+        try:
+            yield Scene(services, recorder, superuser, dict(zip((first, second), sizes, strict=True)))
+        finally:
+            await services.close()
+            await database.close()
+
+
+@pytest.mark.parametrize("sizes", [(10, 1_000), pytest.param((1_000, 100_000), marks=pytest.mark.slow)])
+async def test_no_statement_depends_on_statistics(
+    cluster: EmbeddedAddress, template: str, sizes: tuple[int, int]
+) -> None:
+    faults = []
+    async with open_scene(cluster, template, sizes) as scene:
+        for state in get_args(State):
+            with acting_for_service():
+                await scene.enter(state)
+            for mode in MODES if state in ("analysed", "autovacuumed") else ("auto",):
+                with acting_as(("user:alice", EVERYONE), Rights.ALL):
+                    async for name, tenant, times in scene.run_all(mode):
+                        faults += scene.judge(state, mode, name, tenant, times)
+    assert not faults, "\n".join(faults)
+
+
+async def test_upkeep_analyses_what_has_changed(cluster: EmbeddedAddress, template: str) -> None:
+    async with open_scene(cluster, template, (10, 1_000)) as scene:
+        database, planner = scene.services.database, scene.services.worker.runner.upkeep.planner
+
+        async def outdated() -> dict[str, bool]:
+            async with database.platform_session() as session:
+                return {table.place: table.is_missing for table in await list_outdated(session)}
+
+        assert await outdated() == {}
+        await scene.enter("loaded")
+        missing = await outdated()
+        assert set(missing) >= {"public.entries", "public.embeddings"}
+        assert list(missing)[-1] in ("public.entries", "public.embeddings")
+        assert all(missing.values())
+        await planner.refresh()
+        assert await outdated() == {}
+        known = await scene.superuser.fetch(
+            "select distinct starelid::regclass::text from pg_statistic where starelid = any ($1::regclass[])",
+            list(PARENTS),
+        )
+        assert {row[0] for row in known} == set(PARENTS)
+        await scene.superuser.execute("update entries set confidence = 0.5")
+        assert not any((await outdated()).values())
+        assert await outdated()
+        await planner.refresh()
+        assert await outdated(), "the tables were looked at a moment ago"
+        await planner.refresh(at_once=True)
+        assert await outdated() == {}
