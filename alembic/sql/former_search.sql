@@ -11,7 +11,7 @@ set local role kb_keyword;
 -- fulfil the conditions that have an index, or ten times as many of any later time: then not all are looked at.
 create or replace function keyword.former_ids(p_filter entry_filter, p_limit integer) returns uuid[]
 language plpgsql stable security definer
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off set random_page_cost = 1.1 set cpu_operator_cost = 0.02
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $$
 declare
   tenant constant uuid := keyword.required_tenant();

@@ -40,7 +40,8 @@ create or replace function keyword.search(
 returns table (entry_id uuid, updated_at timestamptz, score double precision, candidates bigint, best double precision,
                unknown text[], complete boolean, alternatives text[])
 language plpgsql stable security definer
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off set random_page_cost = 1.1 set cpu_operator_cost = 0.02
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off
+set enable_indexscan = off set cpu_index_tuple_cost = 0.5
 as $$
 #variable_conflict use_column
 declare
@@ -185,6 +186,7 @@ begin
   for step in 1 .. 5 loop
     exit when step > 2 and scored >= enough;
     wanted := null;
+    admitted := null;
     if step <= 3 then
       continue when step = 2 and scored < 2 * p_budget;
       if is_complete then
@@ -213,6 +215,9 @@ begin
       if others is not null then
         wanted := coalesce(wanted || array_to_string(other_texts, ' | ')::tsquery, array_to_string(other_texts, ' | ')::tsquery);
       end if;
+      if wanted is null then  -- For very frequent words, the newest entries are sufficient.
+        admitted := keyword.newest_ids(p_filter, 4 * p_budget);
+      end if;
     end if;
     select coalesce(array_agg(b.id order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
            coalesce(array_agg(b.updated_at order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
@@ -240,15 +245,7 @@ begin
                     union all
                     select f.id, f.updated_at, f.word_weights, f.lexemes, f.language, f.text_length
                       from entries f
-                     where step = 4 and f.tenant_id = tenant and f.id = any (admitted) and f.id <> all (ids)
-                    union all
-                    -- For very frequent words, the newest entries are sufficient.
-                    (select n.id, n.updated_at, n.word_weights, n.lexemes, n.language, n.text_length
-                       from entries n
-                      where step = 5 and wanted is null and n.tenant_id = tenant and audience(n.readers) && principals
-                        and entry_matches(n, p_filter)
-                        and n.id <> all (ids)
-                      order by n.id desc limit 4 * p_budget)
+                     where f.tenant_id = tenant and f.id = any (admitted) and f.id <> all (ids)
                     union all
                     select o.id, o.updated_at, o.word_weights, o.lexemes, o.language, o.text_length
                       from keyword.former_words(p_filter, case when step <> 4 then wanted end, former, 2 * p_budget) o

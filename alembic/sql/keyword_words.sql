@@ -125,7 +125,8 @@ set local role kb_keyword;
 -- the index stops at a word that no entry has, while one query for all of them would read the entries of every common part.
 create or replace function keyword.matched_queries(p_tenant uuid, p_language text, p_queries text[]) returns integer[]
 language plpgsql stable security definer
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off set random_page_cost = 1.1 set cpu_operator_cost = 0.02
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off
+set enable_indexscan = off set cpu_index_tuple_cost = 0.5
 as $$
 declare
   tenant constant uuid := keyword.required_tenant();

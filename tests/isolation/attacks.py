@@ -25,6 +25,8 @@ ACROSS_TENANTS = {
     "tenancy.list_revoked_tokens",
     "tenancy.revoke_token",
     "tenancy.prune_audit",
+    "tenancy.outdated_statistics",
+    "tenancy.analyze_table",
     "queue.claim_job",
     "queue.count_jobs",
 }

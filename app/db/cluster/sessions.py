@@ -32,6 +32,7 @@ SHARD_FUNCTIONS = (
     "entry_matches",
     "pending_entries",
     "keyword.filtered_ids",
+    "keyword.newest_ids",
     "keyword.matching_entries",
     "keyword.former_ids",
     "keyword.former_words",

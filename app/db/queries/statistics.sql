@@ -81,19 +81,19 @@ select (select coalesce(sum(changes), 0) > greatest(:least_entries, 0.1 * coales
 -- name: overview
 select (select coalesce(sum(entries), 0)::bigint from corpus_statistics
          where tenant_id = :tenant_id and principal = any (current_principals())) as entries,
-       (select coalesce(json_object_agg(entry_type, n), '{}')
+       (select coalesce(json_object_agg(entry_type, n order by entry_type), '{}')
           from (select entry_type, count(*) as n from entries where tenant_id = :tenant_id group by entry_type) t)
          as entries_by_type,
-       (select coalesce(json_object_agg(language, entries), '{}')
+       (select coalesce(json_object_agg(language, entries order by language), '{}')
           from (select language, sum(entries)::bigint as entries from corpus_statistics
                  where tenant_id = :tenant_id and principal = any (current_principals()) group by 1) l
          where entries > 0) as entries_by_language,
-       (select coalesce(json_object_agg(status, n), '{}')
+       (select coalesce(json_object_agg(status, n order by status), '{}')
           from (select status, count(*) as n from assets where tenant_id = :tenant_id group by status) t)
          as assets_by_status,
        (select count(*) from pending_embeddings p join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
          where p.tenant_id = :tenant_id) as pending_embeddings,
-       (select coalesce(json_object_agg(flag, n), '{}')
+       (select coalesce(json_object_agg(flag, n order by flag), '{}')
           from (select f.flag, count(*) as n
                   from entries e cross join lateral jsonb_array_elements_text(
                          case jsonb_typeof(e.metadata -> 'flags') when 'array' then e.metadata -> 'flags' else '[]' end) f (flag)

@@ -194,7 +194,8 @@ with known (name, owner) as (
          ('tenancy.outdated_statistics', 'entries'), ('tenancy.analyze_table', 'entries'),
          ('tenancy.take_turns', 'entries'), ('tenancy.prune_audit', 'entries'), ('tenancy.pseudonymise_actor', 'entries'),
          ('keyword.search', 'kb_keyword'), ('keyword.matched_queries', 'kb_keyword'),
-         ('keyword.filtered_ids', 'kb_keyword'), ('keyword.former_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
+         ('keyword.filtered_ids', 'kb_keyword'), ('keyword.newest_ids', 'kb_keyword'),
+         ('keyword.former_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
          ('keyword.derived_entries', 'kb_keyword'), ('keyword.matching_entries', 'kb_keyword'),
          ('queue.claim_job', 'kb_queue'), ('queue.count_jobs', 'kb_queue'),
          -- Those of the nodes of a cluster.

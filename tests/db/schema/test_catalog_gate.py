@@ -26,6 +26,7 @@ DEFINER_FUNCTIONS = {
     "keyword.search": "kb_keyword",
     "keyword.matched_queries": "kb_keyword",
     "keyword.filtered_ids": "kb_keyword",
+    "keyword.newest_ids": "kb_keyword",
     "keyword.tag_overlaps": "kb_keyword",
     "keyword.derived_entries": "kb_keyword",
     "keyword.matching_entries": "kb_keyword",
