@@ -239,6 +239,7 @@ UTF_16 = f'<!DOCTYPE x [<!ENTITY e "x">]><w:document xmlns:w="{WORD}"><w:body>{p
         (change_directory(LARGE, 24, (100).to_bytes(4, "little")), "damaged"),
         (change_directory(write_raw_docx(paragraph("x")), 8, b"\1"), "encrypted"),
     ],
+    ids=[*map(str, range(10))],  # The bytes of the files have the time in them.
 )
 def test_unreadable_docx_is_reported_with_its_reason(data: bytes, reason: str) -> None:
     with pytest.raises(UnreadableDocument, match=reason):
