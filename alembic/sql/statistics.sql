@@ -79,7 +79,8 @@ create or replace function stored_entries(out entries bigint, out characters big
 language plpgsql stable set search_path = pg_catalog, public, pg_temp as $$
 declare own constant text := begin_as_service();
 begin
-  select coalesce(sum(s.entries), 0), coalesce(sum(s.characters), 0) into entries, characters
+  -- In this order: on a node of a cluster, `into` in front of the name of a table names a shard.
+  select coalesce(sum(s.characters), 0), coalesce(sum(s.entries), 0) into characters, entries
     from corpus_statistics s where s.tenant_id = current_tenant() and s.principal in ('everyone', '*');
   perform set_config('app.current_principals', own, true);
 end $$;

@@ -43,6 +43,7 @@ SHARD_FUNCTIONS = (
     "entries_at",
     "embeddings_at",
     "pending_versions",
+    "stored_entries",
     "queue.claim_job",
     "queue.count_jobs",
     "tenancy.create_vector_index",

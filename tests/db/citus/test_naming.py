@@ -105,6 +105,25 @@ def test_names_of_shards_replace_tables_and_nothing_else(text: str, written: str
     assert fill(mark(text, ["entries", "jobs"]), {**names, "keyword.search": "keyword.search_7"}) == written
 
 
+async def test_functions_that_read_tables_with_the_rights_of_a_caller_are_listed(own_database: TestDatabase) -> None:
+    """Without the name of a shard, Citus connects to other nodes with the caller's role, which may not log in."""
+    async with connected(own_database.superuser_dsn) as superuser:
+        tables = [row["name"] for row in await superuser.fetch(TABLES)]
+        functions = await superuser.fetch(
+            "select case n.nspname when 'public' then '' else n.nspname || '.' end || p.proname as name,"
+            "       p.prosrc as text"
+            "  from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
+            " where n.nspname in ('public', 'keyword', 'queue', 'tenancy') and not p.prosecdef"
+            "   and p.prorettype <> 'trigger'::regtype"
+            "   and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')"
+        )
+    reading = {each["name"] for each in functions if mark(each["text"], tables, casts=False) != each["text"]}
+    # Policies pass the tenant of a row to these, so that Citus reads one shard, of the same node.
+    of_policies = {"may_read", "may_change"}
+    assert of_policies < reading
+    assert reading - of_policies <= set(SHARD_FUNCTIONS)
+
+
 def test_each_function_of_the_list_is_marked() -> None:
     marked = mark("select " + ", ".join(f"{name}(1)" for name in SHARD_FUNCTIONS), ["entries"])
     assert re.findall(r"@\{([\w.]+)\}", marked) == list(SHARD_FUNCTIONS)
