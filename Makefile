@@ -59,7 +59,7 @@ ON_CITUS := $(addprefix tests/api/test_, search_answer.py search_filters.py sear
 # On a Citus cluster of three servers; skipped where the files of Citus are absent (../shared/citus).
 test-citus: setup
 	@$(BIN)/python -m pytest tests/citus
-	@KB_TEST_ON_CITUS=1 $(BIN)/python -m pytest $(ON_CITUS)
+	@KB_TEST_ON_CITUS=1 $(BIN)/python -m pytest -m "not one_server" $(ON_CITUS)
 
 # The console in a real Chromium: Debian's, so that Playwright downloads nothing. Screenshots go to build/screenshots.
 test-browser: setup

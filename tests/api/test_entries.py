@@ -143,6 +143,7 @@ async def test_repeats_within_one_request_are_written_in_order(admin: Caller) ->
     assert {(await admin.get(f"/knowledge/entries/{r['id']}")).json()["content"] for r in results} == {"two", "three"}
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("repeats", [2, 300])
 async def test_repeats_cost_one_round_at_any_number(admin: Caller, api_services: Services, repeats: int) -> None:
     entries = [{"content": "same", "tags": ["t"]}] * repeats

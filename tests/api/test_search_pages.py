@@ -255,6 +255,7 @@ async def test_a_text_that_the_provider_refuses_loses_only_its_own_vector(
     assert sorted(provider.queries) == ["harbour", "harbour", "refused text", "refused text"]
 
 
+@pytest.mark.one_server
 async def test_a_batch_leaves_connections_for_others(
     admin: Caller, api_services: Services, provider: FailingProvider
 ) -> None:

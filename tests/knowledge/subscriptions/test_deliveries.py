@@ -298,6 +298,7 @@ async def test_messages_over_the_waiting_limit_are_dropped_and_reported_to_the_o
     assert desk.contents[3:] == ["The harbour 4"], "there is room again"
 
 
+@pytest.mark.one_server
 async def test_the_cost_of_a_claim_does_not_grow_with_the_messages(desk: Desk) -> None:
     """Counted in rows read, with the generic plan: only the first messages of each subscription."""
     for name in ("a", "b", "c"):

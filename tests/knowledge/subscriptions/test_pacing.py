@@ -220,8 +220,10 @@ async def test_messages_and_challenges_over_the_pace_of_an_address_wait_uncounte
         for number in range(3):
             await desk.subscribe(name=f"{number}", query="harbour", mode="keyword")
         # Each to another host, none of which has sent too many.
-        name_hosts = "update subscriptions set url = 'http://h' || s.name || '.example:{}/' from saved_searches s"
-        await desk.sql(name_hosts.format(desk.endpoint.port) + " where s.id = saved_search_id returning 1")
+        await desk.sql(
+            f"update subscriptions u set url = 'http://h' || s.name || '.example:{desk.endpoint.port}/'"
+            " from saved_searches s where s.tenant_id = u.tenant_id and s.id = u.saved_search_id returning 1"
+        )
         for _ in range(9):
             assert not await line.pace.admit_at(new_id(), "127.0.0.1")
         await desk.write("The harbour")
