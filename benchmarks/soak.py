@@ -64,7 +64,7 @@ WORDS = [
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The resources of the service at one moment; memory in megabytes, connections of its role in Postgres."""
+    """Resources of the service's processes at one moment; memory in megabytes, connections of its role in Postgres."""
 
     at: float
     memory: float
@@ -141,11 +141,13 @@ async def soak(seconds: float, callers: int, rate: float, provider: str, folder:
 
 @contextlib.asynccontextmanager
 async def served(settings: dict[str, str], folder: Path) -> AsyncIterator[tuple[psutil.Process, str]]:
-    """The service in its own process, ready."""
+    """The service in two processes, which one without requests has started, ready."""
     port = str(random.randint(20_000, 40_000))
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).with_name("knowledge")),
         "serve",
+        "--workers",
+        "2",
         cwd=folder,
         env={"PATH": os.environ["PATH"], "KB_PORT": port, "KB_DRAIN_SECONDS": "0", "LOG_LEVEL": "error", **settings},
     )
@@ -196,9 +198,10 @@ async def _sample(process: psutil.Process, observer: asyncpg.Connection[asyncpg.
     connections = await observer.fetchval(
         "select count(*) from pg_stat_activity where usename = current_user and pid <> pg_backend_pid()"
     )
-    with process.oneshot():
-        memory = process.memory_info().rss / 2**20
-        return Sample(at, memory, process.num_fds(), process.num_threads(), connections)
+    processes = [process, *process.children()]
+    memory = sum(each.memory_info().rss for each in processes) / 2**20
+    handles = sum(each.num_fds() for each in processes)
+    return Sample(at, memory, handles, sum(each.num_threads() for each in processes), connections)
 
 
 def _show(sample: Sample, answers: int) -> None:
