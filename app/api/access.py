@@ -50,7 +50,7 @@ async def show_source_readers(name: SourceName, caller: CurrentCaller, services:
 
 
 async def _show(caller: Caller, services: Services, kind: ListedKind, key: UUID | str) -> Response:
-    return json_response(await services.access.overview.who(caller.tenant_id, kind, key, reader=caller.subject))
+    return json_response(await services.access.who(caller.tenant_id, kind, key, reader=caller.subject))
 
 
 @tenant_admins.get("/subject", response_model=SubjectAccess)
@@ -75,7 +75,5 @@ async def show_subject(
 ) -> Response:
     """Get what a person may read: numbers, and the items that not all readers may read."""
     return json_response(
-        await services.access.overview.what(
-            caller.tenant_id, subject, group, limit=limit, cursor=cursor, reader=caller.subject
-        )
+        await services.access.what(caller.tenant_id, subject, group, limit=limit, cursor=cursor, reader=caller.subject)
     )

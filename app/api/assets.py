@@ -144,7 +144,7 @@ async def upload_asset(
             **fields,
         )
         if source or run:
-            asset, work = await services.source_uploads.upload(
+            asset, work = await services.sources.upload(
                 caller.tenant_id, source or "", _read_run(source, run), upload, actor=caller.subject
             )
         else:

@@ -154,7 +154,7 @@ async def related_entries(
     """List the parent, then siblings (for a chunk its neighbours), then children, its sources, derived entries, and
     entries that share two or more tags. Each entry is listed once, under the first relation that applies. A reader gets
     403 for an entry in quarantine."""
-    found = await services.related.related(
+    found = await services.reading.related(
         caller.tenant_id, entry_id, limit, include_quarantined=caller.sees_quarantined
     )
     return json_response(found)
@@ -209,5 +209,5 @@ async def list_tags(
     entries count, and tags without one are omitted: the count is the number of entries that a search with this tag
     can find."""
     return page_response(
-        await services.tags.list_tags(caller.tenant_id, prefix=prefix, limit=limit, cursor=cursor, sort=sort)
+        await services.reading.list_tags(caller.tenant_id, prefix=prefix, limit=limit, cursor=cursor, sort=sort)
     )

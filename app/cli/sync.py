@@ -171,8 +171,7 @@ def _read_pattern(given: str) -> tuple[str, Sequence[str]]:
 def _sync(door: Door, name: str, origin: Origin, wanted: RunOptions) -> tuple[RunOutcome, SourceStatus]:
     from app.knowledge.sources.run import SourceRun
 
-    behind = _Sources(door)
-    run = SourceRun(behind, behind, max_bytes=door.upload_limit)
+    run = SourceRun(_Sources(door), max_bytes=door.upload_limit)
     outcome = asyncio.run(run.run(UUID(int=0), name, origin, wanted))  # the door has the tenant
     watch = AssetWatch(door)
     watch.waiting |= outcome.waiting

@@ -224,7 +224,7 @@ async def _clear(services: Services, tenant_id: UUID) -> tuple[int, int]:
 def _read_header(file: Path) -> Mapping[str, Any] | None:
     """The first line of an export; None for a file of entries."""
     from app.knowledge.transfer.records import MAX_RECORD
-    from app.knowledge.transfer.restoration import read_header
+    from app.knowledge.transfer.tenant import read_header
 
     with file.open("rb") as stream:
         return read_header(stream.readline(MAX_RECORD))

@@ -11,7 +11,7 @@ from app.contract.settings import Limits
 from app.db.database import Database
 from app.knowledge.administration.platform import PlatformService
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.reading import RelatedService
+from app.knowledge.entries.reading import ReadingService
 from app.knowledge.quarantine import QuarantineService
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.tenants.directory import TenantDirectory
@@ -27,7 +27,7 @@ class Platform:
     tenants: TenantDirectory
     platform: PlatformService
     revocations: TokenRevocations
-    related: RelatedService
+    reading: ReadingService
     platform_revocations: PlatformRevocations
     quarantine: QuarantineService
     trail: AuditTrail
@@ -56,7 +56,7 @@ async def open_platform(settings: Settings, *, for_creation: bool = False) -> As
                 tenants,
                 PlatformService(database, tenants),
                 TokenRevocations(database, trail, tenants),
-                RelatedService(database),
+                ReadingService(database),
                 PlatformRevocations(database),
                 QuarantineService(database, trail),
                 trail,

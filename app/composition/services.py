@@ -19,13 +19,12 @@ from app.documents.parsed import ParseLimits
 from app.embeddings.provider import EmbeddingProvider
 from app.kernel import count_cores
 from app.knowledge.administration.platform import PlatformService
-from app.knowledge.administration.replay import PreviewService, ReplayService
-from app.knowledge.administration.service import AdministrationService
+from app.knowledge.administration.service import AdministrationService, ReplayService
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.entries.reading import AccessCounter, InspectionService, RelatedService, TagService
+from app.knowledge.entries.reading import AccessCounter, ReadingService
 from app.knowledge.entries.service import EntryService
-from app.knowledge.erasure import ErasureService, ErasureWork
+from app.knowledge.erasure import ErasureService
 from app.knowledge.feedback import FeedbackService, WeightTuner
 from app.knowledge.ingestion.assets import AssetService
 from app.knowledge.ingestion.pipeline import ChunkSize, Ingestion
@@ -39,19 +38,17 @@ from app.knowledge.reembedding.service import ReembeddingService
 from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.ranker import Ranker
-from app.knowledge.search.reranking import CANDIDATES, RerankStage
+from app.knowledge.search.ranking import CANDIDATES, RerankStage
 from app.knowledge.search.service import KnowledgeSearchService
-from app.knowledge.sources.service import SourceService, SourceUploads
+from app.knowledge.sources.service import SourceService
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher
-from app.knowledge.subscriptions.sending import PER_MINUTE, SendPace
 from app.knowledge.subscriptions.service import RIGHTS_LAST, SavedSearchService, SubscriptionService
-from app.knowledge.subscriptions.webhooks import SecretSealer, WebhookSender
+from app.knowledge.subscriptions.webhooks import PER_MINUTE, SecretSealer, SendPace, WebhookSender
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations
-from app.knowledge.transfer.export import TenantExport
-from app.knowledge.transfer.restoration import TenantRestoration
+from app.knowledge.transfer.tenant import TenantExport, TenantRestoration
 from app.knowledge.upkeep import MOST_AUDIT, RecordTrimmer, Sweep, Upkeep
 from app.knowledge.versions import VersionService
 from app.knowledge.worker import JobRunner, Worker
@@ -81,20 +78,16 @@ class Services:
     entries: EntryService
     assets: AssetService
     sources: SourceService
-    source_uploads: SourceUploads
     quarantine: QuarantineService
-    tags: TagService
     versions: VersionService
-    related: RelatedService
     export: TenantExport
     saved_searches: SavedSearchService
     subscriptions: SubscriptionService
     feedback: FeedbackService
     administration: AdministrationService
     replays: ReplayService
-    previews: PreviewService
     access: AccessService
-    inspection: InspectionService
+    reading: ReadingService
     platform: PlatformService
     ranker: Ranker
     reembedding: ReembeddingService
@@ -176,6 +169,7 @@ async def build_services(
     tuner = WeightTuner(database, tenants, ranker, defaults)
     search = KnowledgeSearchService(
         database, providers, tenants, journal, ranker, versions, defaults, admission)  # fmt: skip
+    erasures = ErasureService(database, trail, jobs, journal)
     comparer = ModelComparer(database, ranker, defaults)
     runner = JobRunner(
         database,
@@ -185,7 +179,7 @@ async def build_services(
         ReembeddingJob(database, tenants, machine, embedder, upkeep, comparer),
         ChangeMatcher(database, providers, tenants, jobs, defaults),
         deliveries,
-        ErasureWork(database, jobs, journal),
+        erasures,
     )
     sweep = Sweep(database, tenants, upkeep, deliveries, trimmer, tuner)
     worker = Worker(database, jobs, runner, sweep, concurrency=worker_concurrency, direct_dsn=direct_dsn)
@@ -204,25 +198,21 @@ async def build_services(
         search=search,
         entries=entries,
         assets=assets,
-        sources=SourceService(database, trail, tenants, max_upload_bytes, source_max_deletions),
-        source_uploads=SourceUploads(database, tenants, jobs, assets),
+        sources=SourceService(database, trail, tenants, jobs, assets, source_max_deletions),
         access=AccessService(database, trail, entries, assets),
         quarantine=QuarantineService(database, trail),
-        tags=TagService(database),
         versions=versions,
-        related=RelatedService(database),
         export=TenantExport(database),
         saved_searches=SavedSearchService(database, trail, search),
         subscriptions=SubscriptionService(database, trail, jobs, sealer, webhooks.allow_private, rights_last),
         feedback=FeedbackService(database, trail, tenants, journal, accesses),
         administration=administration,
-        replays=ReplayService(database, administration, search, versions),
-        previews=PreviewService(database, trail, tenants, search, journal),
-        inspection=InspectionService(database),
+        replays=ReplayService(administration, search, versions),
+        reading=ReadingService(database),
         platform=PlatformService(database, tenants),
         ranker=ranker,
         reembedding=ReembeddingService(database, trail, machine, embedder),
-        erasures=ErasureService(database, trail, jobs, runner.erasures),
+        erasures=erasures,
         embedder=embedder,
         journal=journal,
         accesses=accesses,

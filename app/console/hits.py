@@ -19,8 +19,8 @@ from app.contract.results import (
 from app.contract.results import Facet as Counted
 from app.contract.vocabulary import Leg
 from app.knowledge.presentation import Highlighter, Piece, describe_degradation
+from app.knowledge.search.journal import PageStart
 from app.knowledge.search.legs.keyword import COVERAGE_EXPONENT
-from app.knowledge.search.receipts import PageStart
 
 MOST_VALUES = 12
 """Maximum number of values per facet, most frequent first."""

@@ -22,7 +22,6 @@ from app.errors import (
     Conflict,
     DatabaseUnavailable,
     Forbidden,
-    KnowledgeError,
     NotAWriter,
     NotFound,
     PreconditionFailed,
@@ -34,7 +33,6 @@ log = logging.getLogger("app.knowledge.audit")
 
 NOTED = (NotFound, NotAWriter, Conflict, PreconditionFailed)
 """Errors to record: those that show what the caller tried to reach, not invalid fields."""
-
 
 REFUSAL_SECONDS = 10.0
 """Interval in which each process records one refusal per caller and operation, so that no token can fill the trail."""
@@ -67,14 +65,17 @@ class AuditTrail:
     ) -> AsyncIterator[None]:
         """Record a refusal of the operation in the block, and re-raise it; `about` is metadata to record with it.
 
-        Without `actor` the service itself acts and nothing is recorded. Raises TenantNotFound instead of the refusal
-        if the tenant no longer exists.
+        Without `actor` the service itself acts and nothing is recorded. An unavailable database does not replace the
+        refusal; TenantNotFound does, if the tenant no longer exists.
         """
         try:
             yield
         except NOTED as error:
             if actor is not None:
-                await self.refuse(tenant_id, actor, action, error, subject_ids, about)
+                noted = {"reason": type(error).__name__, **about, **error.facts}
+                async with self._turn(tenant_id, actor, action, action) as due:
+                    if due:
+                        await self._write(tenant_id, actor, action, subject_ids, noted)
             raise
 
     @contextlib.asynccontextmanager
@@ -92,24 +93,6 @@ class AuditTrail:
             self._database.tenant_session(tenant_id) as session,
         ):
             yield session
-
-    async def refuse(
-        self,
-        tenant_id: UUID,
-        actor: str,
-        action: AuditAction,
-        error: KnowledgeError,
-        subject_ids: Sequence[UUID] = (),
-        about: Mapping[str, Any] = NOTHING,
-    ) -> None:
-        """Record a refusal in the tenant's trail; an unavailable database does not replace the refusal.
-
-        Raises TenantNotFound when the tenant no longer exists.
-        """
-        noted = {"reason": type(error).__name__, **about, **error.facts}
-        async with self._turn(tenant_id, actor, action, action) as due:
-            if due:
-                await self._write(tenant_id, actor, action, subject_ids, noted)
 
     async def note_read(
         self,
@@ -163,7 +146,7 @@ class AuditTrail:
 
     async def deny(self, tenant_id: UUID | None, actor: str, operation: str, error: Forbidden) -> None:
         """Record that a caller lacks the role for an operation, in the trail of the tenant in its token."""
-        # The prefix distinguishes it from refusals recorded by `refuse` for callers with the role.
+        # The prefix distinguishes it from refusals recorded by `attempt` for callers with the role.
         noted = {"reason": type(error).__name__, "operation": operation}
         async with self._turn(tenant_id, actor, f"access {operation}", "access") as due:
             if due and tenant_id is None:

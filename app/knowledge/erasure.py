@@ -24,8 +24,7 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import PageRequest
 from app.knowledge.quarantine import forget_releases
 from app.knowledge.queue import JobQueue
-from app.knowledge.search.journal import RECENT, SearchJournal
-from app.knowledge.search.receipts import FILTERS
+from app.knowledge.search.journal import FILTERS, RECENT, SearchJournal
 
 OF_ITEMS: Mapping[str, str] = {
     "entries": "the entries, and the chunks of the assets, with their titles, texts, tags, metadata and words",
@@ -261,13 +260,91 @@ WORDS = ("tag_statistics", "lexeme_statistics")
 """Places that are checked after each batch, since their words are only known until then."""
 
 
-class ErasureWork:
-    """Works on erasures, for the request that asked and for the job that continues."""
+async def _conclude(session: TenantSession, held: HeldErasure) -> float | None:
+    """End a look: the next state, or the removal again if something was found; returns the pause before."""
+    held.step, held.place = "remove", db.FIRST
+    await db.look_for_all(session, held.id)
+    if any(held.found.values()):
+        # The words of the erased entries are no longer known; they are counted as new ones are removed.
+        return AGAIN
+    if held.state == "running":
+        held.state = "erased"
+        return SECOND_LOOK
+    held.state = "done"
+    await db.forget_items(session, held.id)
+    return None
 
-    def __init__(self, database: Database, jobs: JobQueue, journal: SearchJournal) -> None:
+
+def describe(stored: StoredErasure) -> Erasure:
+    """The receipt of a stored erasure."""
+    found = None if stored.checked_at is None else stored.found
+    return Erasure(
+        **same_fields(stored, Erasure),
+        asset_id=stored.target if stored.kind == "asset" else None,
+        entry_id=stored.target if stored.kind == "entry" else None,
+        pseudonym=f"erased:{stored.id}" if stored.kind == "subject" else None,
+        places=[
+            Place(place, stored.removed.get(place, 0), None if found is None else found.get(place, 0))
+            for place in places_of(stored.kind)
+        ],
+        remains=remainders_of(stored.kind),
+    )
+
+
+AT_ONCE = 10.0
+"""Seconds that a request works on its erasure before it leaves the rest to the job."""
+
+
+class ErasureService:
+    """Creates erasures, works on them for the request that asked and for the job, and reads their receipts."""
+
+    def __init__(self, database: Database, trail: AuditTrail, jobs: JobQueue, journal: SearchJournal) -> None:
         self._database = database
+        self._trail = trail
         self._jobs = jobs
         self._journal = journal
+
+    async def erase(self, tenant_id: UUID, wanted: NewErasure, *, actor: str = "service") -> Erasure:
+        """Erase an asset, an entry, or everything of a subject.
+
+        An erasure that takes longer than some seconds continues as a job, and so does its second look. An asset or
+        entry that was deleted or erased before can be erased again, which removes what is left of it.
+        Raises AssetNotFound, EntryNotFound, PartOfAsset for a chunk, and DatabaseUnavailable.
+        """
+        kind, target, erasure_id = wanted.kind, wanted.target, new_id()
+        targets = [] if target is None else [target]
+        async with self._trail.writing(tenant_id, actor, "erasure.create", targets) as session:
+            if wanted.asset_id is not None:
+                await _require_asset(session, wanted.asset_id)
+            elif wanted.entry_id is not None:
+                await _require_entry(session, wanted.entry_id)
+            await db.create_erasure(session, erasure_id, kind, target, wanted.subject, actor)
+            await self._jobs.enqueue(session, "erase", str(erasure_id), delay=AT_ONCE + SECOND_LOOK)
+            await audit.write_audit(session, actor, "erasure.create", [erasure_id, *targets], {"kind": kind})
+        # The job continues what does not end here.
+        with contextlib.suppress(DatabaseUnavailable), acting_for_service():
+            await self.advance(tenant_id, erasure_id, seconds=AT_ONCE)
+        return await self.get(tenant_id, erasure_id)
+
+    async def get(self, tenant_id: UUID, erasure_id: UUID, *, reader: str | None = None) -> Erasure:
+        """The receipt of an erasure. Raises ErasureNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await db.fetch_erasures(session, [erasure_id])
+            await self._trail.note_read(session, reader, "erasure.read", erasure_id, found=bool(found))
+        if not found:
+            raise ErasureNotFound("there is no erasure with this id")
+        return describe(found[0])
+
+    async def list_erasures(
+        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
+    ) -> Page[Erasure]:
+        """List receipts, newest first. Raises InvalidInput for a bad cursor."""
+        wanted = PageRequest.read(limit, cursor)
+        async with self._database.tenant_session(tenant_id) as session:
+            page = wanted.cut_places(await db.list_erasures(session, wanted.after, wanted.reach))
+            found = await db.fetch_erasures(session, [place.id for place in page.items])
+            await self._trail.note_read(session, reader, "erasure.read")
+        return Page([describe(each) for each in found], page.next_cursor)
 
     async def advance(self, tenant_id: UUID, erasure_id: UUID, *, seconds: float) -> float | None:
         """Continue an erasure for about `seconds`.
@@ -347,93 +424,6 @@ class ErasureWork:
                 add(held.found, found)
                 held.step = step
                 await db.save_erasure(session, held)
-
-
-async def _conclude(session: TenantSession, held: HeldErasure) -> float | None:
-    """End a look: the next state, or the removal again if something was found; returns the pause before."""
-    held.step, held.place = "remove", db.FIRST
-    await db.look_for_all(session, held.id)
-    if any(held.found.values()):
-        # The words of the erased entries are no longer known; they are counted as new ones are removed.
-        return AGAIN
-    if held.state == "running":
-        held.state = "erased"
-        return SECOND_LOOK
-    held.state = "done"
-    await db.forget_items(session, held.id)
-    return None
-
-
-def describe(stored: StoredErasure) -> Erasure:
-    """The receipt of a stored erasure."""
-    found = None if stored.checked_at is None else stored.found
-    return Erasure(
-        **same_fields(stored, Erasure),
-        asset_id=stored.target if stored.kind == "asset" else None,
-        entry_id=stored.target if stored.kind == "entry" else None,
-        pseudonym=f"erased:{stored.id}" if stored.kind == "subject" else None,
-        places=[
-            Place(place, stored.removed.get(place, 0), None if found is None else found.get(place, 0))
-            for place in places_of(stored.kind)
-        ],
-        remains=remainders_of(stored.kind),
-    )
-
-
-AT_ONCE = 10.0
-"""Seconds that a request works on its erasure before it leaves the rest to the job."""
-
-
-class ErasureService:
-    """Creates erasures, and reads their receipts."""
-
-    def __init__(self, database: Database, trail: AuditTrail, jobs: JobQueue, work: ErasureWork) -> None:
-        self._database = database
-        self._trail = trail
-        self._jobs = jobs
-        self._work = work
-
-    async def erase(self, tenant_id: UUID, wanted: NewErasure, *, actor: str = "service") -> Erasure:
-        """Erase an asset, an entry, or everything of a subject.
-
-        An erasure that takes longer than some seconds continues as a job, and so does its second look. An asset or
-        entry that was deleted or erased before can be erased again, which removes what is left of it.
-        Raises AssetNotFound, EntryNotFound, PartOfAsset for a chunk, and DatabaseUnavailable.
-        """
-        kind, target, erasure_id = wanted.kind, wanted.target, new_id()
-        targets = [] if target is None else [target]
-        async with self._trail.writing(tenant_id, actor, "erasure.create", targets) as session:
-            if wanted.asset_id is not None:
-                await _require_asset(session, wanted.asset_id)
-            elif wanted.entry_id is not None:
-                await _require_entry(session, wanted.entry_id)
-            await db.create_erasure(session, erasure_id, kind, target, wanted.subject, actor)
-            await self._jobs.enqueue(session, "erase", str(erasure_id), delay=AT_ONCE + SECOND_LOOK)
-            await audit.write_audit(session, actor, "erasure.create", [erasure_id, *targets], {"kind": kind})
-        # The job continues what does not end here.
-        with contextlib.suppress(DatabaseUnavailable), acting_for_service():
-            await self._work.advance(tenant_id, erasure_id, seconds=AT_ONCE)
-        return await self.get(tenant_id, erasure_id)
-
-    async def get(self, tenant_id: UUID, erasure_id: UUID, *, reader: str | None = None) -> Erasure:
-        """The receipt of an erasure. Raises ErasureNotFound."""
-        async with self._database.tenant_session(tenant_id) as session:
-            found = await db.fetch_erasures(session, [erasure_id])
-            await self._trail.note_read(session, reader, "erasure.read", erasure_id, found=bool(found))
-        if not found:
-            raise ErasureNotFound("there is no erasure with this id")
-        return describe(found[0])
-
-    async def list_erasures(
-        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
-    ) -> Page[Erasure]:
-        """List receipts, newest first. Raises InvalidInput for a bad cursor."""
-        wanted = PageRequest.read(limit, cursor)
-        async with self._database.tenant_session(tenant_id) as session:
-            page = wanted.cut_places(await db.list_erasures(session, wanted.after, wanted.reach))
-            found = await db.fetch_erasures(session, [place.id for place in page.items])
-            await self._trail.note_read(session, reader, "erasure.read")
-        return Page([describe(each) for each in found], page.next_cursor)
 
 
 async def _require_asset(session: TenantSession, asset_id: UUID) -> None:

@@ -40,20 +40,18 @@ from app.errors import (
 )
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.entry import own_draft
-from app.knowledge.entries.service import EntryService
-from app.knowledge.entries.writing import contains, find_outside, lock_entry, merge
+from app.knowledge.entries.service import EntryService, contains, find_outside, lock_entry, merge
 from app.knowledge.ingestion.assets import AssetService, find_missing, refuse_twin
 from app.knowledge.ingestion.assets import merge as merge_asset
 from app.knowledge.paging import MAX_PAGE, read_cursor, unknown_cursor, write_cursor
 from app.knowledge.search.query import filter_of
 
 Principals = Sequence[str] | None
-ListName = Literal["readers", "writers"]
 
 
-def change_lists(patch: AccessPatch, item: Lists) -> dict[ListName, Principals]:
+def change_lists(patch: AccessPatch, item: Lists) -> dict[str, Any]:
     """The lists that differ after the change. Raises InvalidInput."""
-    lists: dict[ListName, Principals] = {}
+    lists: dict[str, Any] = {}
     if patch.readers is not None:
         lists["readers"] = patch.readers.apply(item.readers, "readers")
     if patch.writers is not None:
@@ -121,64 +119,6 @@ ACCESS_KEPT = timedelta(days=90)
 """How long a caller is known after its last call."""
 WRITING = frozenset({"creator", "tenant_admin"})
 """Roles with which a caller may write."""
-
-
-class AccessOverview:
-    """Shows who may read what in any tenant, to those who see all of it."""
-
-    def __init__(self, database: Database, trail: AuditTrail) -> None:
-        self._database = database
-        self._trail = trail
-
-    async def who(
-        self, tenant_id: UUID, kind: ListedKind, key: UUID | str, *, reader: str | None = None
-    ) -> ItemReaders:
-        """Who may read and change an entry or asset of this id, or a source of this name.
-
-        With `reader`, recorded in the audit trail. Raises NotFound.
-        """
-        async with self._database.tenant_session(tenant_id) as session:
-            found = await _find(session, kind, key)
-            known = await tenants.list_known_callers(session, found.readers, MOST_CALLERS)
-            subject = key if isinstance(key, UUID) else None
-            await self._trail.note_read(session, reader, "access.read", subject)
-        return replace(found, callers=[_describe(caller, found.writers) for caller in known])
-
-    async def what(
-        self,
-        tenant_id: UUID,
-        subject: str,
-        groups: Sequence[str] | None = None,
-        *,
-        limit: int = 50,
-        cursor: str | None = None,
-        reader: str | None = None,
-    ) -> SubjectAccess:
-        """What a person may read: numbers, and the items that not all readers may read, by id.
-
-        The database answers as it would answer the person. Without `groups`, those of its last token count. Raises
-        InvalidInput.
-        """
-        if not 1 <= limit <= MAX_PAGE:
-            raise InvalidInput.of("limit", f"must be between 1 and {MAX_PAGE}")
-        if not is_principal(name_user(subject)):
-            raise InvalidInput.of("subject", NAME_RULE)
-        if not all(is_principal(name_group(name)) for name in groups or ()):
-            raise InvalidInput.of("group", NAME_RULE)
-        _, after = read_place(cursor)
-        origin: Literal["request", "token", "none"] = "request"
-        async with self._database.tenant_session(tenant_id) as session:
-            if groups is None:
-                known = await tenants.find_caller(session, subject)
-                groups = [] if known is None else _groups_of(known)
-                origin = "none" if known is None else "token"
-            total = await db.count_items(session, MOST_COUNTED)
-            await self._trail.note_read(session, reader, "access.read")
-            async with session.acting_as(principals_of(subject, groups)):
-                readable = await db.count_items(session, MOST_COUNTED)
-                items = await db.list_restricted(session, after, limit + 1)
-        following = write_place("entry", items[limit - 1].id) if len(items) > limit else None
-        return SubjectAccess(subject, list(groups), origin, readable, total, items[:limit], following)
 
 
 async def _find(session: TenantSession, kind: ListedKind, key: UUID | str) -> ItemReaders:
@@ -291,14 +231,14 @@ class ItemChanges:
             found = await db.select_items(session, self.kind, alone, None, 1)
         return found[0] if found else None
 
-    async def _rehearse(self, item: Lists, lists: Mapping[ListName, Principals]) -> None:
+    async def _rehearse(self, item: Lists, lists: Mapping[str, Any]) -> None:
         async with self.database.tenant_session(self.tenant_id) as session:
             if self.kind == "asset":
-                await check_asset(session, item.id, AssetPatch(**_given(lists)))
+                await check_asset(session, item.id, AssetPatch(**lists))
                 return
             linked = await db.select_linked(session, item.id, self.selection, MOST_LINKED)
             changing = {other.id: self._readers_after(other) for other in linked}
-            await check_entry(session, item.id, EntryDraft(**_given(lists)), changing)
+            await check_entry(session, item.id, EntryDraft(**lists), changing)
 
     def _readers_after(self, item: Lists) -> Principals:
         """The readers after the change, or the present ones if it is refused."""
@@ -307,18 +247,14 @@ class ItemChanges:
         except KnowledgeError:
             return item.readers
 
-    async def _write(self, stored: Lists, lists: Mapping[ListName, Principals]) -> None:
-        given, version = _given(lists), stored.version
+    async def _write(self, stored: Lists, lists: Mapping[str, Any]) -> None:
+        version = stored.version
         if self.kind == "entry":
-            draft = EntryDraft(**given)
+            draft = EntryDraft(**lists)
             await self.entries.change(self.tenant_id, stored.id, draft, if_version=version, actor=self.actor)
         else:
-            patch = AssetPatch(**given)
+            patch = AssetPatch(**lists)
             await self.assets.change(self.tenant_id, stored.id, patch, if_version=(version,), actor=self.actor)
-
-
-def _given(lists: Mapping[ListName, Principals]) -> dict[str, Any]:
-    return dict(lists.items())
 
 
 PAGE = 200
@@ -326,11 +262,11 @@ PAGE = 200
 
 
 class AccessService:
-    """Changes who may read and change the entries and assets of any tenant."""
+    """Shows who may read and change what in any tenant, to those who see all of it, and changes it."""
 
     def __init__(self, database: Database, trail: AuditTrail, entries: EntryService, assets: AssetService) -> None:
-        self.overview = AccessOverview(database, trail)
         self._database = database
+        self._trail = trail
         self._entries = entries
         self._assets = assets
 
@@ -355,3 +291,53 @@ class AccessService:
         if following is None and kind == "entry":
             following = write_place("asset", None)
         return ChangedAccess(len(page), items.changed, refused, following)
+
+    async def who(
+        self, tenant_id: UUID, kind: ListedKind, key: UUID | str, *, reader: str | None = None
+    ) -> ItemReaders:
+        """Who may read and change an entry or asset of this id, or a source of this name.
+
+        With `reader`, recorded in the audit trail. Raises NotFound.
+        """
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await _find(session, kind, key)
+            known = await tenants.list_known_callers(session, found.readers, MOST_CALLERS)
+            subject = key if isinstance(key, UUID) else None
+            await self._trail.note_read(session, reader, "access.read", subject)
+        return replace(found, callers=[_describe(caller, found.writers) for caller in known])
+
+    async def what(
+        self,
+        tenant_id: UUID,
+        subject: str,
+        groups: Sequence[str] | None = None,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        reader: str | None = None,
+    ) -> SubjectAccess:
+        """What a person may read: numbers, and the items that not all readers may read, by id.
+
+        The database answers as it would answer the person. Without `groups`, those of its last token count. Raises
+        InvalidInput.
+        """
+        if not 1 <= limit <= MAX_PAGE:
+            raise InvalidInput.of("limit", f"must be between 1 and {MAX_PAGE}")
+        if not is_principal(name_user(subject)):
+            raise InvalidInput.of("subject", NAME_RULE)
+        if not all(is_principal(name_group(name)) for name in groups or ()):
+            raise InvalidInput.of("group", NAME_RULE)
+        _, after = read_place(cursor)
+        origin: Literal["request", "token", "none"] = "request"
+        async with self._database.tenant_session(tenant_id) as session:
+            if groups is None:
+                known = await tenants.find_caller(session, subject)
+                groups = [] if known is None else _groups_of(known)
+                origin = "none" if known is None else "token"
+            total = await db.count_items(session, MOST_COUNTED)
+            await self._trail.note_read(session, reader, "access.read")
+            async with session.acting_as(principals_of(subject, groups)):
+                readable = await db.count_items(session, MOST_COUNTED)
+                items = await db.list_restricted(session, after, limit + 1)
+        following = write_place("entry", items[limit - 1].id) if len(items) > limit else None
+        return SubjectAccess(subject, list(groups), origin, readable, total, items[:limit], following)

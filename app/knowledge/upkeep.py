@@ -19,8 +19,8 @@ from app.errors import DatabaseUnavailable, TenantNotFound
 from app.knowledge.feedback import REPORTED, WeightTuner
 from app.knowledge.permissions import ACCESS_KEPT
 from app.knowledge.queue import JobQueue
+from app.knowledge.search.journal import KEPT
 from app.knowledge.search.plan import EXACT_LIMIT
-from app.knowledge.search.receipts import KEPT
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import MAX_WAITING
 from app.knowledge.subscriptions.service import MAX_OF_A_TENANT, MAX_SUBSCRIPTIONS
@@ -35,96 +35,6 @@ BATCH = 500
 
 BUSY_SECONDS = 5.0
 """Pause while another tenant's index is built, or other transactions hold the partition."""
-
-
-class VectorIndexes:
-    """Builds and drops the indexes of tenants."""
-
-    def __init__(self, database: Database, tenants: TenantDirectory, *, exact_limit: int) -> None:
-        self._database = database
-        self._tenants = tenants
-        self._exact_limit = exact_limit
-
-    async def build_or_drop(self, tenant_id: UUID, model_id: int, *, seconds: float = math.inf) -> float | None:
-        """Build the tenant's index for a model, or drop it, as its size requires; stops after `seconds`.
-
-        Returns None when there is nothing left to do, else the seconds to wait before the next call.
-        """
-        end = time.monotonic() + seconds
-        try:
-            with span("vector_index", tenant_id=str(tenant_id), model_id=model_id):
-                return await self._build_or_drop(tenant_id, model_id, end)
-        except DatabaseUnavailable as error:
-            if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
-                raise
-            return BUSY_SECONDS
-        finally:
-            self._tenants.forget(tenant_id)
-
-    async def drop_strays(self, tenant_id: UUID) -> None:
-        """Drop the tenant's indexes for models without vectors, unless the model is in use."""
-        await db.drop_strays(self._database, tenant_id)
-
-    async def drop_of_deleted(self) -> None:
-        """Drop the indexes that were in use when their tenant was deleted. Raises DatabaseUnavailable."""
-        owners: list[UUID] = []
-        for node in await self._database.holders():
-            async with node.platform_session() as session:
-                owners += await db.list_owners(session)
-        async with self._database.platform_session() as session:
-            owners = await db.find_deleted(session, owners)
-        for tenant_id in owners:
-            await db.drop_strays(self._database, tenant_id)
-
-    async def _build_or_drop(self, tenant_id: UUID, model_id: int, end: float) -> float | None:
-        async with self._database.tenant_session(tenant_id) as session:
-            found = await db.find_index(session, model_id)
-        needed = found.passages > (self._exact_limit if found.state == "none" else self._exact_limit // 2)
-        if found.state != "none" and not (needed and found.valid):
-            async with self._database.tenant_session(tenant_id) as session:
-                await db.give_up_index(session, model_id)
-            self._tenants.forget(tenant_id)
-            found = db.FoundIndex(found.passages, "none", found.valid)
-            log.info("vector index given up", extra={"tenant_id": str(tenant_id), "model_id": model_id})
-        if found.state == "none":
-            if not await self._clear(tenant_id, model_id, end, exists=found.valid is not None):
-                return 0.0
-            if not needed or found.passages <= self._exact_limit:
-                return None
-            # Two transactions: a writer may hold the counter's row and wait for the lock of the first.
-            async with self._database.tenant_session(tenant_id) as session:
-                await db.create_index(session, model_id)
-            async with self._database.tenant_session(tenant_id) as session:
-                await db.start_index(session, model_id)
-        return await self._fill(tenant_id, model_id, end)
-
-    async def _clear(self, tenant_id: UUID, model_id: int, end: float, *, exists: bool) -> bool:
-        """Drop the index, then mark all vectors as outside; return whether all are."""
-        if exists:
-            async with self._database.tenant_session(tenant_id) as session:
-                await db.drop_index(session, model_id)
-        while True:
-            async with self._database.tenant_session(tenant_id) as session:
-                cleared = await db.clear_batch(session, model_id, BATCH)
-            if not cleared:
-                return True
-            if time.monotonic() >= end:
-                return False
-
-    async def _fill(self, tenant_id: UUID, model_id: int, end: float) -> float | None:
-        while True:
-            async with self._database.tenant_session(tenant_id) as session:
-                moved = await db.move_batch(session, model_id, BATCH)
-            if moved is None:
-                return BUSY_SECONDS
-            if not moved:
-                break
-            if time.monotonic() >= end:
-                return 0.0
-        async with self._database.tenant_session(tenant_id) as session:
-            ready = await db.finish_index(session, model_id)
-        log.info("vectors indexed", extra={"tenant_id": str(tenant_id), "ready": ready})
-        return None
 
 
 HEAVY = timedelta(minutes=15)
@@ -181,7 +91,6 @@ class Upkeep:
     exact_limit: int = EXACT_LIMIT
 
     def __post_init__(self) -> None:
-        self.indexes = VectorIndexes(self.database, self.tenants, exact_limit=self.exact_limit)
         self.planner = PlannerStatistics(self.database)
 
     async def check(self, tenant_id: UUID, *, delay: float = 0.0) -> None:
@@ -214,8 +123,78 @@ class Upkeep:
         """
         if model_id is None:
             model_id = (await self.tenants.context(tenant_id)).space.model_id
-            await self.indexes.drop_strays(tenant_id)
-        return await self.indexes.build_or_drop(tenant_id, model_id, seconds=seconds)
+            await db.drop_strays(self.database, tenant_id)
+        end = time.monotonic() + seconds
+        try:
+            with span("vector_index", tenant_id=str(tenant_id), model_id=model_id):
+                return await self._build_or_drop(tenant_id, model_id, end)
+        except DatabaseUnavailable as error:
+            if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+                raise
+            return BUSY_SECONDS
+        finally:
+            self.tenants.forget(tenant_id)
+
+    async def drop_indexes_of_deleted(self) -> None:
+        """Drop the indexes that were in use when their tenant was deleted. Raises DatabaseUnavailable."""
+        owners: list[UUID] = []
+        for node in await self.database.holders():
+            async with node.platform_session() as session:
+                owners += await db.list_owners(session)
+        async with self.database.platform_session() as session:
+            owners = await db.find_deleted(session, owners)
+        for tenant_id in owners:
+            await db.drop_strays(self.database, tenant_id)
+
+    async def _build_or_drop(self, tenant_id: UUID, model_id: int, end: float) -> float | None:
+        async with self.database.tenant_session(tenant_id) as session:
+            found = await db.find_index(session, model_id)
+        needed = found.passages > (self.exact_limit if found.state == "none" else self.exact_limit // 2)
+        if found.state != "none" and not (needed and found.valid):
+            async with self.database.tenant_session(tenant_id) as session:
+                await db.give_up_index(session, model_id)
+            self.tenants.forget(tenant_id)
+            found = db.FoundIndex(found.passages, "none", found.valid)
+            log.info("vector index given up", extra={"tenant_id": str(tenant_id), "model_id": model_id})
+        if found.state == "none":
+            if not await self._clear(tenant_id, model_id, end, exists=found.valid is not None):
+                return 0.0
+            if not needed or found.passages <= self.exact_limit:
+                return None
+            # Two transactions: a writer may hold the counter's row and wait for the lock of the first.
+            async with self.database.tenant_session(tenant_id) as session:
+                await db.create_index(session, model_id)
+            async with self.database.tenant_session(tenant_id) as session:
+                await db.start_index(session, model_id)
+        return await self._fill(tenant_id, model_id, end)
+
+    async def _clear(self, tenant_id: UUID, model_id: int, end: float, *, exists: bool) -> bool:
+        """Drop the index, then mark all vectors as outside; return whether all are."""
+        if exists:
+            async with self.database.tenant_session(tenant_id) as session:
+                await db.drop_index(session, model_id)
+        while True:
+            async with self.database.tenant_session(tenant_id) as session:
+                cleared = await db.clear_batch(session, model_id, BATCH)
+            if not cleared:
+                return True
+            if time.monotonic() >= end:
+                return False
+
+    async def _fill(self, tenant_id: UUID, model_id: int, end: float) -> float | None:
+        while True:
+            async with self.database.tenant_session(tenant_id) as session:
+                moved = await db.move_batch(session, model_id, BATCH)
+            if moved is None:
+                return BUSY_SECONDS
+            if not moved:
+                break
+            if time.monotonic() >= end:
+                return 0.0
+        async with self.database.tenant_session(tenant_id) as session:
+            ready = await db.finish_index(session, model_id)
+        log.info("vectors indexed", extra={"tenant_id": str(tenant_id), "ready": ready})
+        return None
 
 
 MOST_FEEDBACK = 1_000_000
@@ -331,7 +310,7 @@ class Sweep:
                 log.exception("a tenant's sweep failed", extra={"tenant_id": str(tenant.id)})
         await self.upkeep.planner.refresh(at_once=True)
         await self.trimmer.trim_platform()
-        await self.upkeep.indexes.drop_of_deleted()
+        await self.upkeep.drop_indexes_of_deleted()
 
     async def _sweep_tenant(self, tenant_id: UUID) -> None:
         await self.upkeep.check(tenant_id)

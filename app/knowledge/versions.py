@@ -44,10 +44,8 @@ class VersionService:
     ) -> Page[FormerVersion]:
         """List the kept versions of an entry, or of the chunks of an asset, which may be deleted; the latest first.
 
-        Versions in quarantine, and those to which one reaches back, are listed only with `include_quarantined`.
-
-        Raises EntryNotFound or AssetNotFound if there is neither the item nor a version, InvalidInput and
-        DatabaseUnavailable.
+        Versions in quarantine, and those to which one reaches back, are listed only with `include_quarantined`. Raises
+        EntryNotFound or AssetNotFound if there is neither the item nor a version, InvalidInput and DatabaseUnavailable.
         """
         request = PageRequest.read(limit, cursor, LATEST_FIRST, (LATEST_FIRST,))
         ids = (item_id, None) if kind == "entry" else (None, item_id)

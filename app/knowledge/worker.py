@@ -29,7 +29,7 @@ from app.errors import (
     UnsupportedMediaType,
 )
 from app.knowledge.entries.embedding import EntryEmbedder, TextsFail
-from app.knowledge.erasure import ErasureWork
+from app.knowledge.erasure import ErasureService
 from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue import LONG_PAUSE_SECONDS, PAUSE_SECONDS, ClaimLost, JobQueue, Lease, choose_pause
 from app.knowledge.reembedding.job import ReembeddingJob
@@ -102,7 +102,7 @@ class JobRunner:
     reembedding: ReembeddingJob
     matcher: ChangeMatcher
     deliveries: DeliveryService
-    erasures: ErasureWork
+    erasures: ErasureService
     lease: timedelta = LEASE
     slice_seconds: float = SLICE_SECONDS
 
@@ -281,16 +281,13 @@ class Worker:
     async def run(self) -> None:
         """Run jobs until cancelled."""
         with acting_for_service():
-            await self._run()
-
-    async def _run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self.concurrency):
-                group.create_task(self._work(KINDS))
-            for _ in range(OUTWARD_TASKS):
-                group.create_task(self._work(OUTWARD_KINDS))
-            group.create_task(self._sweep())
-            group.create_task(self._listen())
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self.concurrency):
+                    group.create_task(self._work(KINDS))
+                for _ in range(OUTWARD_TASKS):
+                    group.create_task(self._work(OUTWARD_KINDS))
+                group.create_task(self._sweep())
+                group.create_task(self._listen())
 
     async def run_once(self, kinds: Sequence[JobKind] | None = None) -> bool:
         """Run one due job of `kinds` (None: of any kind); return whether there was one. Raises DatabaseUnavailable."""

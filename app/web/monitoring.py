@@ -22,7 +22,7 @@ from app.concurrency.part import Part
 from app.db.queries.jobs import QueueFigures, count_jobs
 from app.embeddings.resilience import QueryCache, QueryQueue, ResilientProvider
 from app.errors import DatabaseUnavailable
-from app.knowledge.search.receipts import service_version
+from app.knowledge.search.journal import service_version
 from app.knowledge.worker import KINDS, OUTWARD_KINDS
 from app.reranking import PROVIDER, ResilientReranker
 from app.telemetry.metrics import collect_processes, count_processes, publish_process, service_figures

@@ -18,7 +18,7 @@ from app.db.schema.owner import register_model
 from app.db.session import TenantSession
 from app.evaluation.evaluation import ShowProgress
 from app.knowledge.entries.entry import embedding_text
-from app.knowledge.entries.writing import new_entry
+from app.knowledge.entries.service import new_entry
 from app.knowledge.search.plan import EXACT_LIMIT
 from benchmarks.corpus.population import Population
 from benchmarks.corpus.stock import BATCH, Stock, StockEntry

@@ -13,9 +13,8 @@ from app.db.rows import new_id
 from app.db.schema.owner import register_model
 from app.embeddings.provider import resolve_model
 from app.knowledge import upkeep
-from app.knowledge.transfer.export import FORMAT, TenantExport
 from app.knowledge.transfer.records import TextLine
-from app.knowledge.transfer.restoration import TenantRestoration
+from app.knowledge.transfer.tenant import FORMAT, TenantExport, TenantRestoration
 from tests.api.scene import Scene
 from tests.knowledge.reembedding.moving import WIDER
 

@@ -204,6 +204,12 @@ async def test_one_callers_refusals_do_not_fill_the_trail(scene: Scene, http: ht
     assert refused == [(who, what) for who in ("rita", "rob") for what in ("feedback.write", "saved_search.delete")]
 
 
+async def refuse(trail: AuditTrail, tenant_id: UUID) -> None:
+    with pytest.raises(EntryNotFound):
+        async with trail.attempt(tenant_id, "rob", "entry.delete"):
+            raise EntryNotFound("gone")
+
+
 async def test_a_refusal_is_noted_again_after_the_interval(scene: Scene) -> None:
     times = iter((0.0, REFUSAL_SECONDS - 0.1, REFUSAL_SECONDS, REFUSAL_SECONDS + 0.1))
     trail = AuditTrail(scene.services.database, clock=times.__next__)
@@ -211,7 +217,7 @@ async def test_a_refusal_is_noted_again_after_the_interval(scene: Scene) -> None
     assert tenant_id is not None
     counts = []
     for _ in range(4):
-        await trail.refuse(tenant_id, "rob", "entry.delete", EntryNotFound("gone"))
+        await refuse(trail, tenant_id)
         counts.append(sum(row[0] == "rob" for row in await scene.read_rows()))
     assert counts == [1, 1, 2, 2]
 
@@ -266,7 +272,7 @@ async def test_a_refusal_that_could_not_be_written_is_noted_next_time(scene: Sce
     assert tenant_id is not None
     noted = []
     for database.away in (True, False, False):
-        await trail.refuse(tenant_id, "rob", "entry.delete", EntryNotFound("gone"))
+        await refuse(trail, tenant_id)
         await trail.deny(tenant_id, "rob", "get_stats", Forbidden("no"))
         rows = await scene.read_rows()
         noted.append([action for actor, action, *_ in rows if actor == "rob"])

@@ -10,7 +10,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.search import SearchQuery
-from app.knowledge.search.receipts import mark_search
+from app.knowledge.search.journal import mark_search
 from tests.api.notes import add_notes
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_problem, is_id

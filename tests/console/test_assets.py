@@ -310,7 +310,7 @@ async def test_the_parts_of_a_document_together_are_the_whole(
     assert tenant_id is not None
     parts: list[DocumentPart] = []
     while not parts or len(parts) < parts[-1].count:
-        part = await api_services.inspection.document_part(
+        part = await api_services.reading.document_part(
             tenant_id, asset, (parts[-1].start + len(parts[-1].text)) if parts else 0
         )
         assert part is not None
@@ -319,7 +319,7 @@ async def test_the_parts_of_a_document_together_are_the_whole(
         whole += part.text
     assert whole == (await admin.get(address.replace("/console", "/knowledge") + "/text")).text
     for start in (0, 25_000, 45_000, len(whole) - 1):
-        found = await api_services.inspection.document_part(tenant_id, asset, start)
+        found = await api_services.reading.document_part(tenant_id, asset, start)
         assert found is not None
         assert found.start <= start < found.start + len(found.text)
     page = await browser.get(page_of(address, 1))

@@ -94,7 +94,7 @@ async def test_a_recent_query_keeps_its_filters_and_given_queries_come_first(
         await admin.search(f"boat {number}", mode="keyword")
     await admin.search("pier", tags=["other"], weights={"semantic": 0.2, "keyword": 0.8}, limit=3)
     assert admin.tenant_id is not None
-    preview = await api_services.previews.preview(admin.tenant_id, SettingsPatch(fusion="rrf"), queries=["Near"])
+    preview = await api_services.replays.preview(admin.tenant_id, SettingsPatch(fusion="rrf"), queries=["Near"])
     assert [found.query for found in preview.queries] == ["Near", "pier", "boat 5", "boat 4", "boat 3"]
     pier = preview.queries[1]
     assert [hit.content for hit in pier.after.results] == ["The pier of the other side"]
@@ -259,7 +259,7 @@ async def test_an_action_that_is_not_possible_is_explained(
     assert "EMBEDDING_NEXT_PROVIDER" in refused.text
     assert (await browser.post(MODEL, {"action": "upgrade"})).status == 422
     assert admin.tenant_id is not None
-    await api_services.reembedding.rebuild(admin.tenant_id)
+    await api_services.reembedding.start(admin.tenant_id, rebuild=True)
     assert (await browser.post(MODEL, {"action": "switch"})).status == 409
 
 

@@ -13,7 +13,7 @@ from app.knowledge.administration import platform
 from app.knowledge.entries import reading
 from app.knowledge.search import journal
 from app.knowledge.search import service as searches
-from app.knowledge.subscriptions import deliveries, matching, sending, webhooks
+from app.knowledge.subscriptions import deliveries, matching, webhooks
 from app.knowledge.subscriptions import service as subscriptions
 from app.knowledge.tenants import admission, revocations
 from app.mcp.tools import reading as tools
@@ -81,9 +81,9 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
             "subscriptions": subscriptions.MAX_SUBSCRIPTIONS,
             "subscriptions for one host": subscriptions.MAX_OF_A_HOST,
             "webhook messages to one host in a minute": PER_HOST,
-            "webhook messages to one address in a minute": sending.HOSTS_OF_AN_ADDRESS * PER_HOST,
-            "challenges to one host, and to one address, in a minute": PER_HOST // sending.CHALLENGES,
-            "challenges in a minute": sending.TENANTS_CHALLENGES * sending.WINDOWS_PER_MINUTE,
+            "webhook messages to one address in a minute": webhooks.HOSTS_OF_AN_ADDRESS * PER_HOST,
+            "challenges to one host, and to one address, in a minute": PER_HOST // webhooks.CHALLENGES,
+            "challenges in a minute": webhooks.TENANTS_CHALLENGES * webhooks.WINDOWS_PER_MINUTE,
             "searches whose receipts are not written yet, in bytes": journal.QUEUE_BYTES,
             "simultaneous name lookups": webhooks.SHARE,
         }.items()

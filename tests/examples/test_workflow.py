@@ -73,7 +73,7 @@ async def test_a_lesson_names_its_sources(services: Services) -> None:
     known, _ = await services.entries.create(tenant.id, EntryDraft(content="Ships enter the harbour by day."))
     lesson = (await work_for_tenants(services, QUESTIONS, note_question))["harbour-north"]
     assert lesson.learnt.source_ids == [known.id]
-    (related,) = (await services.related.related(tenant.id, known.id, 5)).results
+    (related,) = (await services.reading.related(tenant.id, known.id, 5)).results
     assert (related.id, related.relationship) == (lesson.learnt.id, "derived")
 
 

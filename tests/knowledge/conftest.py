@@ -14,7 +14,7 @@ from app.db.database import Database
 from app.db.rows import new_id
 from app.embedded import EmbeddedAddress
 from app.knowledge.subscriptions.webhooks import WebhookSender
-from app.knowledge.transfer.export import PART_BYTES
+from app.knowledge.transfer.tenant import PART_BYTES
 from tests.fixtures.database.cluster import MODEL, connected, new_database
 from tests.fixtures.database.tenant_rows import fill_tenant
 from tests.fixtures.providers.failing import FailingProvider

@@ -19,7 +19,7 @@ from app.contract.administration import NewTenant
 from app.contract.entries import RelatedResponse
 from app.contract.problems import TYPES, type_of_error
 from app.db.database import Database
-from app.knowledge.entries.reading import RelatedService
+from app.knowledge.entries.reading import ReadingService
 from app.main import create_app
 from app.settings import Settings
 from tests.console.browser import open_browser
@@ -83,7 +83,7 @@ async def test_a_valid_request_id_of_the_caller_is_kept(admin: Caller) -> None:
     assert first != second
 
 
-class BrokenRelated(RelatedService):
+class BrokenRelated(ReadingService):
     """Fails with an unforeseen error."""
 
     async def related(self, *_args: object, **_options: object) -> RelatedResponse:
@@ -93,7 +93,7 @@ class BrokenRelated(RelatedService):
 async def test_an_unforeseen_error_reveals_nothing(
     settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
 ) -> None:
-    broken = replace(api_services, related=BrokenRelated(api_services.database))
+    broken = replace(api_services, reading=BrokenRelated(api_services.database))
     app = create_app(settings, broken, verifier)
     async with LifespanManager(app), open_client(app) as client:
         caller = replace(admin, http=client)

@@ -83,7 +83,7 @@ async def show_subject(
     errors: dict[str, str] = {}
     found: SubjectAccess | None = None
     try:
-        found = await visit.services.access.overview.what(
+        found = await visit.services.access.what(
             visit.tenant_id,
             subject,
             read_list(group) or None,
@@ -114,7 +114,7 @@ async def _find_page(visit: Visit, text: str) -> str:
     kinds: tuple[ListedKind, ...] = ("entry", "asset") if kind is None else (kind,)
     for each in kinds:
         with suppress(NotFound):
-            await visit.services.access.overview.who(visit.tenant_id, each, key)
+            await visit.services.access.who(visit.tenant_id, each, key)
             return f"{PAGE}/{PLURALS[each]}/{key}"
     raise InvalidInput.of("item", "does not exist")
 
@@ -122,7 +122,7 @@ async def _find_page(visit: Visit, text: str) -> str:
 async def _show(visit: Visit, kind: ListedKind, key: UUID | str) -> Response:
     return visit.render(
         "pages/admin/item_access.html",
-        item=await visit.services.access.overview.who(visit.tenant_id, kind, key, reader=visit.subject),
+        item=await visit.services.access.who(visit.tenant_id, kind, key, reader=visit.subject),
         places=PLURALS,
         most=MOST_CALLERS,
     )

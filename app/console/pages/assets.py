@@ -96,10 +96,10 @@ async def show_asset(
     """Show a part of a document: with the character `start`, or with a chunk, which is marked."""
     tenant_id = visit.tenant_id
     asset = await visit.services.assets.get(tenant_id, asset_id)
-    passage = None if chunk is None else await visit.services.inspection.find_chunk(tenant_id, asset_id, chunk)
+    passage = None if chunk is None else await visit.services.reading.find_chunk(tenant_id, asset_id, chunk)
     part, held = None, False
     try:
-        part = await visit.services.inspection.document_part(
+        part = await visit.services.reading.document_part(
             tenant_id,
             asset_id,
             passage[0] if passage else start,
@@ -128,10 +128,10 @@ async def show_chunks(visit: CurrentVisit, asset_id: UUID, start: int = 0, chunk
     tenant_id = visit.tenant_id
     asset = await visit.services.assets.get(tenant_id, asset_id)
     if chunk is not None:
-        start = (await visit.services.inspection.find_chunk(tenant_id, asset_id, chunk))[0] // PART * PART
+        start = (await visit.services.reading.find_chunk(tenant_id, asset_id, chunk))[0] // PART * PART
     part, held = None, False
     try:
-        part = await visit.services.inspection.text_part(
+        part = await visit.services.reading.text_part(
             tenant_id, asset_id, start, PART, include_quarantined=visit.caller.sees_quarantined
         )
     except Quarantined:

@@ -176,8 +176,8 @@ async def show_entry(visit: CurrentVisit, entry_id: UUID, done: str = "") -> Res
     tenant_id = visit.tenant_id
     sees_quarantined = visit.caller.sees_quarantined
     entry = await visit.services.entries.read(tenant_id, entry_id, include_quarantined=sees_quarantined)
-    details = await visit.services.inspection.entry(tenant_id, entry_id, include_quarantined=sees_quarantined)
-    related = await visit.services.related.related(tenant_id, entry_id, 10, include_quarantined=sees_quarantined)
+    details = await visit.services.reading.entry(tenant_id, entry_id, include_quarantined=sees_quarantined)
+    related = await visit.services.reading.related(tenant_id, entry_id, 10, include_quarantined=sees_quarantined)
     response = visit.render(
         "pages/entry.html",
         entry=entry,
@@ -267,7 +267,7 @@ def _show_form(
 
 async def _show_question(visit: Visit, entry_id: UUID, *, status: int = 200, refusal: str | None = None) -> Response:
     entry = await visit.services.entries.get(visit.tenant_id, entry_id)
-    details = await visit.services.inspection.entry(visit.tenant_id, entry_id, include_quarantined=True)
+    details = await visit.services.reading.entry(visit.tenant_id, entry_id, include_quarantined=True)
     return visit.render("pages/entry_deletion.html", status=status, entry=entry, details=details, refusal=refusal)
 
 

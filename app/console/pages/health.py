@@ -150,7 +150,7 @@ async def act_on_model_change(
         case "start":
             await service.start(tenant_id, _read_terms(rate, by_hand), actor=actor)
         case "rebuild":
-            await service.rebuild(tenant_id, _read_terms(rate), actor=actor)
+            await service.start(tenant_id, _read_terms(rate), rebuild=True, actor=actor)
         case "switch" | "back":
             await service.switch(tenant_id, back=action == "back", actor=actor)
         case "end":

@@ -85,7 +85,7 @@ async def _show(
         status=status,
         receipt=receipt,
         ranking=shown,
-        names=await visit.services.inspection.name_entries(visit.tenant_id, list(ids)),
+        names=await visit.services.reading.name_entries(visit.tenant_id, list(ids)),
         again=_address(receipt),
         degraded=describe_degradation(receipt.degraded, receipt.pending),
         replay=replay,

@@ -102,7 +102,7 @@ async def show_why_not(visit: CurrentVisit) -> Response:
 @router.get("/related/{entry_id}")
 async def show_related(visit: CurrentVisit, entry_id: UUID) -> Response:
     """Show the entries related to an entry, by relationship. An unknown id has none."""
-    found = await visit.services.related.related(
+    found = await visit.services.reading.related(
         visit.tenant_id, entry_id, RELATED, include_quarantined=visit.caller.sees_quarantined
     )
     groups = [

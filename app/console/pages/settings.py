@@ -18,7 +18,7 @@ from app.contract.settings import TYPE_WEIGHTS, SettingsPatch, TenantSettings
 from app.contract.validation import validate
 from app.contract.vocabulary import EntryType
 from app.errors import InvalidInput, PreconditionFailed
-from app.knowledge.administration.replay import QUERIES, SettingsPreview
+from app.knowledge.administration.service import QUERIES, SettingsPreview
 from app.knowledge.tenants.directory import version_of
 
 router = console_router(Role.TENANT_ADMIN)
@@ -83,7 +83,7 @@ async def preview_settings(visit: CurrentVisit) -> Response:
         return _show(visit, form, stored, queries=queries, is_stale=True, status=412)
     try:
         changes = read_changes(form, stored)
-        preview = await visit.services.previews.preview(
+        preview = await visit.services.replays.preview(
             visit.tenant_id, changes, queries=queries.split("\n") if queries else (), reader=visit.subject
         )
     except InvalidInput as error:

@@ -1,24 +1,34 @@
-"""Statistics, receipts and the audit trail of a tenant, for its admin."""
+"""Statistics, receipts and the audit trail of a tenant, replayed searches and previewed settings, for its admin."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from app.contract.administration import MAX_CALLERS, AuditFilter, AuditRecord, CallerUse, LimitUse, RecordUse, Stats
 from app.contract.fields import Page
-from app.contract.receipts import SearchLine
+from app.contract.receipts import Cause, Difference, DifferenceReason, RankedEntry, Replay, SearchLine
+from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
+from app.contract.settings import SettingsPatch, TenantSettings
 from app.contract.text import STORABLE, is_storable
 from app.db.database import Database
+from app.db.principals import Rights, acting_as
 from app.db.queries import audit, receipts, statistics, tenants
-from app.db.queries.receipts import KeptSearch
+from app.db.queries import receipts as db
+from app.db.queries.receipts import KeptSearch, RecentRequest, Trace, recent_requests
 from app.db.rows import Position
 from app.errors import InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import PageRequest
-from app.knowledge.search.journal import SearchJournal
-from app.knowledge.search.receipts import KEPT
+from app.knowledge.search.journal import KEPT, SearchJournal, mark_search, rank_entries, service_version
+from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.versions import VersionService
 
 
 @dataclass(eq=False)
@@ -135,3 +145,206 @@ class AdministrationService:
         if kept is None:
             raise SearchNotFound("there is no search with this id, or its receipt has expired")
         return kept
+
+
+CLOSE = 1e-6
+"""Relative difference of two scores up to which they are equal."""
+
+SETTINGS = frozenset(("type_weights", "verified_boost", "rerank"))
+"""Settings of a tenant that change a ranking and are not in its receipt."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedQuery:
+    """A query with its first hits under the stored and under the proposed settings."""
+
+    query: str
+    before: SearchResult
+    after: SearchResult
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPreview:
+    """The effect of proposed settings.
+
+    Attributes:
+        ranks: whether the change can move hits; without it, no query was run.
+        queries: the given queries, then the latest ones of the tenant, at most QUERIES together.
+        queries_kept: whether the tenant keeps the texts of queries; otherwise only given ones are compared.
+    """
+
+    former: TenantSettings
+    proposed: TenantSettings
+    ranks: bool
+    queries: Sequence[PreviewedQuery]
+    queries_kept: bool
+
+
+@dataclass(eq=False)
+class ReplayService:
+    """Replays searches of the last day, and runs recent queries with other settings, for the tenant's admin."""
+
+    administration: AdministrationService
+    search: KnowledgeSearchService
+    versions: VersionService
+
+    async def replay(
+        self,
+        tenant_id: UUID,
+        search_id: UUID,
+        *,
+        query: str | None = None,
+        query_embedding: Sequence[float] | None = None,
+        reader: str | None = None,
+    ) -> Replay:
+        """Run a search again as of its time, with its settings and for its caller, and compare the rankings.
+
+        `query` is needed if the tenant does not keep query texts, and `query_embedding` if the search had one. Raises
+        SearchNotFound, InvalidInput (the query is missing, or another one), and as a search does.
+        """
+        kept = await self.administration.receipt(tenant_id, search_id, reader=reader)
+        wanted = _rebuild(kept, query, query_embedding)
+        moment = wanted.as_of or _began(search_id)
+        as_of: datetime | None = moment
+        try:
+            await self.versions.require_kept(tenant_id, moment)
+        except InvalidInput:
+            if wanted.as_of is not None:
+                raise
+            as_of = None
+        principals = kept.principals
+        with nullcontext() if principals is None else acting_as(tuple(principals), Rights.READ):
+            plan, ranking = await self.search.rank(tenant_id, replace(wanted, as_of=as_of))
+        now = rank_entries(ranking, wanted)
+        then = kept.receipt.ranking
+        async with self.administration.database.tenant_session(tenant_id) as session:
+            traces = await db.trace(session, then)
+            settings = sorted(SETTINGS.intersection(await db.changed_settings(session, kept.receipt.at)))
+        model = plan.tenant.model
+        differences = _compare(then, now, traces)
+        causes: dict[Cause, bool] = {
+            "versions_not_kept": as_of is None,
+            "model_changed": wanted.mode != "keyword" and kept.receipt.model != model.info,
+            "settings_changed": bool(settings),
+            "service_changed": kept.receipt.version != service_version(),
+            "degraded_then": bool(kept.receipt.degraded),
+            "degraded_now": bool(ranking.degraded),
+        }
+        return Replay(
+            search_id,
+            kept.receipt.at,
+            as_of,
+            not differences,
+            [cause for cause, holds in causes.items() if holds],
+            settings,
+            differences,
+            then,
+            now,
+        )
+
+    async def preview(
+        self, tenant_id: UUID, patch: SettingsPatch, *, queries: Sequence[str] = (), reader: str | None = None
+    ) -> SettingsPreview:
+        """Compare the hits before and after `patch`, as `change_settings` takes it.
+
+        Nothing is stored, and the searches are not recorded. Each query runs with its own filters and boosts, and
+        otherwise as if it had named no setting: a receipt does not tell which of the settings in force its caller had
+        named. Raises InvalidInput, RateLimited and DatabaseUnavailable.
+        """
+        proposed = await self.administration.tenants.propose_settings(tenant_id, patch)
+        former = (await self.administration.tenants.context(tenant_id)).settings
+        ranks = any(getattr(former, name) != getattr(proposed, name) for name in RANKING)
+        found: list[PreviewedQuery] = []
+        if ranks:
+            limit = min(DEPTH, former.max_limit or DEPTH, proposed.max_limit or DEPTH)
+            for wanted in await self._choose(tenant_id, queries, limit, reader):
+                before = await self.search.try_settings(tenant_id, wanted, former)
+                after = await self.search.try_settings(tenant_id, wanted, proposed)
+                found.append(PreviewedQuery(wanted.query, before, after))
+        return SettingsPreview(former, proposed, ranks, found, former.keep_query_text)
+
+    async def _choose(self, tenant_id: UUID, given: Sequence[str], limit: int, reader: str | None) -> list[SearchQuery]:
+        wanted = [SearchQuery(query=query, limit=limit) for query in given[:QUERIES]]
+        await self.administration.journal.flush()
+        async with self.administration.database.tenant_session(tenant_id) as session:
+            recent = await recent_requests(session, KEPT, QUERIES)
+            await self.administration.trail.note_read(session, reader, "search.read")
+        known = {query.query for query in wanted}
+        wanted += [query for r in recent if r.query not in known and (query := _query_of(r, limit))]
+        return wanted[:QUERIES]
+
+
+def _began(search_id: UUID) -> datetime:
+    """When a search began: its id has the milliseconds. What was written in the same one counts."""
+    began = datetime.fromtimestamp(((search_id.int >> 80) + 1) / 1000, UTC)
+    return min(began, datetime.now(UTC) - timedelta(microseconds=1))
+
+
+def _rebuild(kept: KeptSearch, query: str | None, vector: Sequence[float] | None) -> SearchQuery:
+    """The query of a receipt with its effective settings. Raises InvalidInput."""
+    receipt = kept.receipt
+    text = receipt.query if query is None else query
+    if text is None:
+        raise InvalidInput.of("query", "is needed: the tenant does not keep the texts of queries")
+    options = {name: value for name, value in receipt.options.items() if name not in ("facets", "explain")}
+    settings: dict[str, Any] = {name: getattr(receipt, name) for name in ("mode", "fusion", "weights", "rrf_k")}
+    settings["similarity_threshold"] = max(0.0, receipt.similarity_threshold)
+    wanted = SearchQuery(query=text, query_embedding=vector, **options, **settings)
+    if mark_search(receipt.search_id, wanted).query != kept.asked.query:
+        raise InvalidInput.of("query", "is not the query of this search")
+    return wanted
+
+
+def _compare(then: Sequence[RankedEntry], now: Sequence[RankedEntry], traces: dict[UUID, Trace]) -> list[Difference]:
+    """The candidates whose place or score differs, starting with those of the original search."""
+    places = {entry.id: (rank, entry.score) for rank, entry in enumerate(now, 1)}
+    found: list[Difference] = []
+    for rank, entry in enumerate(then, 1):
+        now_rank, now_score = places.pop(entry.id, (None, None))
+        reason: DifferenceReason
+        if now_rank is None or now_score is None:
+            trace = traces[entry.id]
+            gone: DifferenceReason = "changed" if trace.exists else "deleted"
+            reason = "not_found" if trace.unchanged or trace.kept else gone
+        elif not math.isclose(entry.score, now_score, rel_tol=CLOSE, abs_tol=1e-12):
+            reason = "other_score"
+        elif rank != now_rank:
+            reason = "other_rank"
+        else:
+            continue
+        found.append(Difference(entry.id, rank, now_rank, entry.score, now_score, reason))
+    found += [
+        Difference(entry_id, None, rank, None, score, "not_ranked_then") for entry_id, (rank, score) in places.items()
+    ]
+    return found
+
+
+QUERIES = 5
+"""Most queries of a preview; each is run twice."""
+
+DEPTH = 10
+"""Hits of each search that are compared."""
+
+RANKING = (
+    *("weights", "type_weights", "similarity_threshold", "fusion", "verified_boost", "rerank"),
+    *("auto_tune", "tuned"),
+)
+"""The settings that change the order of hits."""
+
+NOT_COMPARED = frozenset(("limit", "facets", "explain", "as_of", "group_by", "rerank"))
+"""Search parameters that a preview ignores: it compares single entries of today, by the settings."""
+
+
+def _query_of(request: RecentRequest, limit: int) -> SearchQuery | None:
+    """The search of a receipt without settings; None if it is not valid any more."""
+    options = {name: value for name, value in request.options.items() if name not in NOT_COMPARED}
+    try:
+        return SearchQuery(
+            query=request.query,
+            mode=request.mode,  # type: ignore[arg-type]
+            rrf_k=request.rrf_k,
+            limit=limit,
+            **options,
+        )
+    except InvalidInput:
+        return None

@@ -125,8 +125,8 @@ class _Span:
     matches: Sequence[Section] = ()
 
 
-class InspectionService:
-    """Reads details of entries and assets of any tenant."""
+class ReadingService:
+    """Reads details of entries, parts of texts, related entries and tags, of any tenant."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -276,6 +276,56 @@ class InspectionService:
             contents=contents,
         )
 
+    async def related(
+        self, tenant_id: UUID, entry_id: UUID, limit: int = 5, *, include_quarantined: bool = False
+    ) -> RelatedResponse:
+        """Find related entries: parent, siblings (for a chunk, its neighbours), children, sources, derived, tags.
+
+        `parent` is the given entry's parent, `child` an entry whose parent it is, `source` one that it was derived
+        from, `derived` one that was derived from it, and `tag_overlap` one that shares tags with it.
+        The groups come in this order: children oldest first, sources as the entry lists them, derived entries newest
+        first, then entries that share two or more tags. Each entry appears once, under its first relationship. An
+        unknown id has no related entries. Raises InvalidInput for a limit outside 1 to 20, and Quarantined for a
+        quarantined entry without `include_quarantined`.
+        """
+        if not 1 <= limit <= MAX_RELATED:
+            raise InvalidInput.of("limit", f"must be between 1 and {MAX_RELATED}")
+
+        async def read() -> tuple[Sequence[db.Relation], Mapping[UUID, Entry]]:
+            async with self._database.read_session(tenant_id) as session:
+                relations = await db.related_entries(session, entry_id, limit, MAX_COUNTED)
+                ids = [entry_id, *(relation.id for relation in relations)]
+                return relations, await db.fetch_entries(session, ids)
+
+        relations, found = await self._database.reading(tenant_id, read)
+        if not include_quarantined and entry_id in found and found[entry_id].quarantined:
+            raise Quarantined(HELD_ENTRY)
+        results = [
+            relate(found[relation.id], relation.relationship, relation.overlap_count)
+            for relation in relations
+            if relation.id in found
+        ]
+        kinds = list(dict.fromkeys(item.relationship for item in results))
+        return RelatedResponse(results, RelatedMetadata(relations[0].total if relations else 0, kinds))
+
+    async def list_tags(
+        self, tenant_id: UUID, *, prefix: str = "", limit: int = 50, cursor: str | None = None, sort: TagSort = "tag"
+    ) -> Page[TagCount]:
+        """Tags that start with the prefix, each with the number of entries that a search with the tag finds.
+
+        Tags of hidden entries only are omitted. With the sort `tag`, pages neither repeat nor skip a tag, whatever is
+        written in the meantime; with `count`, a tag whose count changes can move. Raises InvalidInput.
+        """
+        check_page(limit, sort, get_args(TagSort))
+        if len(prefix) > MAX_TAG or not is_storable(prefix):
+            raise InvalidInput.of("prefix", f"must be at most {MAX_TAG} characters, {STORABLE}")
+        after = None if cursor is None else _read_place(cursor, sort)
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await db.list_tags(session, prefix=prefix, order=order_of(sort), after=after, limit=limit + 1)
+        items = found[:limit]
+        following = None if len(found) <= limit else _write_place(items[-1], sort)
+        return Page(items, following)
+
 
 def _find_cut(text: str, first: int, wanted: int) -> int:
     """The start of the first line from `wanted` on, if the line before it is not too long; `text` begins at `first`."""
@@ -312,73 +362,9 @@ async def _find_section(session: TenantSession, asset_id: UUID, heading: str) ->
     raise InvalidInput.of("heading", "must be a heading of the document, or a part of one; none matches")
 
 
-class RelatedService:
-    """Finds the entries related to an entry by its own fields, and those that share tags with it."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def related(
-        self, tenant_id: UUID, entry_id: UUID, limit: int = 5, *, include_quarantined: bool = False
-    ) -> RelatedResponse:
-        """Find related entries: parent, siblings (for a chunk, its neighbours), children, sources, derived, tags.
-
-        `parent` is the given entry's parent, `child` an entry whose parent it is, `source` one that it was derived
-        from, `derived` one that was derived from it, and `tag_overlap` one that shares tags with it.
-        The groups come in this order: children oldest first, sources as the entry lists them, derived entries newest
-        first, then entries that share two or more tags. Each entry appears once, under its first relationship. An
-        unknown id has no related entries. Raises InvalidInput for a limit outside 1 to 20, and Quarantined for a
-        quarantined entry without `include_quarantined`.
-        """
-        if not 1 <= limit <= MAX_RELATED:
-            raise InvalidInput.of("limit", f"must be between 1 and {MAX_RELATED}")
-
-        async def read() -> tuple[Sequence[db.Relation], Mapping[UUID, Entry]]:
-            async with self._database.read_session(tenant_id) as session:
-                relations = await db.related_entries(session, entry_id, limit, MAX_COUNTED)
-                ids = [entry_id, *(relation.id for relation in relations)]
-                return relations, await db.fetch_entries(session, ids)
-
-        relations, found = await self._database.reading(tenant_id, read)
-        if not include_quarantined and entry_id in found and found[entry_id].quarantined:
-            raise Quarantined(HELD_ENTRY)
-        results = [
-            relate(found[relation.id], relation.relationship, relation.overlap_count)
-            for relation in relations
-            if relation.id in found
-        ]
-        kinds = list(dict.fromkeys(item.relationship for item in results))
-        return RelatedResponse(results, RelatedMetadata(relations[0].total if relations else 0, kinds))
-
-
 def relate(entry: Entry, relationship: Relationship, overlap_count: int | None) -> RelatedEntry:
     """The entry with its relationship to another."""
     return RelatedEntry(**same_fields(entry, Entry), relationship=relationship, overlap_count=overlap_count)
-
-
-class TagService:
-    """Lists the tags of any tenant."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def list_tags(
-        self, tenant_id: UUID, *, prefix: str = "", limit: int = 50, cursor: str | None = None, sort: TagSort = "tag"
-    ) -> Page[TagCount]:
-        """Tags that start with the prefix, each with the number of entries that a search with the tag finds.
-
-        Tags of hidden entries only are omitted. With the sort `tag`, pages neither repeat nor skip a tag, whatever is
-        written in the meantime; with `count`, a tag whose count changes can move. Raises InvalidInput.
-        """
-        check_page(limit, sort, get_args(TagSort))
-        if len(prefix) > MAX_TAG or not is_storable(prefix):
-            raise InvalidInput.of("prefix", f"must be at most {MAX_TAG} characters, {STORABLE}")
-        after = None if cursor is None else _read_place(cursor, sort)
-        async with self._database.tenant_session(tenant_id) as session:
-            found = await db.list_tags(session, prefix=prefix, order=order_of(sort), after=after, limit=limit + 1)
-        items = found[:limit]
-        following = None if len(found) <= limit else _write_place(items[-1], sort)
-        return Page(items, following)
 
 
 def _write_place(last: TagCount, sort: TagSort) -> str:

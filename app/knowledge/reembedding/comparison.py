@@ -109,8 +109,8 @@ class ModelComparer:
         limit = min(DEPTH, tenant.settings.max_limit or DEPTH)
         plan = make_plan(SearchQuery(query=text, mode=mode, limit=limit, rerank=False), tenant, self._defaults)
         async with self._ranker.run(plan) as ranked:
-            if ranked.legs.failure is not None:
-                raise ranked.legs.failure
+            if ranked.legs.embedding.failure is not None:
+                raise ranked.legs.embedding.failure
             found = [candidate.entry_id for candidate in ranked.candidates]
         return [entry_id for entry_id in found if query is None or entry_id != query.entry_id][:depth]
 
@@ -162,13 +162,9 @@ def decide(change: ChangeRow) -> Decision:
         return Decision(
             "by_hand", "refused_entries", f"the new model's provider refuses {change.vectors.refused} entries"
         )
-    if _is_judged(found):
+    if found.judgements >= MIN_JUDGEMENTS and found.judged >= MIN_JUDGED_QUERIES:
         return _judge(found)
     return _weigh_overlap(found, change.switch_at_overlap)
-
-
-def _is_judged(found: Comparison) -> bool:
-    return found.judgements >= MIN_JUDGEMENTS and found.judged >= MIN_JUDGED_QUERIES
 
 
 def _judge(found: Comparison) -> Decision:
@@ -201,7 +197,8 @@ def _weigh_overlap(found: Comparison, least: float) -> Decision:
     if found.semantic_overlap < least:
         return Decision("by_hand", "semantic_overlap", overlap)
     for quality in (found.quality, found.semantic_quality):
-        if quality is not None and _falls(quality):
+        # Little feedback cannot cause a switch, but it can prevent one.
+        if quality is not None and quality.new < quality.old * (1 - LOSS):
             return Decision(
                 "by_hand",
                 "feedback",
@@ -209,8 +206,3 @@ def _weigh_overlap(found: Comparison, least: float) -> Decision:
                 f" {quality.new:.3f}",
             )
     return Decision("automatic", "semantic_overlap", overlap)
-
-
-def _falls(quality: Quality) -> bool:
-    """Little feedback cannot cause a switch, but it can prevent one."""
-    return quality.new < quality.old * (1 - LOSS)

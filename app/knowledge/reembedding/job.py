@@ -12,7 +12,7 @@ from uuid import UUID
 from app.db.database import Database
 from app.db.queries import reembedding as db
 from app.db.queries import tenants
-from app.db.queries.embeddings import PassageVector, PendingText, replace_vectors
+from app.db.queries.embeddings import PassageVector, PendingText, drop_strays, replace_vectors
 from app.db.queries.reembedding import ChangeRow
 from app.embeddings.provider import InputRefused
 from app.errors import Conflict, EmbeddingUnavailable
@@ -209,7 +209,7 @@ class ReembeddingJob:
         while not await self.machine.drop(tenant_id, change):
             if time.monotonic() >= end:
                 return 0.0
-        await self.upkeep.indexes.drop_strays(tenant_id)
+        await drop_strays(self.database, tenant_id)
         log.info("the vectors of the former model have been removed", extra={"tenant_id": str(tenant_id)})
         return None
 

@@ -42,7 +42,6 @@ Two definer functions take part: `queue.claim_job` (queue.sql) hands out the job
 
 from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from uuid import UUID
 
 from app.contract.administration import AuditAction
@@ -63,12 +62,16 @@ from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 
 
 def choose_model(
-    models: Sequence[RegisteredModel], wanted: NewModelChange, served: Collection[int], in_use: int
+    models: Sequence[RegisteredModel], wanted: NewModelChange | None, served: Collection[int], in_use: int
 ) -> RegisteredModel:
     """Find the only registered model that matches; without any description, the one that is not in use.
 
-    Raises InvalidInput.
+    With None, the model in use. Raises InvalidInput.
     """
+    if wanted is None:
+        if in_use not in served:
+            raise InvalidInput.of("model", "this service has no provider for the tenant's model")
+        return next(model for model in models if model.id == in_use)
     name = ALIASES.get(wanted.model, wanted.model) if isinstance(wanted.model, str) else None
     fitting = [
         m
@@ -95,13 +98,6 @@ def choose_model(
     if len(found) > 1:
         raise InvalidInput.of("model", "several models match; name provider, model and dimensions")
     return found[0]
-
-
-def choose_in_use(models: Sequence[RegisteredModel], served: Collection[int], in_use: int) -> RegisteredModel:
-    """The model in use. Raises InvalidInput without a provider for it."""
-    if in_use not in served:
-        raise InvalidInput.of("model", "this service has no provider for the tenant's model")
-    return next(model for model in models if model.id == in_use)
 
 
 def show_change(change: ChangeRow, served: Collection[int]) -> ModelChange:
@@ -211,18 +207,15 @@ class ChangeMachine:
     async def begin(self, tenant_id: UUID, wanted: NewModelChange, *, rebuild: bool = False, actor: str) -> ChangeRow:
         """none → filling. If a change to the same model is in progress, apply the given terms and keep its state.
 
-        `rebuild`: to the model in use, whatever model `wanted` names.
-
-        Raises InvalidInput for a model that is not registered or not served here, and Conflict while another change
-        is in progress.
+        `rebuild`: to the model in use, whatever model `wanted` names. Raises InvalidInput for a model that is not
+        registered or not served here, and Conflict while another change is in progress.
         """
         async with self.database.tenant_session(tenant_id) as session:
             models = await list_models(session)
             in_use = await db.lock_tenant(session)
             if in_use is None:
                 raise TenantNotFound("the tenant does not exist")
-            choose = partial(choose_in_use, models) if rebuild else partial(choose_model, models, wanted)
-            target = choose(self.served, in_use)
+            target = choose_model(models, None if rebuild else wanted, self.served, in_use)
             change = await db.fetch_change(session)
             if change is not None and change.rebuilds and change.state == "switched":
                 await db.end_rebuild(session)
@@ -321,9 +314,7 @@ class ChangeMachine:
     async def end(self, tenant_id: UUID, *, actor: str) -> ChangeRow:
         """filling, ready or switched → dropping: from now on entries are embedded only for the model in use.
 
-        A rebuild ends at once: there are no other vectors.
-
-        Raises ModelChangeNotFound.
+        A rebuild ends at once: there are no other vectors. Raises ModelChangeNotFound.
         """
         async with self.database.tenant_session(tenant_id) as session:
             await db.lock_tenant(session)

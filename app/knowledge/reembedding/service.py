@@ -24,26 +24,16 @@ class ReembeddingService:
         self._embedder = embedder
 
     async def start(
-        self, tenant_id: UUID, wanted: NewModelChange | None = None, *, actor: str = "service"
+        self, tenant_id: UUID, wanted: NewModelChange | None = None, *, rebuild: bool = False, actor: str = "service"
     ) -> ModelChange:
         """Start a change to a registered model; if it is already in progress, apply the terms to it.
 
-        A change to the model in use is a rebuild. Raises InvalidInput for a model that is not registered or not served
+        A change to the model in use, and with `rebuild` any, replaces all vectors with new ones of this model; searches
+        stay complete. Raises InvalidInput for a model that is not registered or not served
         here, and Conflict while another change is in progress.
         """
         async with self._trail.attempt(tenant_id, actor, "model.reembed"):
-            change = await self._machine.begin(tenant_id, wanted or NewModelChange(), actor=actor)
-        return show_change(change, self._machine.served)
-
-    async def rebuild(
-        self, tenant_id: UUID, terms: NewModelChange | None = None, *, actor: str = "service"
-    ) -> ModelChange:
-        """Replace all vectors with new ones of the model in use; searches stay complete. `terms` names no model.
-
-        Raises InvalidInput for a model that is not served here, and Conflict while another change is in progress.
-        """
-        async with self._trail.attempt(tenant_id, actor, "model.reembed"):
-            change = await self._machine.begin(tenant_id, terms or NewModelChange(), rebuild=True, actor=actor)
+            change = await self._machine.begin(tenant_id, wanted or NewModelChange(), rebuild=rebuild, actor=actor)
         return show_change(change, self._machine.served)
 
     async def status(self, tenant_id: UUID, *, reader: str | None = None) -> ModelChange:

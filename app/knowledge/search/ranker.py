@@ -22,7 +22,10 @@ from app.knowledge.search.legs.semantic import SemanticHits, search_vectors, ses
 from app.knowledge.search.plan import GROUP_DEPTH, PENDING_POOL, Plan
 from app.knowledge.search.ranking import (
     Candidate,
+    Reranking,
+    RerankStage,
     count_groups,
+    diversify,
     estimate_cosines,
     fuse,
     group_by_asset,
@@ -31,7 +34,6 @@ from app.knowledge.search.ranking import (
     lift_identified,
     rank,
 )
-from app.knowledge.search.reranking import Reranking, RerankStage, diversify
 from app.knowledge.tenants.quotas import TokenMeter
 from app.telemetry.tracing import span
 
@@ -191,7 +193,7 @@ async def _widen_search(
 
 async def _complete(session: TenantSession, plan: Plan, legs: Legs) -> Legs:
     """Run the legs that have not run yet. In mode `semantic`, pending entries are found by their words."""
-    semantic, keyword, pending, vector = legs.semantic, legs.keyword, 0, legs.vector
+    semantic, keyword, pending, vector = legs.semantic, legs.keyword, 0, legs.embedding.vector
     if vector is not None:
         semantic = semantic or await search_vectors(session, plan, vector)
         pending = semantic.pending
@@ -235,7 +237,7 @@ async def _arrange(ranked: Ranked) -> Ranked:
 
 async def _find_cosines(session: TenantSession, plan: Plan, legs: Legs, candidates: Sequence[Candidate]) -> None:
     """For entries that only the keyword leg found: compute their cosines, or find that they have no vector yet."""
-    vector, missing = legs.vector, [c for c in candidates if c.similarity is None]
+    vector, missing = legs.embedding.vector, [c for c in candidates if c.similarity is None]
     fused_by_scores = plan.fusion == "score"
     if vector is None or not missing or not (fused_by_scores or legs.pending):
         return

@@ -24,26 +24,27 @@ from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import CursorExpired, EmbeddingUnavailable, EntryNotFound, InvalidInput, KnowledgeError, RateLimited
-from app.knowledge.search.answer.explanation import explain, explain_page, judge
 from app.knowledge.search.answer.facets import count_facets, relax, suggest
 from app.knowledge.search.answer.page import (
     Page,
     Times,
     describe_ranking,
+    explain,
+    explain_page,
     fetch_page,
+    judge,
     log_search,
     make_hits,
     make_metadata,
 )
 from app.knowledge.search.answer.snippet import SnippetMaker
-from app.knowledge.search.journal import SearchJournal
+from app.knowledge.search.journal import PageStart, SearchJournal, pinned_ranking, resume
 from app.knowledge.search.legs.embedding import EmbedQuery, QueryBatch
 from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import filter_of, needs_vector
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.ranking import Ranking
-from app.knowledge.search.receipts import PageStart, pinned_ranking, resume
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory, find_provider
 from app.knowledge.versions import VersionService
@@ -179,7 +180,7 @@ class KnowledgeSearchService:
                 entry_id = entry if isinstance(entry, UUID) else await _find_entry(ranked.session, entry)
                 legs = ranked.legs
                 words = legs.words_compared(query.query)
-                sought = Sought(plan.tenant.space, words, legs.vector, plan.entry_filter)
+                sought = Sought(plan.tenant.space, words, legs.embedding.vector, plan.entry_filter)
                 verdict = await hits.fetch_verdict(ranked.session, sought, entry_id, legs.alternatives)
             return judge(entry_id, ranked.plan, legs, ranked.candidates, verdict, stopwatch)
 
@@ -217,7 +218,7 @@ class KnowledgeSearchService:
         async with self.ranker.run(plan, embed) as ranked:
             session, plan, legs, candidates = ranked.session, ranked.plan, ranked.legs, ranked.candidates
             log.debug("search %s: %d candidates ranked", start.search_id, len(candidates))
-            words, vector = legs.words_sought(plan.query.query), legs.vector
+            words, vector = legs.words_sought(plan.query.query), legs.embedding.vector
             page = candidates[: plan.limit]
             with span("hydrate", hits=len(page)):
                 sought = Sought(plan.tenant.space, words, vector, plan.entry_filter)

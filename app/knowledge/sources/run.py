@@ -4,10 +4,11 @@ Each step leaves a state that the next run completes: a run that ends anywhere l
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
@@ -92,10 +93,6 @@ class Sources(Protocol):
         self, tenant_id: UUID, name: str, *, state: ItemState | None = ..., limit: int = ..., cursor: str | None = ...
     ) -> Page[SourceItem]: ...
 
-
-class Uploads(Protocol):
-    """What stores the files of a run."""
-
     async def upload(
         self, tenant_id: UUID, source: str, run: int, upload: Upload, *, actor: str = ...
     ) -> tuple[Asset, bool]: ...
@@ -104,10 +101,9 @@ class Uploads(Protocol):
 class SourceRun:
     """Runs sources: origins are read in threads, one file at a time."""
 
-    def __init__(self, sources: Sources, uploads: Uploads, *, max_bytes: int) -> None:
+    def __init__(self, sources: Sources, *, max_bytes: int) -> None:
         """`max_bytes` of a file are read; the services are in this process, or elsewhere."""
         self._sources = sources
-        self._uploads = uploads
         self._max_bytes = max_bytes
 
     async def run(
@@ -121,10 +117,8 @@ class SourceRun:
         """Make the source have what its origin has, except for the ingestion of `waiting`.
 
         If too many assets would be deleted, those whose files can no longer be read are kept, and the source does not
-        agree.
-
-        Raises OriginUnavailable before anything is changed if the origin cannot be listed completely, and the errors of
-        SourceService.accept and SourceUploads.upload that concern the whole run.
+        agree. Raises OriginUnavailable before anything is changed if the origin cannot be listed completely, and the
+        errors of SourceService.accept and SourceService.upload that concern the whole run.
         """
         before = await self._current_run(tenant_id, name)
         connection = origin.open()
@@ -164,15 +158,19 @@ class SourceRun:
 
     async def _note_refused(self, tenant_id: UUID, outcome: RunOutcome, files: dict[str, OriginFile]) -> None:
         """Note the files that the manifest refused for their sizes, some of which had assets."""
+        async for item in self._list(tenant_id, outcome, "refused"):
+            size = files[item.external_id].size
+            if size is not None and not 0 < size <= self._max_bytes:
+                outcome.refused.append((item.external_id, item.reason or ""))
+
+    async def _list(self, tenant_id: UUID, outcome: RunOutcome, state: ItemState) -> AsyncIterator[SourceItem]:
         cursor: str | None = None
         while True:
             page = await self._sources.list_items(
-                tenant_id, outcome.accepted.name, state="refused", limit=MAX_PAGE, cursor=cursor
+                tenant_id, outcome.accepted.name, state=state, limit=MAX_PAGE, cursor=cursor
             )
             for item in page.items:
-                size = files[item.external_id].size
-                if size is not None and not 0 < size <= self._max_bytes:
-                    outcome.refused.append((item.external_id, item.reason or ""))
+                yield item
             cursor = page.next_cursor
             if cursor is None:
                 return
@@ -186,31 +184,19 @@ class SourceRun:
         options: RunOptions,
         report: Callable[[str, int, int], None],
     ) -> None:
-        source, done = outcome.accepted, 0
+        upload = partial(self._upload_item, tenant_id, outcome, origin, files, options)
+        done = 0
         doubtful: list[tuple[SourceItem, str]] = []
-        cursor: str | None = None
-        while True:
-            page = await self._sources.list_items(
-                tenant_id, source.name, state="missing", limit=MAX_PAGE, cursor=cursor
-            )
-            for item in page.items:
-                file = files[item.external_id]
-                reason = await self._upload_item(
-                    tenant_id, outcome, origin, file, item, options, keep=not options.confirm_deletions
-                )
-                if reason is not None:
-                    doubtful.append((item, reason))
-                done += 1
-                report("files", done, source.missing)
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+        async for item in self._list(tenant_id, outcome, "missing"):
+            if (reason := await upload(item, keep=not options.confirm_deletions)) is not None:
+                doubtful.append((item, reason))
+            done += 1
+            report("files", done, outcome.accepted.missing)
         if self._are_too_many(len(doubtful), outcome.accepted):
             outcome.failed += [(item.external_id, f"{reason}. {KEPT}") for item, reason in doubtful]
             return
         for item, _ in doubtful:
-            file = files[item.external_id]
-            await self._upload_item(tenant_id, outcome, origin, file, item, options, keep=False)
+            await upload(item, keep=False)
 
     def _are_too_many(self, refused: int, accepted: Accepted) -> bool:
         """Whether refused files would delete too many assets, together with those that the manifest deleted."""
@@ -222,23 +208,23 @@ class SourceRun:
         tenant_id: UUID,
         outcome: RunOutcome,
         origin: OpenOrigin,
-        file: OriginFile,
-        item: SourceItem,
+        files: dict[str, OriginFile],
         options: RunOptions,
+        item: SourceItem,
         *,
         keep: bool,
     ) -> str | None:
         """Upload the file of an item; with `keep`, return why it would be refused and so delete the item's asset."""
         source = outcome.accepted
         try:
-            data = await asyncio.to_thread(origin.read, file, self._max_bytes)
+            data = await asyncio.to_thread(origin.read, files[item.external_id], self._max_bytes)
             upload = Upload(item.name, data, external_id=item.external_id, tags=options.tags, roles=options.roles)
             if keep and item.asset_id is not None:
                 try:
                     await asyncio.to_thread(check_upload, upload)
                 except (UnsupportedMediaType, InvalidInput) as error:
                     return str(error)
-            asset, work = await self._uploads.upload(tenant_id, source.name, source.run, upload, actor=options.actor)
+            asset, work = await self._sources.upload(tenant_id, source.name, source.run, upload, actor=options.actor)
             if work or asset.status in ("pending", "processing"):
                 outcome.waiting[asset.id] = item.external_id
         except RunSuperseded:

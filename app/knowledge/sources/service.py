@@ -71,7 +71,8 @@ class SourceService:
     database: Database
     trail: AuditTrail
     tenants: TenantDirectory
-    max_bytes: int
+    jobs: JobQueue
+    files: AssetService
     max_deletions: float
 
     async def accept(
@@ -101,7 +102,7 @@ class SourceService:
             readers = access.of_items(wanted)
             stored = await db.fetch_stored(session, name)
             plan = await asyncio.to_thread(
-                plan_manifest, stored, wanted, max_bytes=self.max_bytes, retry=manifest.retry
+                plan_manifest, stored, wanted, max_bytes=self.files.max_bytes, retry=manifest.retry
             )
             self._check_deletions(plan, len(wanted), manifest)
             await _carry_out(session, name, plan)
@@ -176,15 +177,6 @@ class SourceService:
             raise _not_found()
         return found
 
-    async def wait_until_indexed(self, tenant_id: UUID, name: str) -> SourceStatus:
-        """The source once it has recorded whether it agrees with its origin: a worker that has ended an asset does so
-        a moment later, or was killed before it could. Raises SourceNotFound."""
-        async with self.database.tenant_session(tenant_id) as session:
-            if await db.lock_source(session, name) is not None:
-                await db.settle_items(session, name)
-                await db.agree(session, name)
-        return await self.get(tenant_id, name)
-
     async def list_sources(self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None) -> Page[Source]:
         """Sources by name. Raises InvalidInput."""
         after = read_place(limit, cursor)
@@ -241,6 +233,54 @@ class SourceService:
                     detail = {"source": name, "assets": assets}
                     await audit.write_audit(session, actor, "source.delete", ids, detail)
 
+    async def upload(
+        self, tenant_id: UUID, source: str, run: int, upload: Upload, *, actor: str = "service"
+    ) -> tuple[Asset, bool]:
+        """Store the file of the item `upload.external_id`; return its asset, and whether its ingestion was queued.
+
+        A file that is empty, too large or in an unsupported format is refused: the item keeps the reason, and loses the
+        asset that it had. Raises SourceNotFound, InvalidInput, RunSuperseded, ItemChanged (other bytes than listed, or
+        no such item), TooLarge, UnsupportedMediaType, RateLimited and DatabaseUnavailable.
+        """
+        external_id = upload.external_id
+        if external_id is None:
+            raise InvalidInput.of("external_id", "is required with source: an item of its manifest")
+        for field in ("readers", "writers"):
+            if getattr(upload, field) is not UNSET:
+                raise InvalidInput.of(field, "must be absent with source: the file has those of its manifest")
+        refusal: KnowledgeError | None = None
+        tenant = await self.tenants.context(tenant_id)
+        work, stored = False, None
+        async with self.database.tenant_session(tenant_id) as session:
+            room = await find_room(session, tenant)
+            item = await _find_item(session, source, run, external_id)
+            try:
+                new, fields = self.files.check(amend(upload, name=item.name))
+            except (TooLarge, UnsupportedMediaType, InvalidInput) as error:
+                if isinstance(error, InvalidInput) and {e.field for e in error.errors} != {"file"}:
+                    raise
+                await _refuse(session, source, external_id, item, str(error))
+                refusal = error
+            else:
+                if item.digest.startswith(CHECKED) and item.digest != CHECKED + new.sha256.hex():
+                    raise ItemChanged("the bytes differ from the digest in the manifest: list the origin again")
+                same = None if item.asset_id is None else await _lock_asset(session, item.asset_id)
+                again = item.stored_digest is None
+                access = {"readers": item.readers, "writers": item.writers}
+                new = replace(new, source=source, fields={**new.fields, **access})
+                asset_id, work = await self.files.store(session, new, fields, same, room, actor, again=again)
+                assert asset_id is not None  # only the index of assets without a source refuses one
+                await db.store_item(session, source, external_id, asset_id)
+                stored = (await assets.fetch_assets(session, [asset_id]))[asset_id]
+        if refusal is not None or not work:
+            async with self.database.tenant_session(tenant_id) as session:
+                await db.agree(session, source)
+        if refusal is not None:
+            raise refusal
+        assert stored is not None
+        self.jobs.wake()
+        return stored, work
+
 
 async def _carry_out(session: TenantSession, name: str, plan: Plan) -> None:
     """Write a plan; each kind of step in one statement, deletions in several."""
@@ -278,64 +318,6 @@ def _not_found() -> SourceNotFound:
     return SourceNotFound("there is no source with this name")
 
 
-class SourceUploads:
-    """Stores the files of sources."""
-
-    def __init__(self, database: Database, tenants: TenantDirectory, jobs: JobQueue, files: AssetService) -> None:
-        self._database = database
-        self._tenants = tenants
-        self._jobs = jobs
-        self._files = files
-
-    async def upload(
-        self, tenant_id: UUID, source: str, run: int, upload: Upload, *, actor: str = "service"
-    ) -> tuple[Asset, bool]:
-        """Store the file of the item `upload.external_id`; return its asset, and whether its ingestion was queued.
-
-        A file that is empty, too large or in an unsupported format is refused: the item keeps the reason, and loses the
-        asset that it had. Raises SourceNotFound, InvalidInput, RunSuperseded, ItemChanged (other bytes than listed, or
-        no such item), TooLarge, UnsupportedMediaType, RateLimited and DatabaseUnavailable.
-        """
-        external_id = upload.external_id
-        if external_id is None:
-            raise InvalidInput.of("external_id", "is required with source: an item of its manifest")
-        for field in ("readers", "writers"):
-            if getattr(upload, field) is not UNSET:
-                raise InvalidInput.of(field, "must be absent with source: the file has those of its manifest")
-        refusal: KnowledgeError | None = None
-        tenant = await self._tenants.context(tenant_id)
-        work, stored = False, None
-        async with self._database.tenant_session(tenant_id) as session:
-            room = await find_room(session, tenant)
-            item = await _find_item(session, source, run, external_id)
-            try:
-                new, fields = self._files.check(amend(upload, name=item.name))
-            except (TooLarge, UnsupportedMediaType, InvalidInput) as error:
-                if isinstance(error, InvalidInput) and {e.field for e in error.errors} != {"file"}:
-                    raise
-                await _refuse(session, source, external_id, item, str(error))
-                refusal = error
-            else:
-                if item.digest.startswith(CHECKED) and item.digest != CHECKED + new.sha256.hex():
-                    raise ItemChanged("the bytes differ from the digest in the manifest: list the origin again")
-                same = None if item.asset_id is None else await _lock_asset(session, item.asset_id)
-                again = item.stored_digest is None
-                access = {"readers": item.readers, "writers": item.writers}
-                new = replace(new, source=source, fields={**new.fields, **access})
-                asset_id, work = await self._files.store(session, new, fields, same, room, actor, again=again)
-                assert asset_id is not None  # only the index of assets without a source refuses one
-                await db.store_item(session, source, external_id, asset_id)
-                stored = (await assets.fetch_assets(session, [asset_id]))[asset_id]
-        if refusal is not None or not work:
-            async with self._database.tenant_session(tenant_id) as session:
-                await db.agree(session, source)
-        if refusal is not None:
-            raise refusal
-        assert stored is not None
-        self._jobs.wake()
-        return stored, work
-
-
 async def _lock_asset(session: TenantSession, asset_id: UUID) -> LockedAsset | None:
     await queue.hold_subject(session, "ingest_asset", str(asset_id))
     return await assets.lock_asset(session, asset_id)
@@ -345,9 +327,8 @@ async def _find_item(session: TenantSession, source: str, run: int, external_id:
     """The item, while no manifest can change it. Raises SourceNotFound, RunSuperseded and ItemChanged."""
     current = await db.share_source(session, source)
     if current is None:
-        if await db.fetch_source(session, source) is not None:
-            raise NotAWriter("the source has writers, and you are not one of them")
-        raise SourceNotFound("there is no source with this name")
+        await _refuse_reader(session, source)
+        raise _not_found()
     if current != run:
         raise RunSuperseded(f"the source is at run {current}, and this upload belongs to run {run}")
     item = await db.fetch_item(session, source, external_id)

@@ -8,7 +8,7 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -27,8 +27,14 @@ from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable
 from app.knowledge.queue import JobQueue
 from app.knowledge.subscriptions.matching import fingerprint
-from app.knowledge.subscriptions.sending import SendPace, send_message
-from app.knowledge.subscriptions.webhooks import EndpointAnswer, SecretSealer, SecretUnreadable, WebhookSender
+from app.knowledge.subscriptions.webhooks import (
+    EndpointAnswer,
+    SecretSealer,
+    SecretUnreadable,
+    SendPace,
+    WebhookSender,
+    sending_tenant,
+)
 
 log = logging.getLogger("app.knowledge.subscriptions.deliveries")
 
@@ -85,7 +91,7 @@ class DeliveryService:
         self._database = database
         self._jobs = jobs
         self._sealer = sealer
-        self._send = partial(send_message, sender, sealer)
+        self._sender = sender
         self._pace = pace or SendPace(database)
         self._lease = lease
         self._delivering: set[UUID] = set()
@@ -94,7 +100,6 @@ class DeliveryService:
         """Send due challenges and messages for `seconds`; return the seconds until the next is due, None without any.
 
         A tenant has one turn at a time in each process, so that its endpoints never hold up those of other tenants.
-
         Raises DatabaseUnavailable.
         """
         if tenant_id in self._delivering:
@@ -145,7 +150,7 @@ class DeliveryService:
         challenge = secrets.token_urlsafe(32)
         body = make_challenge(handshake, challenge)
         admit = self._pace.admit_challenge_at
-        answer = await self._send(tenant_id, handshake, new_id(), body, admit=admit, echo=challenge)
+        answer = await self._send(tenant_id, handshake, new_id(), body, admit, challenge)
         try:
             outcome = await self._note_challenge(tenant_id, handshake, answer)
         except DatabaseUnavailable:
@@ -163,6 +168,24 @@ class DeliveryService:
                 "attempt": handshake.challenges,
             },
         )
+
+    async def _send(
+        self,
+        tenant_id: UUID,
+        endpoint: Handshake | Delivery,
+        message_id: UUID,
+        body: bytes,
+        admit: Callable[[UUID, str], Awaitable[float]],
+        echo: str | None = None,
+    ) -> EndpointAnswer:
+        """Post one message once, in a task of its own; `admit` takes the tenant's turn at an IP address."""
+        try:
+            secret = self._sealer.open(endpoint.secret)
+        except SecretUnreadable as error:
+            return EndpointAnswer(str(error))
+        sending_tenant.set(tenant_id)
+        name = f"msg_{message_id.hex}"
+        return await self._sender.send(endpoint.url, secret, name, body, echo=echo, admit=partial(admit, tenant_id))
 
     async def _note_challenge(self, tenant_id: UUID, handshake: Handshake, answer: EndpointAnswer) -> str:
         async with self._database.tenant_session(tenant_id) as session:
@@ -224,7 +247,7 @@ class DeliveryService:
 
     async def _deliver(self, tenant_id: UUID, delivery: Delivery, entry: Entry) -> None:
         body = make_body(delivery, entry)
-        answer = await self._send(tenant_id, delivery, delivery.id, body, admit=self._pace.admit_at)
+        answer = await self._send(tenant_id, delivery, delivery.id, body, self._pace.admit_at)
         try:
             state = await self._note(tenant_id, delivery, answer)
         except DatabaseUnavailable:

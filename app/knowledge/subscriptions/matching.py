@@ -74,9 +74,8 @@ class ChangeMatcher:
         """Match a batch of changes; return the seconds until the next batch, or None when no change is left.
 
         For searches with a semantic leg, an entry is matched once it has its vector. While the provider is unavailable
-        or the tenant's tokens of the day are used up, it is matched by its words, and by its vector later.
-
-        Raises TenantNotFound and DatabaseUnavailable.
+        or the tenant's tokens of the day are used up, it is matched by its words, and by its vector later. Raises
+        TenantNotFound and DatabaseUnavailable.
         """
         tenant = await self.tenants.context(tenant_id)
         async with self.database.tenant_session(tenant_id) as session:

@@ -41,8 +41,7 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import NEWEST_FIRST, PageRequest
 from app.knowledge.queue import JobQueue
 from app.knowledge.search.service import KnowledgeSearchService
-from app.knowledge.subscriptions.sending import find_host
-from app.knowledge.subscriptions.webhooks import SecretSealer, check_url, make_secret, read_secret
+from app.knowledge.subscriptions.webhooks import SecretSealer, check_url, find_host, make_secret, read_secret
 
 MAX_SAVED = 200
 """Most saved searches of one owner."""
@@ -61,10 +60,9 @@ class SavedSearchService:
     async def save(self, tenant_id: UUID, owner: str, asked: NewSavedSearch) -> tuple[SavedSearch, bool]:
         """Save a search that the owner could run now; return it and whether its name is new.
 
-        A name that the owner already uses replaces that search and keeps its subscription; pending messages for the
-        old request are discarded.
-
-        Raises InvalidInput, with fields under `request`, and Conflict when the owner has too many.
+        A name that the owner already uses replaces that search and keeps its subscription; pending messages for the old
+        request are discarded. Raises InvalidInput, with fields under `request`, and Conflict when the owner has too
+        many.
         """
         query = self._read(asked.request)
         try:
@@ -248,9 +246,8 @@ class SubscriptionService:
     ) -> Page[OwnedSubscription]:
         """List the tenant's subscriptions for its admin, newest first; with `reader`, recorded in the audit trail.
 
-        A URL is reduced to its host, because the rest can contain a secret of the owner.
-
-        Raises InvalidInput for a bad cursor.
+        A URL is reduced to its host, because the rest can contain a secret of the owner. Raises InvalidInput for a bad
+        cursor.
         """
         wanted = PageRequest.read(limit, cursor)
         async with self.database.tenant_session(tenant_id) as session:

@@ -1,4 +1,7 @@
-"""Send webhooks, signed according to the Standard Webhooks specification 1.0, to public addresses only."""
+"""Send webhooks, signed according to the Standard Webhooks specification 1.0, to public addresses only.
+
+The pace is limited for each host, and secrets are stored encrypted.
+"""
 
 import asyncio
 import base64
@@ -10,6 +13,7 @@ import secrets
 import socket
 import ssl
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -23,6 +27,8 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from app.concurrency.turns import Turns
 from app.contract.saved_searches import MAX_URL
+from app.db.database import Database
+from app.db.queries.deliveries import take_turns
 from app.errors import InvalidInput
 
 SEAL_PREFIX = "fernet"
@@ -158,10 +164,7 @@ def is_allowed(address: str, *, allow_private: bool) -> bool:
 
 
 async def choose_address(host: str, port: int, resolve: Resolve, *, allow_private: bool) -> str:
-    """Choose the IP address to connect to. A host with any forbidden address is refused.
-
-    Raises AddressRefused.
-    """
+    """Choose the IP address to connect to. A host with any forbidden address is refused. Raises AddressRefused."""
     try:
         addresses = [str(ipaddress.ip_address(host))]
     except ValueError:
@@ -414,3 +417,87 @@ def _is_certificate(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+PER_MINUTE = 600
+"""Messages to one host in a minute."""
+WINDOWS_PER_MINUTE = 10
+"""`tenancy.take_turns` counts in windows of six seconds."""
+CHALLENGES = 20
+"""One challenge for this many messages: its host has not agreed to anything yet."""
+HOSTS_OF_AN_ADDRESS = 10
+"""An address gets as many messages as this many hosts: many names can lead to one machine, and one machine can serve
+the endpoints of many tenants. Of challenges it gets as many as one host."""
+IPV6_NETWORK = 64
+"""Bits of a network that counts as one address."""
+TENANTS_CHALLENGES = 3
+"""Most challenges of one tenant in a window, to all hosts together."""
+
+
+class SendPace:
+    """Gives messages their turns at a host. Tenants that wait for turns at the same host have equal shares."""
+
+    def __init__(self, database: Database, per_minute: int = PER_MINUTE) -> None:
+        """`per_minute` is the most messages to one host; at least ten."""
+        self._database = database
+        self._quota = per_minute // WINDOWS_PER_MINUTE
+
+    async def admit(self, tenant_id: UUID, urls: Sequence[str]) -> list[float]:
+        """For each message to one of these URLs, the seconds to wait; 0 if it may be sent now.
+
+        Raises DatabaseUnavailable.
+        """
+        return await self._take(tenant_id, [find_host(url) for url in urls], self._quota)
+
+    async def admit_challenges(self, tenant_id: UUID, urls: Sequence[str]) -> list[float]:
+        """As `admit`, for challenges: fewer for each host, and for each tenant. Raises DatabaseUnavailable."""
+        waits = await self._take(tenant_id, [f"challenges of {tenant_id}"] * len(urls), TENANTS_CHALLENGES)
+        admitted = [place for place, wait in enumerate(waits) if not wait]
+        hosts = [f"challenges to {find_host(urls[place])}" for place in admitted]
+        quota = max(1, self._quota // CHALLENGES)
+        for place, wait in zip(admitted, await self._take(tenant_id, hosts, quota), strict=True):
+            waits[place] = wait
+        return waits
+
+    async def admit_at(self, tenant_id: UUID, address: str) -> float:
+        """Seconds to wait before a message to this IP address, which several hosts can have.
+
+        Raises DatabaseUnavailable.
+        """
+        quota = HOSTS_OF_AN_ADDRESS * self._quota
+        return (await self._take(tenant_id, [f"address {find_network(address)}"], quota))[0]
+
+    async def admit_challenge_at(self, tenant_id: UUID, address: str) -> float:
+        """As `admit_at`, for a challenge. Raises DatabaseUnavailable."""
+        quota = max(1, self._quota // CHALLENGES)
+        return (await self._take(tenant_id, [f"challenges at {find_network(address)}"], quota))[0]
+
+    async def _take(self, tenant_id: UUID, destinations: Sequence[str], quota: int) -> list[float]:
+        if not destinations:
+            return []
+        wanted = Counter(destinations)
+        names = sorted(wanted)
+        async with self._database.shared_session(tenant_id) as session:
+            turns = await take_turns(session, names, [wanted[name] for name in names], quota)
+        left = {turn.destination: turn.granted for turn in turns}
+        waits = {turn.destination: turn.wait_seconds for turn in turns}
+        found: list[float] = []
+        for destination in destinations:
+            left[destination] -= 1
+            found.append(0.0 if left[destination] >= 0 else waits[destination])
+        return found
+
+
+def find_network(address: str) -> str:
+    """An IP address as it is counted: of IPv6, its network."""
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is not None:
+            return str(ip.ipv4_mapped)
+        return str(ipaddress.ip_network((int(ip), IPV6_NETWORK), strict=False))
+    return str(ip)
+
+
+def find_host(url: str) -> str:
+    """The host of a URL, in the form in which hosts are compared; a longer one than a name can be is cut."""
+    return httpx.URL(url).host.rstrip(".").lower()[:MAX_HOST]

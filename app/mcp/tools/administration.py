@@ -33,8 +33,7 @@ async def _rebuild(arguments: RebuildArguments, call: Call) -> ToolAnswer:
         case "end":
             change = await service.end(tenant_id, actor=actor)
         case "start":
-            start = service.start if arguments.names_model else service.rebuild
-            change = await start(tenant_id, arguments, actor=actor)
+            change = await service.start(tenant_id, arguments, rebuild=not arguments.names_model, actor=actor)
     return answer_change(change)
 
 

@@ -32,7 +32,7 @@ async def _read_document(arguments: DocumentArguments, call: Call) -> ToolAnswer
 
 async def _list_tags(arguments: TagArguments, call: Call) -> ToolAnswer:
     return answer_tags(
-        await call.services.tags.list_tags(
+        await call.services.reading.list_tags(
             call.tenant_id, prefix=arguments.prefix, limit=arguments.limit, cursor=arguments.cursor, sort=arguments.sort
         )
     )

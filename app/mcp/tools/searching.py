@@ -32,7 +32,7 @@ async def _hybrid_search(arguments: HybridSearchArguments, call: Call) -> ToolAn
 
 
 async def _related(arguments: RelatedArguments, call: Call) -> ToolAnswer:
-    return answer_related(await call.services.related.related(call.tenant_id, arguments.entry_id, arguments.limit))
+    return answer_related(await call.services.reading.related(call.tenant_id, arguments.entry_id, arguments.limit))
 
 
 async def _why_not(arguments: WhyNotArguments, call: Call) -> ToolAnswer:

@@ -30,11 +30,9 @@ class Call(access.Call):
     async def read_document(
         self, asset_id: UUID, *, page: int | None = None, heading: str | None = None, start: int | None = None
     ) -> tuple[Asset, ReadPart]:
-        """A document of the caller's tenant and a part of its text. Raises as InspectionService.read_part does."""
+        """A document of the caller's tenant and a part of its text. Raises as ReadingService.read_part does."""
         asset = await self.services.assets.get(self.tenant_id, asset_id)
-        part = await self.services.inspection.read_part(
-            self.tenant_id, asset_id, page=page, heading=heading, start=start
-        )
+        part = await self.services.reading.read_part(self.tenant_id, asset_id, page=page, heading=heading, start=start)
         return asset, part
 
     async def search(self, query: SearchQuery) -> SearchResult:

@@ -181,5 +181,5 @@ async def compare(services: Services, tenant: UUID, model: Model) -> None:
                     assert texts == expected, (person, mode)
             entries = (await services.entries.list_entries(tenant, limit=200)).items
             assert {entry.content for entry in entries} == expected, person
-            counted = (await services.tags.list_tags(tenant, limit=50)).items
+            counted = (await services.reading.list_tags(tenant, limit=50)).items
             assert sum(tag.count for tag in counted) == len(expected), person

@@ -13,7 +13,7 @@ from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.errors import ConcurrentWrites, InvalidInput
-from app.knowledge.entries.writing import MAX_SUCCESSORS
+from app.knowledge.entries.service import MAX_SUCCESSORS
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 
@@ -27,7 +27,7 @@ async def write(services: Services, tenant: Tenant, content: str, **values: Any)
 async def relations(
     services: Services, tenant: Tenant, entry_id: UUID, limit: int = 20
 ) -> list[tuple[UUID, str, int | None]]:
-    related = await services.related.related(tenant.id, entry_id, limit)
+    related = await services.reading.related(tenant.id, entry_id, limit)
     return [(r.id, r.relationship, r.overlap_count) for r in related.results]
 
 
@@ -64,15 +64,15 @@ async def test_the_total_counts_all_related_entries_once(services: Services, ten
         await write(services, tenant, f"derived {n}", source_ids=[origin])
         await write(services, tenant, f"overlap {n}", tags=tags)
     for limit in (1, 5, 20):
-        related = await services.related.related(tenant.id, origin, limit)
+        related = await services.reading.related(tenant.id, origin, limit)
         assert (len(related.results), related.metadata.total) == (min(limit, 17), 17)
     text = "\n\n".join(f"# Part {n}\n\n" + f"Sentence about subject {n}. " * 70 for n in range(30))
     asset, _ = await services.assets.upload(tenant.id, Upload("parts.md", text.encode()))
     await run_jobs()
     chunks = (await services.entries.list_entries(tenant.id, asset_id=asset.id, limit=200)).items
-    related = await services.related.related(tenant.id, chunks[0].id, 2)
+    related = await services.reading.related(tenant.id, chunks[0].id, 2)
     assert (len(related.results), related.metadata.total) == (2, len(chunks) - 1)
-    assert (await services.related.related(tenant.id, uuid4())).metadata.total == 0
+    assert (await services.reading.related(tenant.id, uuid4())).metadata.total == 0
 
 
 async def test_related_omits_hidden_and_foreign_entries(
@@ -187,7 +187,7 @@ async def test_derived_entries_fill_the_limit_after_many_siblings(services: Serv
 @pytest.mark.parametrize("limit", [0, -1, 21])
 async def test_related_refuses_a_limit_out_of_range(services: Services, tenant: Tenant, limit: int) -> None:
     with pytest.raises(InvalidInput, match="limit: must be between 1 and 20"):
-        await services.related.related(tenant.id, uuid4(), limit)
+        await services.reading.related(tenant.id, uuid4(), limit)
 
 
 CYCLE = "superseded_by_id: must not be superseded by this entry"

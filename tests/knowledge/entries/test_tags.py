@@ -19,7 +19,7 @@ PAST = datetime.now(UTC) - timedelta(days=1)
 
 
 async def count_tags(services: Services, tenant: Tenant, prefix: str = "") -> dict[str, int]:
-    page = await services.tags.list_tags(tenant.id, limit=200, prefix=prefix)
+    page = await services.reading.list_tags(tenant.id, limit=200, prefix=prefix)
     return {item.tag: item.count for item in page.items}
 
 
@@ -87,7 +87,7 @@ async def test_tags_are_listed_by_prefix_and_in_each_order(services: Services, t
         seen: list[str] = []
         cursor = None
         while True:
-            page = await services.tags.list_tags(tenant.id, limit=2, cursor=cursor, sort=sort)
+            page = await services.reading.list_tags(tenant.id, limit=2, cursor=cursor, sort=sort)
             seen += [item.tag for item in page.items]
             if (cursor := page.next_cursor) is None:
                 break
@@ -96,14 +96,14 @@ async def test_tags_are_listed_by_prefix_and_in_each_order(services: Services, t
 
 async def test_a_list_of_tags_refuses_what_it_cannot_answer(services: Services, tenant: Tenant) -> None:
     await services.entries.create(tenant.id, EntryDraft(content="x", tags=["a", "b"]))
-    cursor = (await services.tags.list_tags(tenant.id, limit=1)).next_cursor
+    cursor = (await services.reading.list_tags(tenant.id, limit=1)).next_cursor
     assert cursor is not None
     for name, value in (("prefix", "x" * 101), ("prefix", "\x00"), ("sort", "name"), ("limit", 0)):
         wrong: dict[str, Any] = {name: value}
         with pytest.raises(InvalidInput, match=name):
-            await services.tags.list_tags(tenant.id, **wrong)
+            await services.reading.list_tags(tenant.id, **wrong)
     for bad in ("", "x", "AAAA", cursor[:-6]):
         with pytest.raises(InvalidInput, match="cursor: must be the next_cursor"):
-            await services.tags.list_tags(tenant.id, cursor=bad)
+            await services.reading.list_tags(tenant.id, cursor=bad)
     with pytest.raises(InvalidInput, match="another order"):
-        await services.tags.list_tags(tenant.id, cursor=cursor, sort="-count")
+        await services.reading.list_tags(tenant.id, cursor=cursor, sort="-count")

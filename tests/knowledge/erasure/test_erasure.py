@@ -17,7 +17,7 @@ from app.db.queries import receipts
 from app.db.rows import new_id
 from app.db.statements import parse_statement
 from app.errors import AssetNotFound, EntryNotFound, ErasureNotFound, InvalidInput, PartOfAsset
-from app.knowledge.erasure import EXEMPT, OF_ITEMS, OF_SUBJECTS, ErasureWork
+from app.knowledge.erasure import EXEMPT, OF_ITEMS, OF_SUBJECTS, ErasureService
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.erasure.erasing import find_marker, found, look_again, removed, tables_of_tenants
@@ -392,21 +392,20 @@ async def test_an_erasure_that_stops_after_any_step_is_finished_by_the_job(
     class Stopped(Exception):
         pass
 
-    async def stop(self: ErasureWork, *_: object, **__: object) -> None:
+    async def stop(self: ErasureService, *_: object, **__: object) -> None:
         raise Stopped
 
-    work = ErasureWork(services.database, services.jobs, services.journal)
     for steps in (1, 4, 8):
         await fill(services, tenant)
         with monkeypatch.context() as patch:
-            patch.setattr(ErasureWork, "advance", stop)
+            patch.setattr(ErasureService, "advance", stop)
             with pytest.raises(Stopped):
                 await services.erasures.erase(tenant.id, NewErasure(subject=LEAVER), actor="ada")
         (erasure, *_) = (await services.erasures.list_erasures(tenant.id)).items
         assert erasure.state == "running"
         assert {place.found for place in erasure.places} == {None}
         for _ in range(steps):
-            await work.advance(tenant.id, erasure.id, seconds=0)
+            await services.erasures.advance(tenant.id, erasure.id, seconds=0)
         while (erasure := await look_again(services, superuser_dsn, tenant.id, erasure)).state != "done":
             pass
         assert removed(erasure)["assets"] == 1

@@ -45,9 +45,9 @@ async def test_a_quarantined_entry_is_found_nowhere(
         tenant.id, SearchQuery(query="x", query_embedding=list(vector), mode="semantic", similarity_threshold=0)
     )
     assert held.id not in {hit.id for hit in near}
-    related = await services.related.related(tenant.id, parent.id)
+    related = await services.reading.related(tenant.id, parent.id)
     assert not related.metadata.total
-    tags = (await services.tags.list_tags(tenant.id)).items
+    tags = (await services.reading.list_tags(tenant.id)).items
     assert {(tag.tag, tag.count) for tag in tags} == {("sea", 1), ("night", 1)}
     listed = (await services.entries.list_entries(tenant.id)).items
     assert [entry.id for entry in listed] == [parent.id]

@@ -20,7 +20,7 @@ from app.db.queries import entries
 from app.db.queries.embeddings import PassageVector
 from app.db.schema.owner import register_model
 from app.errors import Conflict, EmbeddingUnavailable, InvalidInput, ModelChangeNotFound
-from app.knowledge.entries.writing import new_entry
+from app.knowledge.entries.service import new_entry
 from tests.fixtures.database.cluster import MODEL
 from tests.fixtures.door import at_door
 from tests.fixtures.searching import semantic_leg_of
@@ -419,7 +419,7 @@ async def test_another_change_during_a_change_is_refused(move: Move, services: S
     await move.start()
     for request in (
         move.services.reembedding.start(move.tenant.id, NewModelChange(dimensions=16)),
-        move.services.reembedding.rebuild(move.tenant.id),
+        move.services.reembedding.start(move.tenant.id, rebuild=True),
     ):
         with pytest.raises(Conflict, match="moving to another model"):
             await request

@@ -24,7 +24,7 @@ from tests.knowledge.reembedding.moving import EXACT_LIMIT, NEW, OLD, WIDER, Mov
 
 
 async def rebuild(move: Move, **terms: Any) -> ModelChange:
-    return await move.services.reembedding.rebuild(move.tenant.id, NewModelChange(**terms))
+    return await move.services.reembedding.start(move.tenant.id, NewModelChange(**terms), rebuild=True)
 
 
 async def turn_around(move: Move, count: int) -> None:

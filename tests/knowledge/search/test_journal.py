@@ -13,8 +13,8 @@ import pytest
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.results import SearchResult
+from app.contract.search import SearchQuery
 from app.db.rows import new_id
-from app.knowledge.search import SearchQuery
 from app.knowledge.search.journal import (
     BATCH_BYTES,
     Answered,

@@ -128,7 +128,7 @@ class History:
         outcome = await run_source(self.services, self.tenant, self.shelf, "shelf", ALL)
         await self._work()
         assert (outcome.failed, outcome.refused) == ([], [])
-        status = await self.services.sources.wait_until_indexed(self.tenant.id, "shelf")
+        status = await self.services.sources.get(self.tenant.id, "shelf")
         files = self.shelf.files
         assert (status.agrees, status.items, status.indexed) == (True, len(files), len(files))
         assert status.agreed_at == status.listed_at

@@ -52,7 +52,7 @@ async def run_source(
     services: Services, tenant: Tenant, shelf: Shelf, name: str = "shelf", options: RunOptions = PLAIN
 ) -> RunOutcome:
     """One run, with all of its ingestion."""
-    run = SourceRun(services.sources, services.source_uploads, max_bytes=services.assets.max_bytes)
+    run = SourceRun(services.sources, max_bytes=services.assets.max_bytes)
     outcome = await run.run(tenant.id, name, shelf, options)
     while await services.worker.run_once():
         pass

@@ -174,7 +174,7 @@ async def test_a_refused_and_an_accepted_upload_of_an_item_wait_for_each_other(
     manifest = Manifest(items=[{"external_id": "a", "name": "a.txt", "digest": "1"}])
     run = (await services.sources.accept(tenant.id, "shelf", manifest))[0].run
     upload = Upload("a.txt", b"The amber is here.", external_id="a")
-    await services.source_uploads.upload(tenant.id, "shelf", run, upload)
+    await services.sources.upload(tenant.id, "shelf", run, upload)
     manifest = Manifest(items=[{"external_id": "a", "name": "a.txt", "digest": "2"}])
     run = (await services.sources.accept(tenant.id, "shelf", manifest))[0].run
     lock = assets.lock_asset
@@ -185,7 +185,7 @@ async def test_a_refused_and_an_accepted_upload_of_an_item_wait_for_each_other(
         found = await lock(*given)
         if not refused:
             empty = Upload("a.txt", b"", external_id="a")
-            refused.append(asyncio.create_task(services.source_uploads.upload(tenant.id, "shelf", run, empty)))
+            refused.append(asyncio.create_task(services.sources.upload(tenant.id, "shelf", run, empty)))
             async with connected(superuser_dsn) as superuser:
                 while not await superuser.fetchval(WAITING):
                     assert not refused[0].done()
@@ -195,7 +195,7 @@ async def test_a_refused_and_an_accepted_upload_of_an_item_wait_for_each_other(
     monkeypatch.setattr(assets, "lock_asset", lock_and_meet)
     changed = Upload("a.txt", b"The zircon is here.", external_id="a")
     async with asyncio.timeout(60):
-        await services.source_uploads.upload(tenant.id, "shelf", run, changed)
+        await services.sources.upload(tenant.id, "shelf", run, changed)
         with pytest.raises(InvalidInput):
             await refused[0]
     assert await assets_of(services, tenant, "shelf") == {}

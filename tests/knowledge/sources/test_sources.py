@@ -91,20 +91,20 @@ async def test_second_of_two_runs_at_the_same_time_is_refused(services: Services
         await services.sources.accept(tenant.id, "shelf", first)
     await services.sources.accept(tenant.id, "shelf", Manifest(first.items, run=1))
     with pytest.raises(RunSuperseded):
-        await services.source_uploads.upload(tenant.id, "shelf", 1, Upload("a.md", b"A", external_id="a.md"))
+        await services.sources.upload(tenant.id, "shelf", 1, Upload("a.md", b"A", external_id="a.md"))
 
 
 async def test_upload_must_have_the_digest_of_the_manifest(services: Services, tenant: Tenant) -> None:
     items = [{"external_id": "a.md", "digest": digest(b"The amber is here.")}]
     run = (await services.sources.accept(tenant.id, "shelf", Manifest(items)))[0].run
     with pytest.raises(ItemChanged):
-        await services.source_uploads.upload(tenant.id, "shelf", run, Upload("a.md", b"B", external_id="a.md"))
+        await services.sources.upload(tenant.id, "shelf", run, Upload("a.md", b"B", external_id="a.md"))
     with pytest.raises(ItemChanged):
-        await services.source_uploads.upload(tenant.id, "shelf", run, Upload("b.md", b"B", external_id="b.md"))
+        await services.sources.upload(tenant.id, "shelf", run, Upload("b.md", b"B", external_id="b.md"))
     with pytest.raises(SourceNotFound):
-        await services.source_uploads.upload(tenant.id, "shed", run, Upload("b.md", b"B", external_id="b.md"))
+        await services.sources.upload(tenant.id, "shed", run, Upload("b.md", b"B", external_id="b.md"))
     with pytest.raises(InvalidInput):
-        await services.source_uploads.upload(tenant.id, "shelf", run, Upload("b.md", b"B"))
+        await services.sources.upload(tenant.id, "shelf", run, Upload("b.md", b"B"))
     assert not await assets_of(services, tenant, "shelf")
     assert (await services.sources.get(tenant.id, "shelf")).missing == 1
 
@@ -176,12 +176,12 @@ async def test_asset_deleted_during_a_run_prevents_agreement(services: Services,
     items = [{"external_id": n, "digest": digest(d)} for n, d in FIVE.items()]
     run = (await services.sources.accept(tenant.id, "shelf", Manifest(items)))[0].run
     for name, data in FIVE.items():
-        await services.source_uploads.upload(tenant.id, "shelf", run, Upload(name, data, external_id=name))
+        await services.sources.upload(tenant.id, "shelf", run, Upload(name, data, external_id=name))
     page = await services.assets.list_assets(tenant.id)
     await services.assets.delete(tenant.id, page.items[0].id)
     while await services.worker.run_once():
         pass
-    status = await services.sources.wait_until_indexed(tenant.id, "shelf")
+    status = await services.sources.get(tenant.id, "shelf")
     assert (status.agrees, status.agreed_at, status.missing) == (False, None, 1)
 
 

@@ -14,8 +14,7 @@ from app.db.queries import deliveries
 from app.errors import Conflict, InvalidInput, SavedSearchNotFound, SubscriptionNotFound
 from app.knowledge.subscriptions import service as subscriptions
 from app.knowledge.subscriptions.deliveries import PAUSES, DeliveryService
-from app.knowledge.subscriptions.sending import SendPace
-from app.knowledge.subscriptions.webhooks import MAX_ECHO, SecretSealer, WebhookSender, is_echo, make_secret
+from app.knowledge.subscriptions.webhooks import MAX_ECHO, SecretSealer, SendPace, WebhookSender, is_echo, make_secret
 from tests.knowledge.subscriptions.endpoint import Received
 from tests.knowledge.subscriptions.resolving import resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk

@@ -15,14 +15,15 @@ from app.contract.saved_searches import NewSavedSearch
 from app.db.database import Database
 from app.db.rows import new_id
 from app.knowledge.subscriptions.deliveries import DeliveryService
-from app.knowledge.subscriptions.sending import (
+from app.knowledge.subscriptions.webhooks import (
     HOSTS_OF_AN_ADDRESS,
     TENANTS_CHALLENGES,
+    SecretSealer,
     SendPace,
+    WebhookSender,
     find_host,
     find_network,
 )
-from app.knowledge.subscriptions.webhooks import SecretSealer, WebhookSender
 from tests.fixtures.database.cluster import Connection, connected
 from tests.knowledge.subscriptions.resolving import resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk

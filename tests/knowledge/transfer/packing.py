@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
-from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.records import Restored, TextLine
-from app.knowledge.transfer.restoration import TenantRestoration, read_header
+from app.knowledge.transfer.tenant import TenantExport, TenantRestoration, read_header
 from tests.fixtures.database.cluster import connected
 
 TABLES = ("assets", "entries", "access_counts", "saved_searches", "feedback", "sources", "source_items")

@@ -10,7 +10,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.settings import DEFAULT_SETTINGS
 from app.knowledge.transfer.records import TextLine
-from app.knowledge.transfer.restoration import read_header
+from app.knowledge.transfer.tenant import read_header
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restoration_of, restore, rows
 

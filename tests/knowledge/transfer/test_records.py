@@ -11,7 +11,6 @@ import pytest
 from pgvector import HalfVector
 
 from app.knowledge.transfer import records
-from app.knowledge.transfer.export import read_asset, read_entry, read_part, read_record
 from app.knowledge.transfer.records import (
     REFUSALS,
     count_lines,
@@ -20,7 +19,7 @@ from app.knowledge.transfer.records import (
     read_lines,
     read_records,
 )
-from app.knowledge.transfer.restoration import read_header
+from app.knowledge.transfer.tenant import read_asset, read_entry, read_header, read_part, read_record
 
 ENTRY = {"content": 'Boats lie here, "at" the pier;\nÄ 🎉', "tags": ["a", "b"], "metadata": {"n": [1, 2.5]}}
 

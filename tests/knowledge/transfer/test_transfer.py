@@ -11,9 +11,8 @@ from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
 from app.contract.settings import SettingsPatch
 from app.errors import InvalidInput
-from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.records import TextLine
-from app.knowledge.transfer.restoration import read_header
+from app.knowledge.transfer.tenant import TenantExport, read_header
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restoration_of, restore, rows
 

@@ -10,11 +10,12 @@ from app.composition.services import Services, build_services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
+from app.contract.search import SearchQuery
 from app.contract.settings import OwnLimits, SettingsPatch
 from app.db.queries import statistics as queries
 from app.errors import MaximumReached
 from app.knowledge import upkeep
-from app.knowledge.search import SearchQuery, journal
+from app.knowledge.search import journal
 from app.knowledge.subscriptions import service
 from app.knowledge.upkeep import RecordTrimmer
 from tests.fixtures.database.cluster import connected

@@ -56,7 +56,7 @@ async def count_facets(session: TenantSession, plan: Plan, legs: Legs) -> Mappin
 
 async def _describe_matches(session: TenantSession, plan: Plan, legs: Legs) -> tuple[MatchQuery, bool]:
     """What makes an entry a match, and whether all entries that pass the filter are compared with it."""
-    tenant, vector = plan.tenant, legs.vector
+    tenant, vector = plan.tenant, legs.embedding.vector
     near: list[UUID] = []
     exact = legs.semantic is None or not legs.pending
     ids = None
@@ -138,14 +138,10 @@ async def suggest(session: TenantSession, plan: Plan) -> list[str]:
         return list(unique.values())[:SUGGESTIONS]
     useful: list[str] = []
     for suggestion in unique.values():
-        if len(useful) < SUGGESTIONS and await _finds_any(session, plan, suggestion):
-            useful.append(suggestion)
+        if len(useful) < SUGGESTIONS:
+            asked = KeywordQuery(suggestion, plan.entry_filter, 1, plan.keyword_budget)
+            useful += [suggestion] if (await match_words(session, asked)).hits else []
     return useful
-
-
-async def _finds_any(session: TenantSession, plan: Plan, text: str) -> bool:
-    found = await match_words(session, KeywordQuery(text, plan.entry_filter, 1, plan.keyword_budget))
-    return bool(found.hits)
 
 
 async def relax(session: TenantSession, plan: Plan, vector: Vector | None) -> list[Relaxation]:

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.contract.vocabulary import Leg
-from app.embeddings.provider import Vector
-from app.errors import EmbeddingUnavailable
 from app.knowledge.search.legs.embedding import QueryEmbedding
 from app.knowledge.search.legs.keyword import KeywordHits
 from app.knowledge.search.legs.semantic import SemanticHits
@@ -22,16 +20,6 @@ class Legs:
     semantic: SemanticHits | None = None
     keyword: KeywordHits | None = None
     pending: int = 0
-
-    @property
-    def vector(self) -> Vector | None:
-        """The query's vector, if it has one."""
-        return self.embedding.vector
-
-    @property
-    def failure(self) -> EmbeddingUnavailable | None:
-        """The provider's failure, if there was one."""
-        return self.embedding.failure
 
     @property
     def compares_vectors(self) -> bool:
@@ -59,11 +47,6 @@ class Legs:
         return (self.semantic is not None and self.semantic.is_cut(wanted)) or (
             self.keyword is not None and self.keyword.is_cut
         )
-
-    @property
-    def full_match(self) -> float:
-        """BM25 score of an entry that matches the whole query; 0 without the leg or without entries with its words."""
-        return self.keyword.full_match if self.keyword else 0.0
 
     @property
     def keyword_scale(self) -> float:

@@ -20,8 +20,7 @@ from app.embeddings.provider import EmbeddingModel, resolve_model
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.keyword import KeywordHits, Replacements
 from app.knowledge.search.legs.semantic import SemanticHits
-from app.knowledge.search.ranking import Candidate, has_strong_match
-from app.knowledge.search.reranking import spread
+from app.knowledge.search.ranking import Candidate, has_strong_match, spread
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import explanation_of
 from tests.knowledge.conftest import RunJobs
@@ -81,7 +80,7 @@ async def test_repeated_reads_within_a_moment_count_once(services: Services, ten
     for _ in range(5):
         await services.entries.read(tenant.id, entry_id)
     await services.accesses.flush()
-    assert (await services.inspection.entry(tenant.id, entry_id)).accesses == 1
+    assert (await services.reading.entry(tenant.id, entry_id)).accesses == 1
 
 
 @pytest.mark.parametrize(

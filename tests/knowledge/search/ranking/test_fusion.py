@@ -343,7 +343,7 @@ async def test_related_entries_are_graded_by_shared_tags(
     routes = next(i for i, name in names.items() if name == "vercel-routes")
     entry = await local_services.entries.list_entries(tenant.id, tag="routing")
     assert {names[str(e.id)] for e in entry.items} == {"vercel-routes", "serverless-order"}
-    found = await local_services.related.related(tenant.id, next(e.id for e in entry.items if str(e.id) == routes))
+    found = await local_services.reading.related(tenant.id, next(e.id for e in entry.items if str(e.id) == routes))
     assert [(names[str(r.id)], r.relationship, r.overlap_count) for r in found.results] == [
         ("vercel-overview", "parent", None),
         ("vercel-limits", "sibling", None),
