@@ -14,8 +14,7 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.reading import ReadingService
 from app.knowledge.quarantine import QuarantineService
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations
+from app.knowledge.tenants.directory import PlatformRevocations, TenantDirectory, TokenRevocations
 from app.settings import Settings
 
 

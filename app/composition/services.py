@@ -33,8 +33,7 @@ from app.knowledge.quarantine import QuarantineService
 from app.knowledge.queue import JobQueue
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.job import ReembeddingJob
-from app.knowledge.reembedding.machine import ChangeMachine
-from app.knowledge.reembedding.service import ReembeddingService
+from app.knowledge.reembedding.machine import ChangeMachine, ReembeddingService
 from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.ranker import Ranker
@@ -46,8 +45,7 @@ from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.subscriptions.service import RIGHTS_LAST, SavedSearchService, SubscriptionService
 from app.knowledge.subscriptions.webhooks import PER_MINUTE, SecretSealer, SendPace, WebhookSender
 from app.knowledge.tenants.admission import Admission
-from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations
+from app.knowledge.tenants.directory import PlatformRevocations, TenantDirectory, TokenRevocations
 from app.knowledge.transfer.tenant import TenantExport, TenantRestoration
 from app.knowledge.upkeep import MOST_AUDIT, RecordTrimmer, Sweep, Upkeep
 from app.knowledge.versions import VersionService
@@ -173,7 +171,7 @@ async def build_services(
     comparer = ModelComparer(database, ranker, defaults)
     runner = JobRunner(
         database,
-        Ingestion(database, providers, tenants, limits=parse_limits, chunk_size=chunk_size),
+        Ingestion(database, providers, tenants, parse_limits or ParseLimits(), chunk_size or ChunkSize()),
         embedder,
         upkeep,
         ReembeddingJob(database, tenants, machine, embedder, upkeep, comparer),

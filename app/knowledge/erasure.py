@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from app.contract.erasures import Dependent, Erasure, ErasureKind, NewErasure, Place, Remainder
+from app.contract.erasures import Dependent, Erasure, NewErasure, Place, Remainder
 from app.contract.fields import Page
 from app.contract.validation import same_fields
 from app.db.database import Database
@@ -106,16 +106,6 @@ VERSIONS_REMAIN = Remainder(
     "former versions of other entries and assets, while the tenant keeps versions; those that may have erased texts are"
     " in `derived`, and a search with `as_of` finds others",
 )
-
-
-def places_of(kind: ErasureKind) -> Sequence[str]:
-    """The places that an erasure of this kind covers, in order."""
-    return tuple(dict.fromkeys((*OF_ITEMS, *(OF_SUBJECTS if kind == "subject" else ()))))
-
-
-def remainders_of(kind: ErasureKind) -> Sequence[Remainder]:
-    """What an erasure of this kind leaves."""
-    return (*REMAINS, AUDIT_REMAINS, VERSIONS_REMAIN, *((SUBJECT_REMAINS,) if kind == "subject" else ()))
 
 
 ENTRIES = 200
@@ -277,17 +267,17 @@ async def _conclude(session: TenantSession, held: HeldErasure) -> float | None:
 
 def describe(stored: StoredErasure) -> Erasure:
     """The receipt of a stored erasure."""
-    found = None if stored.checked_at is None else stored.found
+    found, of_subject = None if stored.checked_at is None else stored.found, stored.kind == "subject"
     return Erasure(
         **same_fields(stored, Erasure),
         asset_id=stored.target if stored.kind == "asset" else None,
         entry_id=stored.target if stored.kind == "entry" else None,
-        pseudonym=f"erased:{stored.id}" if stored.kind == "subject" else None,
+        pseudonym=f"erased:{stored.id}" if of_subject else None,
         places=[
             Place(place, stored.removed.get(place, 0), None if found is None else found.get(place, 0))
-            for place in places_of(stored.kind)
+            for place in dict.fromkeys((*OF_ITEMS, *(OF_SUBJECTS if of_subject else ())))
         ],
-        remains=remainders_of(stored.kind),
+        remains=(*REMAINS, AUDIT_REMAINS, VERSIONS_REMAIN, *((SUBJECT_REMAINS,) if of_subject else ())),
     )
 
 
@@ -315,7 +305,8 @@ class ErasureService:
         targets = [] if target is None else [target]
         async with self._trail.writing(tenant_id, actor, "erasure.create", targets) as session:
             if wanted.asset_id is not None:
-                await _require_asset(session, wanted.asset_id)
+                if not (await db.find_target(session, "asset", wanted.asset_id)).is_known:
+                    raise AssetNotFound("there is no asset with this id")
             elif wanted.entry_id is not None:
                 await _require_entry(session, wanted.entry_id)
             await db.create_erasure(session, erasure_id, kind, target, wanted.subject, actor)
@@ -424,12 +415,6 @@ class ErasureService:
                 add(held.found, found)
                 held.step = step
                 await db.save_erasure(session, held)
-
-
-async def _require_asset(session: TenantSession, asset_id: UUID) -> None:
-    """Raises AssetNotFound unless the tenant has, or had, the asset."""
-    if not (await db.find_target(session, "asset", asset_id)).is_known:
-        raise AssetNotFound("there is no asset with this id")
 
 
 async def _require_entry(session: TenantSession, entry_id: UUID) -> None:

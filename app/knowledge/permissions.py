@@ -85,31 +85,6 @@ def write_place(kind: ItemKind, last: UUID | None) -> str:
     return write_cursor(kind[:1].encode() + (b"" if last is None else last.bytes), ORDER)
 
 
-async def check_entry(
-    session: TenantSession, entry_id: UUID, draft: EntryDraft, changing: Mapping[UUID, Principals]
-) -> None:
-    """Raise the errors of a change of an entry's lists; `changing` has the readers that others would get."""
-    valid = own_draft(draft)
-    stored = await lock_entry(session, entry_id, None)
-    wanted = merge(stored, valid)
-    if wanted.readers != stored.readers:
-        if (twin := await entries.find_twin(session, entry_id, wanted.readers)) is not None:
-            raise EntryExists(f"another entry with these readers has the same identity: {twin}", twin)
-        if outside := await find_outside(session, [wanted], changing):
-            raise InvalidInput([outside[entry_id]])
-
-
-async def check_asset(session: TenantSession, asset_id: UUID, patch: AssetPatch) -> None:
-    """Raise the errors of a change of an asset's lists."""
-    valid = own_draft(patch)
-    stored = await assets.lock_asset(session, asset_id)
-    if stored is None:
-        raise await find_missing(session, asset_id)
-    wanted = merge_asset(valid, stored)
-    if wanted.readers != stored.readers:
-        await refuse_twin(session, wanted)
-
-
 PLURALS: Mapping[ListedKind, str] = {"entry": "entries", "asset": "assets", "source": "sources"}
 """The part of an address that names the kind of an item."""
 
@@ -232,13 +207,26 @@ class ItemChanges:
         return found[0] if found else None
 
     async def _rehearse(self, item: Lists, lists: Mapping[str, Any]) -> None:
+        """Raise the errors of a change."""
         async with self.database.tenant_session(self.tenant_id) as session:
             if self.kind == "asset":
-                await check_asset(session, item.id, AssetPatch(**lists))
+                asset = await assets.lock_asset(session, item.id)
+                if asset is None:
+                    raise await find_missing(session, item.id)
+                changed = merge_asset(own_draft(AssetPatch(**lists)), asset)
+                if changed.readers != asset.readers:
+                    await refuse_twin(session, changed)
                 return
             linked = await db.select_linked(session, item.id, self.selection, MOST_LINKED)
             changing = {other.id: self._readers_after(other) for other in linked}
-            await check_entry(session, item.id, EntryDraft(**lists), changing)
+            stored = await lock_entry(session, item.id, None)
+            wanted = merge(stored, own_draft(EntryDraft(**lists)))
+            if wanted.readers == stored.readers:
+                return
+            if (twin := await entries.find_twin(session, item.id, wanted.readers)) is not None:
+                raise EntryExists(f"another entry with these readers has the same identity: {twin}", twin)
+            if outside := await find_outside(session, [wanted], changing):
+                raise InvalidInput([outside[item.id]])
 
     def _readers_after(self, item: Lists) -> Principals:
         """The readers after the change, or the present ones if it is refused."""

@@ -18,7 +18,7 @@ from app.contract.administration import NewRevocation, Tenant
 from app.db.database import Database
 from app.db.session import PlatformSession, TenantSession
 from app.knowledge.audit import AuditTrail
-from app.knowledge.tenants import revocations
+from app.knowledge.tenants import directory
 from app.knowledge.tenants.directory import TenantDirectory
 from tests.api.endpoints import OPEN, PLATFORM, TABLE, UNDESCRIBED, UNKNOWN, save_search
 from tests.fixtures.database.cluster import TestDatabase, connected
@@ -264,7 +264,7 @@ async def test_a_revocation_while_the_list_is_read_counts_at_once(admin: Caller,
 
     trail = AuditTrail(database)
     tenants = TenantDirectory(cast("Database", Overtaken(database, revoke)), trail, default_model_id=1)
-    own = revocations.TokenRevocations(database, trail, tenants)
+    own = directory.TokenRevocations(database, trail, tenants)
     assert not (await tenants.context(tenant_id)).revoked_tokens, "it was read before"
     assert (await tenants.context(tenant_id)).revoked_tokens == {"leaked"}
 
@@ -277,7 +277,7 @@ async def test_a_platform_admins_revocation_while_the_list_is_read_counts_at_onc
 
     happened: list[bool] = []
     overtaken = Overtaken(api_services.database, revoke)
-    platform = revocations.PlatformRevocations(cast("Database", overtaken))
+    platform = directory.PlatformRevocations(cast("Database", overtaken))
     assert not await platform.contains("leaked-while-read"), "it was read before"
     assert await platform.contains("leaked-while-read")
 
@@ -308,7 +308,7 @@ async def test_a_second_revocation_does_not_shorten_the_first(admin: Caller) -> 
 async def test_a_tenants_list_is_bounded(
     admin: Caller, api_services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(revocations, "MAX_REVOKED", 3)
+    monkeypatch.setattr(directory, "MAX_REVOKED", 3)
     for number in (1, 2, 3, 3, 1):
         assert (await admin.post(PATH, {"token_id": f"token-{number}"})).status_code == 200
     expect_problem(await admin.post(PATH, {"token_id": "token-4"}), 409)
@@ -352,7 +352,7 @@ async def test_another_process_refuses_a_platform_admins_token_within_its_time(
     platform: Caller, api_services: Services
 ) -> None:
     now = 0.0
-    elsewhere = revocations.PlatformRevocations(api_services.database, clock=lambda: now)
+    elsewhere = directory.PlatformRevocations(api_services.database, clock=lambda: now)
     assert not await elsewhere.contains("leaked-elsewhere")
     await platform.post(PLATFORM_PATH, {"token_id": "leaked-elsewhere"})
     assert not await elsewhere.contains("leaked-elsewhere")
@@ -372,7 +372,7 @@ async def test_the_platforms_list_is_bounded_and_forgets_expired_tokens(
         )
     listed = (await api_services.platform_revocations.list_revoked(limit=200, reader="test")).items
     assert "short" not in {token.token_id for token in listed}
-    monkeypatch.setattr(revocations, "MAX_REVOKED", len(listed) + 1)
+    monkeypatch.setattr(directory, "MAX_REVOKED", len(listed) + 1)
     for _ in range(2):
         assert (await platform.post(PLATFORM_PATH, {"token_id": "the last"})).status_code == 200
     expect_problem(await platform.post(PLATFORM_PATH, {"token_id": "one more"}), 409)

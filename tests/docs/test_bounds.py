@@ -15,7 +15,7 @@ from app.knowledge.search import journal
 from app.knowledge.search import service as searches
 from app.knowledge.subscriptions import deliveries, matching, webhooks
 from app.knowledge.subscriptions import service as subscriptions
-from app.knowledge.tenants import admission, revocations
+from app.knowledge.tenants import admission, directory
 from app.mcp.tools import reading as tools
 from app.settings import Settings
 from app.web import bodies, connection, layer, occupancy
@@ -104,7 +104,7 @@ def test_the_bounds_of_records_are_those_of_the_code() -> None:
             ("pending webhook messages", "subscription"): matching.MAX_WAITING,
             ("ended webhook messages", "tenant"): upkeep.MOST_ENDED_DELIVERIES,
             ("receipts of erasures", "tenant"): None,
-            ("revoked tokens", "tenant"): revocations.MAX_REVOKED,
+            ("revoked tokens", "tenant"): directory.MAX_REVOKED,
             ("turns at hosts of webhooks", "service"): None,
         }.items()
     }

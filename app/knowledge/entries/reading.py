@@ -25,7 +25,7 @@ from app.contract.fields import Page
 from app.contract.reading import ReadPart, Section
 from app.contract.text import STORABLE, is_storable
 from app.contract.validation import same_fields
-from app.contract.vocabulary import Relationship, TagSort
+from app.contract.vocabulary import TagSort
 from app.db.database import Database
 from app.db.principals import SERVICE, act_as
 from app.db.queries import entries as db
@@ -301,9 +301,9 @@ class ReadingService:
         if not include_quarantined and entry_id in found and found[entry_id].quarantined:
             raise Quarantined(HELD_ENTRY)
         results = [
-            relate(found[relation.id], relation.relationship, relation.overlap_count)
-            for relation in relations
-            if relation.id in found
+            RelatedEntry(**same_fields(found[r.id], Entry), relationship=r.relationship, overlap_count=r.overlap_count)
+            for r in relations
+            if r.id in found
         ]
         kinds = list(dict.fromkeys(item.relationship for item in results))
         return RelatedResponse(results, RelatedMetadata(relations[0].total if relations else 0, kinds))
@@ -360,11 +360,6 @@ async def _find_section(session: TenantSession, asset_id: UUID, heading: str) ->
     if await db.fetch_text_part(session, asset_id, 0, 0) is None:
         raise AssetNotFound("there is no asset with this id")
     raise InvalidInput.of("heading", "must be a heading of the document, or a part of one; none matches")
-
-
-def relate(entry: Entry, relationship: Relationship, overlap_count: int | None) -> RelatedEntry:
-    """The entry with its relationship to another."""
-    return RelatedEntry(**same_fields(entry, Entry), relationship=relationship, overlap_count=overlap_count)
 
 
 def _write_place(last: TagCount, sort: TagSort) -> str:

@@ -126,17 +126,13 @@ async def find_unresolved(session: TenantSession, drafts: Mapping[int, EntryDraf
         for name, reference in draft.references():
             if reference not in found:
                 errors.setdefault(index, FieldError(name, "there is no entry with this id"))
-            elif not _covers(found[reference], draft):
+            # `find_outside` checks drafts without readers of their own.
+            elif not isinstance(draft.readers, Unset) and not contains(found[reference], draft.readers):
                 errors.setdefault(index, FieldError(name, LINK_OUTSIDE))
     return errors
 
 
 LINK_OUTSIDE = "must be an entry that all readers of this one may read"
-
-
-def _covers(readers: Sequence[str] | None, draft: EntryDraft) -> bool:
-    """Whether a draft with readers of its own may link to an entry with these; `find_outside` checks the others."""
-    return isinstance(draft.readers, Unset) or contains(readers, draft.readers)
 
 
 async def find_outside(

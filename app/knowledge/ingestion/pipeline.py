@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -140,23 +140,17 @@ STORING = timedelta(minutes=10)
 """Time for the final transaction: each vector takes some milliseconds to go into an HNSW index."""
 
 
+@dataclass(eq=False)
 class Ingestion:
     """Parses, splits, embeds and indexes assets. No transaction is open while it parses or embeds."""
 
-    def __init__(
-        self,
-        database: Database,
-        providers: Mapping[int, EmbeddingProvider],
-        tenants: TenantDirectory,
-        *,
-        limits: ParseLimits | None = None,
-        chunk_size: ChunkSize | None = None,
-    ) -> None:
-        self._database = database
-        self._providers = providers
-        self._tenants = tenants
-        self._limits = limits or ParseLimits()
-        self._chunk_size = chunk_size or ChunkSize()
+    database: Database
+    providers: Mapping[int, EmbeddingProvider]
+    tenants: TenantDirectory
+    limits: ParseLimits = field(default_factory=ParseLimits)
+    chunk_size: ChunkSize = field(default_factory=ChunkSize)
+
+    def __post_init__(self) -> None:
         self._memory = MemoryRelease()
 
     async def ingest(self, job: Job, lease: Lease) -> None:
@@ -168,9 +162,9 @@ class Ingestion:
         store) and DatabaseUnavailable.
         """
         asset_id = UUID(job.subject)
-        tenant = await self._tenants.context(job.tenant_id)
-        provider = find_provider(self._providers, tenant)
-        async with self._database.tenant_session(job.tenant_id) as session:
+        tenant = await self.tenants.context(job.tenant_id)
+        provider = find_provider(self.providers, tenant)
+        async with self.database.tenant_session(job.tenant_id) as session:
             asset = await db.fetch_original(session, asset_id)
             if asset is None or not await db.set_progress(session, job, asset_id, asset.generation, BEGUN):
                 raise ClaimLost
@@ -183,7 +177,7 @@ class Ingestion:
         policy = tenant.settings.suspicious_content
 
         def cut() -> tuple[list[ChunkRow], str]:
-            chunks = split(document, provider.count_tokens, *chunk_tokens(self._chunk_size, provider.model))
+            chunks = split(document, provider.count_tokens, *chunk_tokens(self.chunk_size, provider.model))
             flags = screen_chunks(document, chunks) if policy != "keep" else [[] for _ in chunks]
             rows = [
                 make_chunk_row(chunk, document, asset.given_title, found)
@@ -200,7 +194,7 @@ class Ingestion:
 
         await lease.stop_renewing()
         with span("swap", chunks=len(rows)):
-            async with self._database.tenant_session(job.tenant_id, background=STORING) as session:
+            async with self.database.tenant_session(job.tenant_id, background=STORING) as session:
                 room = await find_room(session, tenant)
                 await db.lock_same_bytes(session, asset_id)
                 if not await queue.complete_job(session, job):
@@ -247,7 +241,7 @@ class Ingestion:
     async def fail(self, job: Job, reason: str, generation: int | None) -> None:
         """Mark one version of an asset as failed for `reason`; without `generation`, the stored version."""
         asset_id = UUID(job.subject)
-        async with self._database.tenant_session(job.tenant_id) as session:
+        async with self.database.tenant_session(job.tenant_id) as session:
             if not await queue.complete_job(session, job):
                 return
             asset = (await db.fetch_assets(session, [asset_id])).get(asset_id)
@@ -266,18 +260,18 @@ class Ingestion:
 
         In a transaction of its own: of two assets that end at the same time, the second must see the first.
         """
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             await sources.agree(session, source)
 
     async def _parse(self, asset: Original, lease: Lease) -> ParsedDocument:
         started = time.monotonic()
 
         def share() -> float:
-            return min(1.0, (time.monotonic() - started) / self._limits.seconds)
+            return min(1.0, (time.monotonic() - started) / self.limits.seconds)
 
         lease.progress = lambda: BEGUN + (PARSED - BEGUN) * share()
         try:
-            document = await parse_document(asset.data, asset.name, self._limits, asset.media_type)
+            document = await parse_document(asset.data, asset.name, self.limits, asset.media_type)
         finally:
             self._memory.note(len(asset.data))
         lease.progress = lambda: PARSED
@@ -292,7 +286,7 @@ class Ingestion:
         that the tenant has embedded before are not embedded again.
         """
         known: dict[bytes, list[PassageVector]] = {}
-        async with self._database.tenant_session(tenant.tenant_id) as session:
+        async with self.database.tenant_session(tenant.tenant_id) as session:
             for k in await known_vectors(session, asset_id, tenant.space.model_id, [r.text_hash for r in rows]):
                 known.setdefault(k.text_hash, []).append(k)
             left = await tokens_left(session, tenant)
@@ -320,7 +314,7 @@ class Ingestion:
             except EmbeddingUnavailable as error:
                 unavailable = True
                 pause = timedelta(seconds=choose_pause(error))
-                await queue.pause_provider(self._database, tenant.tenant_id, pause)
+                await queue.pause_provider(self.database, tenant.tenant_id, pause)
         lacking = {row.id for row, _, text, _, _ in wanted if text not in made}
         new = [
             PassageVector(row.id, passage, row.text_hash, start, end, made[text])

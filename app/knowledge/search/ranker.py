@@ -15,8 +15,7 @@ from app.db.queries import vectors
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.knowledge.search import ranking
-from app.knowledge.search.legs.embedding import EmbedQuery, QueryEmbedding, embed_query, recall_query
-from app.knowledge.search.legs.findings import Legs
+from app.knowledge.search.legs.findings import EmbedQuery, Legs, QueryEmbedding, embed_query, recall_query
 from app.knowledge.search.legs.keyword import search_words
 from app.knowledge.search.legs.semantic import SemanticHits, search_vectors, session_setup
 from app.knowledge.search.plan import GROUP_DEPTH, PENDING_POOL, Plan

@@ -24,10 +24,10 @@ from app.db.rows import new_id
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import CursorExpired, EmbeddingUnavailable, EntryNotFound, InvalidInput, KnowledgeError, RateLimited
-from app.knowledge.search.answer.facets import count_facets, relax, suggest
 from app.knowledge.search.answer.page import (
     Page,
     Times,
+    count_facets,
     describe_ranking,
     explain,
     explain_page,
@@ -36,10 +36,12 @@ from app.knowledge.search.answer.page import (
     log_search,
     make_hits,
     make_metadata,
+    relax,
+    suggest,
 )
 from app.knowledge.search.answer.snippet import SnippetMaker
 from app.knowledge.search.journal import PageStart, SearchJournal, pinned_ranking, resume
-from app.knowledge.search.legs.embedding import EmbedQuery, QueryBatch
+from app.knowledge.search.legs.findings import EmbedQuery, QueryBatch
 from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import filter_of, needs_vector

@@ -160,7 +160,9 @@ def plan_manifest(
             else:
                 removed_items.append(old.external_id)
             continue
-        again = (retry and (old.problem is not None or old.failed)) or _fits_now(old, new)
+        again = (retry and (old.problem is not None or old.failed)) or (
+            new.size is not None and (old.problem or "").startswith(TOO_LARGE)  # it fits now
+        )
         again = again or _format_of(old.name) != _format_of(new.name)
         if again or (old.external_id, old.digest, old.name) != (new.external_id, new.digest, new.name):
             changes.append(ItemChange(old.external_id, new.external_id, new.digest, new.name, again))
@@ -211,11 +213,6 @@ def _find_refusal(new: ManifestItem, old: StoredItem | None, max_bytes: int) -> 
     if new.size is not None and new.size > max_bytes:
         return f"{TOO_LARGE} of {max_bytes} bytes"
     return EMPTY if new.size == 0 and old is not None and old.asset_id is not None else None
-
-
-def _fits_now(old: StoredItem, new: ManifestItem) -> bool:
-    """Whether a file that was too large is below the limit."""
-    return new.size is not None and (old.problem or "").startswith(TOO_LARGE)
 
 
 def _format_of(name: str) -> str:

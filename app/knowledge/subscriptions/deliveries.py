@@ -9,7 +9,7 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -69,6 +69,7 @@ SLICE_SECONDS = 5.0
 LEAST_PAUSE_SECONDS = 0.5
 
 
+@dataclass(eq=False)
 class DeliveryService:
     """Sends the pending messages of the outbox.
 
@@ -78,22 +79,14 @@ class DeliveryService:
     An endpoint gets its first message after it has answered a challenge, and a host as many as its pace allows.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        jobs: JobQueue,
-        sender: WebhookSender,
-        sealer: SecretSealer,
-        pace: SendPace | None = None,
-        *,
-        lease: timedelta = LEASE,
-    ) -> None:
-        self._database = database
-        self._jobs = jobs
-        self._sealer = sealer
-        self._sender = sender
-        self._pace = pace or SendPace(database)
-        self._lease = lease
+    database: Database
+    jobs: JobQueue
+    sender: WebhookSender
+    sealer: SecretSealer
+    pace: SendPace
+    lease: timedelta = LEASE
+
+    def __post_init__(self) -> None:
         self._delivering: set[UUID] = set()
 
     async def deliver(self, tenant_id: UUID, *, seconds: float = SLICE_SECONDS) -> float | None:
@@ -112,36 +105,36 @@ class DeliveryService:
 
     async def tidy(self, tenant_id: UUID) -> None:
         """Give up old messages, remove old records, and queue jobs for messages and changes that have none."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             await db.tidy(session, waiting=WAITING, kept=KEPT, absence=WAITING)
             await self._reseal(session, tenant_id)
             work = await db.due_work(session)
             if work.changes:
-                await self._jobs.enqueue(session, "match_changes", "entries")
+                await self.jobs.enqueue(session, "match_changes", "entries")
             if work.deliveries:
-                await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+                await self.jobs.enqueue(session, "deliver_webhooks", "webhooks")
 
     async def _reseal(self, session: TenantSession, tenant_id: UUID) -> None:
         """Encrypt secrets with the first key that are not yet: those stored before it was the first."""
-        if not self._sealer.mark:
+        if not self.sealer.mark:
             return
-        for stored in await subscriptions.list_secrets_without(session, self._sealer.mark):
+        for stored in await subscriptions.list_secrets_without(session, self.sealer.mark):
             try:
-                secret = self._sealer.open(stored.secret)
+                secret = self.sealer.open(stored.secret)
             except SecretUnreadable:
                 log.error(
                     "a webhook secret is encrypted with a key that is not in KB_ENCRYPTION_KEY",
                     extra={"tenant_id": str(tenant_id), "saved_search_id": str(stored.saved_search_id)},
                 )
                 continue
-            await subscriptions.replace_secret(session, stored, self._sealer.seal(secret))
+            await subscriptions.replace_secret(session, stored, self.sealer.seal(secret))
 
     async def _admit_challenges(self, tenant_id: UUID, claimed: list[Handshake]) -> list[Handshake]:
         """Return the claimed challenges that may be sent now; the others are postponed."""
-        waits = await self._pace.admit_challenges(tenant_id, [handshake.url for handshake in claimed])
+        waits = await self.pace.admit_challenges(tenant_id, [handshake.url for handshake in claimed])
         held = [(asked, timedelta(seconds=wait)) for asked, wait in zip(claimed, waits, strict=True) if wait]
         if held:
-            async with self._database.tenant_session(tenant_id) as session:
+            async with self.database.tenant_session(tenant_id) as session:
                 await db.postpone_handshakes(session, held)
         return [handshake for handshake, wait in zip(claimed, waits, strict=True) if not wait]
 
@@ -149,7 +142,7 @@ class DeliveryService:
         """Send one challenge, and record the answer."""
         challenge = secrets.token_urlsafe(32)
         body = make_challenge(handshake, challenge)
-        admit = self._pace.admit_challenge_at
+        admit = self.pace.admit_challenge_at
         answer = await self._send(tenant_id, handshake, new_id(), body, admit, challenge)
         try:
             outcome = await self._note_challenge(tenant_id, handshake, answer)
@@ -180,15 +173,15 @@ class DeliveryService:
     ) -> EndpointAnswer:
         """Post one message once, in a task of its own; `admit` takes the tenant's turn at an IP address."""
         try:
-            secret = self._sealer.open(endpoint.secret)
+            secret = self.sealer.open(endpoint.secret)
         except SecretUnreadable as error:
             return EndpointAnswer(str(error))
         sending_tenant.set(tenant_id)
         name = f"msg_{message_id.hex}"
-        return await self._sender.send(endpoint.url, secret, name, body, echo=echo, admit=partial(admit, tenant_id))
+        return await self.sender.send(endpoint.url, secret, name, body, echo=echo, admit=partial(admit, tenant_id))
 
     async def _note_challenge(self, tenant_id: UUID, handshake: Handshake, answer: EndpointAnswer) -> str:
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             if answer.overloaded:
                 held = timedelta(seconds=answer.retry_after or OVERLOADED_SECONDS)
                 await db.postpone_handshakes(session, [(handshake, held)])
@@ -206,9 +199,9 @@ class DeliveryService:
     async def _deliver_due(self, tenant_id: UUID, seconds: float) -> float | None:
         end = time.monotonic() + seconds
         while True:
-            async with self._database.tenant_session(tenant_id) as session:
-                asked = await db.claim_handshakes(session, limit=AT_ONCE, lease=self._lease)
-                claimed = await db.claim_deliveries(session, each=EACH, limit=AT_ONCE, lease=self._lease)
+            async with self.database.tenant_session(tenant_id) as session:
+                asked = await db.claim_handshakes(session, limit=AT_ONCE, lease=self.lease)
+                claimed = await db.claim_deliveries(session, each=EACH, limit=AT_ONCE, lease=self.lease)
                 found = await _fetch_readable(session, claimed)
                 due = await db.next_due(session)
             if not claimed and not asked:
@@ -231,23 +224,23 @@ class DeliveryService:
 
     async def _drop(self, tenant_id: UUID, overtaken: Sequence[Delivery]) -> None:
         if overtaken:
-            async with self._database.tenant_session(tenant_id) as session:
+            async with self.database.tenant_session(tenant_id) as session:
                 await db.end_deliveries(session, [delivery.id for delivery in overtaken], "overtaken")
 
     async def _admit(self, tenant_id: UUID, claimed: Sequence[Delivery]) -> list[Delivery]:
         """Return the deliveries that their hosts accept now; the others wait, and so do their subscriptions."""
-        waits = await self._pace.admit(tenant_id, [delivery.url for delivery in claimed])
+        waits = await self.pace.admit(tenant_id, [delivery.url for delivery in claimed])
         held = [delivery for delivery, wait in zip(claimed, waits, strict=True) if wait]
         if held:
             pause = timedelta(seconds=max(waits))
-            async with self._database.tenant_session(tenant_id) as session:
+            async with self.database.tenant_session(tenant_id) as session:
                 await db.hold_subscriptions(session, [delivery.saved_search_id for delivery in held], pause)
                 await db.postpone_deliveries(session, [delivery.id for delivery in held], pause)
         return [delivery for delivery, wait in zip(claimed, waits, strict=True) if not wait]
 
     async def _deliver(self, tenant_id: UUID, delivery: Delivery, entry: Entry) -> None:
         body = make_body(delivery, entry)
-        answer = await self._send(tenant_id, delivery, delivery.id, body, self._pace.admit_at)
+        answer = await self._send(tenant_id, delivery, delivery.id, body, self.pace.admit_at)
         try:
             state = await self._note(tenant_id, delivery, answer)
         except DatabaseUnavailable:
@@ -267,7 +260,7 @@ class DeliveryService:
         )
 
     async def _note(self, tenant_id: UUID, delivery: Delivery, answer: EndpointAnswer) -> str | None:
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             if answer.error is None:
                 await db.end_deliveries(session, [delivery.id], "delivered")
                 await db.note_success(session, delivery.saved_search_id)
@@ -308,15 +301,14 @@ def _split(claimed: Sequence[Delivery], found: Mapping[UUID, Entry]) -> tuple[li
     current: list[Delivery] = []
     overtaken: list[Delivery] = []
     for delivery in claimed:
-        same = prints.get(delivery.id) == delivery.fingerprint
-        is_current = same and not _is_hidden(found[delivery.id], delivery)
+        is_current = prints.get(delivery.id) == delivery.fingerprint
+        if is_current:
+            entry = found[delivery.id]
+            superseded = entry.superseded_by_id is not None and not delivery.include_superseded
+            expired = entry.expires_at is not None and entry.expires_at <= datetime.now(UTC)
+            is_current = not (expired or entry.quarantined or superseded)
         (current if is_current else overtaken).append(delivery)
     return current, overtaken
-
-
-def _is_hidden(entry: Entry, delivery: Delivery) -> bool:
-    expired = entry.expires_at is not None and entry.expires_at <= datetime.now(UTC)
-    return expired or entry.quarantined or (entry.superseded_by_id is not None and not delivery.include_superseded)
 
 
 def find_pause(attempts: int, retry_after: float | None = None) -> float:

@@ -191,6 +191,7 @@ class SubscriptionService:
         if secret is not None:
             read_secret(secret)
         secret = secret or make_secret()
+        current, alone = current_principals(), principals_of(owner, ())
         async with self.trail.writing(tenant_id, owner, "subscription.write", [saved_search_id]) as session:
             if await db.fetch_saved_search(session, owner, saved_search_id) is None:
                 raise SavedSearchNotFound("you have no saved search with this id")
@@ -209,7 +210,8 @@ class SubscriptionService:
                 self.sealer.seal(secret),
                 self.rights_last,
                 ASKED_AGAIN,
-                own_principals(owner),
+                # Those who see all subscribe as themselves.
+                current if set(alone) <= set(current) else alone,
             )
             await audit.write_audit(session, owner, "subscription.write", [saved_search_id], {})
             await self.jobs.enqueue(session, "deliver_webhooks", "webhooks")
@@ -312,9 +314,3 @@ class SubscriptionService:
             log.warning(
                 "a caller's rights were not recorded: %s", type(error).__name__, extra={"tenant_id": str(tenant_id)}
             )
-
-
-def own_principals(owner: str) -> tuple[str, ...]:
-    """The principals of the running work, if they are the owner's: those who see all subscribe as themselves."""
-    current, alone = current_principals(), principals_of(owner, ())
-    return current if set(alone) <= set(current) else alone

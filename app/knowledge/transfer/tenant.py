@@ -366,6 +366,7 @@ def read_header(first_line: bytes) -> Mapping[str, Any] | None:
     return given if given is not None and given.get("kind") == "tenant" else None
 
 
+@dataclass(eq=False)
 class TenantRestoration:
     """Restores one export into one tenant, in constant memory except for a map of ids that differ in this tenant.
 
@@ -373,19 +374,20 @@ class TenantRestoration:
     changes to the audit trail in its own transaction.
     """
 
-    def __init__(
-        self, database: Database, tenants: TenantDirectory, jobs: JobQueue, tenant_id: UUID, actor: str
-    ) -> None:
-        self._database = database
-        self._tenants = tenants
-        self._jobs = jobs
-        self._tenant_id = tenant_id
-        self._actor = actor
+    database: Database
+    tenants: TenantDirectory
+    jobs: JobQueue
+    tenant_id: UUID
+    actor: str
+
+    def __post_init__(self) -> None:
         self._with_vectors = False
         self._tenant: TenantContext | None = None
         self._renamed: dict[str, str] = {}
         self.outcome = Restored()
-        self._assets = AssetRestoration(database, jobs, tenant_id, actor, self.outcome, self._renamed)
+        self._assets = AssetRestoration(
+            self.database, self.jobs, self.tenant_id, self.actor, self.outcome, self._renamed
+        )
         self.has_references = False
 
     async def write(self, header: Mapping[str, Any], lines: Iterable[TextLine], report: Progress) -> None:
@@ -393,10 +395,10 @@ class TenantRestoration:
         if header.get("format") != FORMAT:
             raise InvalidInput.of("FILE", "comes from another version of the service")
         settings = header.get("settings")
-        await self._tenants.restore_settings(
-            self._tenant_id, settings if isinstance(settings, dict) else {}, actor=self._actor
+        await self.tenants.restore_settings(
+            self.tenant_id, settings if isinstance(settings, dict) else {}, actor=self.actor
         )
-        self._tenant = tenant = await self._tenants.context(self._tenant_id)
+        self._tenant = tenant = await self.tenants.context(self.tenant_id)
         model = {"provider": tenant.model.provider, "name": tenant.model.name}
         self._with_vectors = header.get("model") == {**model, "dimensions": tenant.model.dimensions}
         batch: list[tuple[int, ExportedEntry]] = []
@@ -434,14 +436,14 @@ class TenantRestoration:
         await self._assets.give_up()
         if kind != "end":
             self.outcome.fail(self.outcome.lines, "the export is truncated; its complete part was imported")
-        self._jobs.wake()
+        self.jobs.wake()
         report(self.outcome.lines)
 
     async def finish(self) -> None:
         """Write the final counts to the audit trail, once everything is written and linked; analyse the tables."""
-        async with self._database.tenant_session(self._tenant_id) as session:
+        async with self.database.tenant_session(self.tenant_id) as session:
             await self._note(session, "end", [], self.outcome.counts())
-        await PlannerStatistics(self._database).refresh()
+        await PlannerStatistics(self.database).refresh()
 
     async def link(self, lines: Iterable[TextLine], report: Progress) -> None:
         """Set the references between entries, once all are written. Reads the same lines again."""
@@ -462,7 +464,7 @@ class TenantRestoration:
         report(self.outcome.lines)
 
     async def _link(self, batch: list[Mapping[str, Any]]) -> None:
-        async with self._database.tenant_session(self._tenant_id, background=RESTORING) as session:
+        async with self.database.tenant_session(self.tenant_id, background=RESTORING) as session:
             linked, dropped = await db.link_entries(session, orjson.dumps(batch).decode())
             await self._note(session, "links", linked, {"entries": len(linked)})
         self.outcome.dropped_references += dropped
@@ -488,7 +490,7 @@ class TenantRestoration:
         assert self._tenant is not None
         policy = self._tenant.settings.suspicious_content
         given = await asyncio.to_thread(flag_lines, [entry.renamed(self._renamed) for entry in entries], policy)
-        async with self._database.tenant_session(self._tenant_id, background=RESTORING) as session:
+        async with self.database.tenant_session(self.tenant_id, background=RESTORING) as session:
             present = await db.find_entries(session, _dump(given))
             renamed = {str(id): str(here) for id, here in present.items() if here != id}
             given = [entry.found_as(present.get(entry.id)) for entry in given]
@@ -522,12 +524,12 @@ class TenantRestoration:
         if stored:
             await vectors.store_vectors(session, self._tenant.space.model_id, stored)
         if await db.mark_lacking(session, [entry.id for entry in given]):
-            await self._jobs.enqueue(session, "embed_entries", "entries")
+            await self.jobs.enqueue(session, "embed_entries", "entries")
 
     async def _write_record(self, number: int, kind: str, given: Mapping[str, Any]) -> None:
         try:
             columns, ids = read_record(kind, given, self._renamed)
-            async with self._database.tenant_session(self._tenant_id) as session:
+            async with self.database.tenant_session(self.tenant_id) as session:
                 if await db.put_record(session, kind, orjson.dumps(columns).decode()):
                     await self._note(session, kind, ids, {})
         except REFUSALS as error:
@@ -537,7 +539,7 @@ class TenantRestoration:
         """Write one step to the audit trail. A step that changed nothing is omitted, except the last, and so are the
         items of a source, which follow its own row."""
         if ids or part in ("end", "source"):
-            await audit.write_audit(session, self._actor, "tenant.import", ids, {"part": part, **detail})
+            await audit.write_audit(session, self.actor, "tenant.import", ids, {"part": part, **detail})
 
 
 def _dump(entries: Sequence[ExportedEntry]) -> str:

@@ -1,5 +1,6 @@
 """Subscriptions, an endpoint that receives their messages, and access to the outbox."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -8,6 +9,8 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
+from app.knowledge.subscriptions.deliveries import DeliveryService
+from app.knowledge.subscriptions.webhooks import SecretSealer, SendPace, WebhookSender
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.subscriptions.endpoint import Endpoint
@@ -34,6 +37,14 @@ class Desk:
 
     async def subscribe_again(self, saved: UUID) -> None:
         await self.services.subscriptions.subscribe(self.tenant.id, OWNER, saved, self.endpoint.url)
+
+    def deliverer(
+        self, sender: WebhookSender | None = None, pace: SendPace | None = None, keys: Sequence[bytes] = (), **own: Any
+    ) -> DeliveryService:
+        """A service of its own that delivers the messages of the desk, by default to its endpoint."""
+        database = own.pop("database", self.services.database)
+        sender, pace = sender or WebhookSender(allow_private=True, seconds=5), pace or SendPace(database)
+        return DeliveryService(database, self.services.jobs, sender, SecretSealer(keys), pace, **own)
 
     async def confirm(self) -> None:
         """Confirm all endpoints, as if they had answered a challenge."""

@@ -11,8 +11,8 @@ from app.contract.entries import EntryDraft
 from app.db.queries import deliveries as outbox
 from app.errors import DatabaseUnavailable
 from app.knowledge.subscriptions import deliveries, matching
-from app.knowledge.subscriptions.deliveries import LEAST_PAUSE_SECONDS, RETRY_SECONDS, DeliveryService, find_pause
-from app.knowledge.subscriptions.webhooks import LookupsBusy, SecretSealer, WebhookSender
+from app.knowledge.subscriptions.deliveries import LEAST_PAUSE_SECONDS, RETRY_SECONDS, find_pause
+from app.knowledge.subscriptions.webhooks import LookupsBusy, WebhookSender
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
@@ -124,7 +124,7 @@ async def test_a_message_of_a_worker_that_died_is_sent_by_another(desk: Desk) ->
     while await desk.services.worker.run_once(["match_changes"]):
         pass
     desk.endpoint.hold = asyncio.Event()
-    sending = asyncio.create_task(make_service(desk, lease=0.2).deliver(desk.tenant.id))
+    sending = asyncio.create_task(desk.deliverer(lease=timedelta(seconds=0.2)).deliver(desk.tenant.id))
     async with asyncio.timeout(60):
         while not desk.endpoint.received:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -147,7 +147,7 @@ async def test_two_workers_at_once_send_each_message_once(desk: Desk) -> None:
     await desk.services.embedder.embed_all(desk.tenant.id)
     while await desk.services.worker.run_once(["match_changes"]):
         pass
-    await asyncio.gather(*(make_service(desk).deliver(desk.tenant.id) for _ in range(3)))
+    await asyncio.gather(*(desk.deliverer().deliver(desk.tenant.id) for _ in range(3)))
     assert sorted(desk.contents) == sorted(contents)
 
 
@@ -218,16 +218,6 @@ def test_pauses_grow_and_respect_retry_after() -> None:
     assert find_pause(1, 300.0) == 300.0
 
 
-def make_service(desk: Desk, lease: float = 60.0) -> DeliveryService:
-    return DeliveryService(
-        desk.services.database,
-        desk.services.jobs,
-        WebhookSender(allow_private=True, seconds=5),
-        SecretSealer(),
-        lease=timedelta(seconds=lease),
-    )
-
-
 async def test_an_outage_of_the_database_leaves_no_send_running(desk: Desk) -> None:
     """One result cannot be recorded while another message is being sent: both have ended when the failure is raised."""
     await desk.subscribe(query="harbour", mode="keyword")
@@ -242,7 +232,7 @@ async def test_an_outage_of_the_database_leaves_no_send_running(desk: Desk) -> N
     await desk.sql("""create trigger refuse before update on deliveries for each row
                       when (new.state = 'overtaken') execute function refuse()""")
     try:
-        sending = asyncio.create_task(make_service(desk).deliver(desk.tenant.id))
+        sending = asyncio.create_task(desk.deliverer().deliver(desk.tenant.id))
         async with asyncio.timeout(60):
             while not desk.endpoint.received:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -267,7 +257,7 @@ async def test_a_message_that_waits_for_a_lookup_counts_against_nothing(desk: De
 
     sender = WebhookSender(resolve=resolve, allow_private=True)
     await desk.sql("update subscriptions set url = 'http://busy.example/'")
-    service = DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer())
+    service = desk.deliverer(sender)
     for _ in range(len(RETRY_SECONDS) + 2):
         await service.deliver(desk.tenant.id)
         await desk.sql("update deliveries set run_at = now()")
@@ -345,9 +335,7 @@ async def test_a_tenant_has_one_turn_at_a_time(desk: Desk) -> None:
     while await desk.services.worker.run_once(["match_changes"]):
         pass
     desk.endpoint.hold = asyncio.Event()
-    service = DeliveryService(
-        desk.services.database, desk.services.jobs, WebhookSender(allow_private=True), SecretSealer()
-    )
+    service = desk.deliverer()
     sending = asyncio.create_task(service.deliver(desk.tenant.id))
     async with asyncio.timeout(60):
         while not desk.endpoint.received:  # noqa: ASYNC110

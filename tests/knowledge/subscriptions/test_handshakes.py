@@ -13,7 +13,7 @@ from app.contract.saved_searches import NewSavedSearch, Subscription, Subscripti
 from app.db.queries import deliveries
 from app.errors import Conflict, InvalidInput, SavedSearchNotFound, SubscriptionNotFound
 from app.knowledge.subscriptions import service as subscriptions
-from app.knowledge.subscriptions.deliveries import PAUSES, DeliveryService
+from app.knowledge.subscriptions.deliveries import PAUSES
 from app.knowledge.subscriptions.webhooks import MAX_ECHO, SecretSealer, SendPace, WebhookSender, is_echo, make_secret
 from tests.knowledge.subscriptions.endpoint import Received
 from tests.knowledge.subscriptions.resolving import resolving
@@ -207,7 +207,7 @@ async def test_a_disabled_subscription_gets_neither_challenges_nor_messages(desk
     database, sender = desk.services.database, WebhookSender(allow_private=True)
     # Other tests have used the turns of this address.
     pace = SendPace(database, 1_000_000)
-    service = DeliveryService(database, desk.services.jobs, sender, SecretSealer(), pace)
+    service = desk.deliverer(sender, pace, database=database)
     for confirmation in ("pending", "confirmed"):
         await desk.sql("update subscriptions set state = 'disabled', confirmation = $1", confirmation)
         await service.deliver(desk.tenant.id)
@@ -241,7 +241,7 @@ async def test_challenges_go_to_public_addresses_only(desk: Desk) -> None:
     """The name is public when the owner subscribes, and leads to this machine when the challenge is sent."""
     saved, _ = await subscribe(desk, f"http://inside.example:{desk.endpoint.port}/hook")
     sender = WebhookSender(resolve=resolving("127.0.0.1"))
-    service = DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer())
+    service = desk.deliverer(sender)
     await service.deliver(desk.tenant.id)
     assert desk.endpoint.challenges == []
     assert (await find(desk, saved)).last_error == "its address is not public"

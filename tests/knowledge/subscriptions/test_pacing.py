@@ -14,11 +14,9 @@ from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.db.database import Database
 from app.db.rows import new_id
-from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.webhooks import (
     HOSTS_OF_AN_ADDRESS,
     TENANTS_CHALLENGES,
-    SecretSealer,
     SendPace,
     WebhookSender,
     find_host,
@@ -132,9 +130,7 @@ async def test_challenges_over_the_pace_wait_uncounted(desk: Desk) -> None:
         await desk.subscribe(name=f"{number}", query="harbour", mode="keyword")
     await desk.sql("update subscriptions set confirmation = 'pending', challenge_at = now()")
     async with open_line(desk.services.database, desk.superuser_dsn, 6_000) as line:
-        service = DeliveryService(
-            desk.services.database, desk.services.jobs, WebhookSender(allow_private=True), SecretSealer(), line.pace
-        )
+        service = desk.deliverer(pace=line.pace)
         await service.deliver(desk.tenant.id)
         assert len(desk.endpoint.challenges) == TENANTS_CHALLENGES
         assert await desk.sql("select challenges from subscriptions where confirmation = 'pending'") == [0]
@@ -153,7 +149,7 @@ async def test_messages_over_the_pace_wait_and_none_is_lost(desk: Desk) -> None:
         pass
     sender = WebhookSender(allow_private=True)
     async with open_line(desk.services.database, desk.superuser_dsn, 50) as line:  # five in each window
-        service = DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace)
+        service = desk.deliverer(sender, line.pace)
         due = await service.deliver(desk.tenant.id)
         assert due is not None
         assert 0 < due <= 6
@@ -177,7 +173,7 @@ async def test_challenges_over_the_pace_wait_and_do_not_count(desk: Desk) -> Non
         await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url)
     sender = WebhookSender(allow_private=True)
     async with open_line(desk.services.database, desk.superuser_dsn, 50) as line:  # one in each window
-        service = DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace)
+        service = desk.deliverer(sender, line.pace)
         for sent in (1, 2, 3, 4):
             due = await service.deliver(desk.tenant.id)
             assert len(desk.endpoint.challenges) == sent
@@ -217,7 +213,7 @@ def test_a_network_of_ipv6_counts_as_one_address(address: str, network: str) -> 
 async def test_messages_and_challenges_over_the_pace_of_an_address_wait_uncounted(desk: Desk) -> None:
     sender = WebhookSender(allow_private=True, resolve=resolving("127.0.0.1"))
     async with open_line(desk.services.database, desk.superuser_dsn, 10) as line:  # ten in each window
-        service = DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace)
+        service = desk.deliverer(sender, line.pace)
         for number in range(3):
             await desk.subscribe(name=f"{number}", query="harbour", mode="keyword")
         # Each to another host, none of which has sent too many.

@@ -20,7 +20,6 @@ from cryptography.x509.oid import NameOID
 
 from app.contract.saved_searches import NewSavedSearch
 from app.errors import InvalidInput
-from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.service import SubscriptionService
 from app.knowledge.subscriptions.webhooks import (
     MAX_RETRY_AFTER,
@@ -355,11 +354,6 @@ OLD, NEW = Fernet.generate_key(), Fernet.generate_key()
 SEALING_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 
 
-def deliverer(desk: Desk, *keys: bytes) -> DeliveryService:
-    sender = WebhookSender(allow_private=True, seconds=5)
-    return DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer(keys))
-
-
 async def subscribe(desk: Desk, *keys: bytes) -> None:
     saved, _ = await desk.services.saved_searches.save(
         desk.tenant.id, OWNER, NewSavedSearch("mine", {"query": "harbour", "mode": "keyword"})
@@ -398,7 +392,7 @@ async def test_the_database_has_no_secret_in_plain_text_and_messages_are_signed_
     assert desk.endpoint.received == [], "the worker has no key"
     await desk.sql("update deliveries set run_at = now(), attempts = 0")
     await desk.sql("update subscriptions set retry_at = null")
-    await deliverer(desk, NEW, OLD).deliver(desk.tenant.id)
+    await desk.deliverer(keys=(NEW, OLD)).deliver(desk.tenant.id)
     (message,) = desk.endpoint.received
     given = message.headers
     assert given["webhook-signature"] == sign(
@@ -409,16 +403,16 @@ async def test_the_database_has_no_secret_in_plain_text_and_messages_are_signed_
 async def test_the_sweep_encrypts_with_the_first_key(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     await subscribe(desk)
     assert await stored(desk) == SEALING_SECRET
-    await deliverer(desk).tidy(desk.tenant.id)
+    await desk.deliverer().tidy(desk.tenant.id)
     assert await stored(desk) == SEALING_SECRET
     for keys in ((OLD,), (NEW, OLD), (NEW,)):
-        await deliverer(desk, *keys).tidy(desk.tenant.id)
+        await desk.deliverer(keys=keys).tidy(desk.tenant.id)
         now = await stored(desk)
         assert now.startswith(SecretSealer(keys).mark)
         assert SecretSealer(keys).open(now) == SEALING_SECRET
-        await deliverer(desk, *keys).tidy(desk.tenant.id)
+        await desk.deliverer(keys=keys).tidy(desk.tenant.id)
         assert await stored(desk) == now
     with caplog.at_level(logging.ERROR):
-        await deliverer(desk, OLD).tidy(desk.tenant.id)
+        await desk.deliverer(keys=(OLD,)).tidy(desk.tenant.id)
     assert await stored(desk) == now
     assert "not in KB_ENCRYPTION_KEY" in caplog.text

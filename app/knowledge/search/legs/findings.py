@@ -1,12 +1,119 @@
-"""The hits of both legs of one search."""
+"""Embed the query of one search, or of several in one call; and hold the hits of both legs."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatch
 from app.contract.vocabulary import Leg
-from app.knowledge.search.legs.embedding import QueryEmbedding
+from app.embeddings.provider import EmbeddingProvider, InputRefused, Vector, approximate_tokens, make_unit_vector
+from app.embeddings.resilience import QueryCache
+from app.errors import EmbeddingUnavailable
 from app.knowledge.search.legs.keyword import KeywordHits
 from app.knowledge.search.legs.semantic import SemanticHits
+from app.knowledge.search.plan import Plan
+from app.knowledge.tenants.directory import find_provider
+from app.knowledge.tenants.quotas import TokenMeter
+from app.telemetry.tracing import span
+
+log = logging.getLogger("app.knowledge.search")
+
+EmbedQuery = Callable[[str], Awaitable[Vector]]
+"""Embeds a query. Raises EmbeddingUnavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEmbedding:
+    """The vector, or the failure; `seconds` is the time of the provider's call, None without a call."""
+
+    vector: Vector | None = None
+    failure: EmbeddingUnavailable | None = None
+    seconds: float | None = None
+
+
+def recall_query(
+    plan: Plan, providers: Mapping[int, EmbeddingProvider], meter: TokenMeter, embed: EmbedQuery | None = None
+) -> QueryEmbedding | None:
+    """The embedding of a query that needs no call: the mode needs none, the query has one, or the cache has it."""
+    query, tenant = plan.query, plan.tenant
+    if query.mode == "keyword":
+        return QueryEmbedding()
+    if query.query_embedding is not None:
+        return QueryEmbedding(make_unit_vector(query.query_embedding))
+    if embed is not None:
+        return None
+    started = time.perf_counter()
+    try:
+        meter.require(tenant)
+        provider = find_provider(providers, tenant)
+    except EmbeddingUnavailable:
+        return None  # `embed_query` reports it
+    vector = provider.recall(query.query) if isinstance(provider, QueryCache) else None
+    if vector is None:
+        return None
+    meter.count(tenant.tenant_id, approximate_tokens((query.query,)))
+    return QueryEmbedding(vector, seconds=time.perf_counter() - started)
+
+
+async def embed_query(
+    plan: Plan, providers: Mapping[int, EmbeddingProvider], meter: TokenMeter, embed: EmbedQuery | None = None
+) -> QueryEmbedding:
+    """Embed a query that `recall_query` does not have; `embed` replaces the provider of the tenant's model.
+
+    `meter` counts the tokens used.
+    """
+    query, tenant = plan.query, plan.tenant
+    started = time.perf_counter()
+    try:
+        meter.require(tenant)
+        embed = embed or find_provider(providers, tenant).embed_query
+        with span("embed", provider=tenant.model.provider, model=tenant.model.name):
+            vector = await embed(query.query)
+        meter.count(tenant.tenant_id, approximate_tokens((query.query,)))
+    except EmbeddingUnavailable as error:
+        log.warning(
+            "%s unavailable, using keyword-only fallback",
+            error.provider,
+            extra={"attempts": error.attempts, "reason": error.reason, "tenant_id": str(tenant.tenant_id)},
+        )
+        return QueryEmbedding(failure=error, seconds=time.perf_counter() - started)
+    return QueryEmbedding(vector, seconds=time.perf_counter() - started)
+
+
+class QueryBatch:
+    """Embeds several queries in one call, which starts at the first request for a vector."""
+
+    def __init__(self, provider: EmbeddingProvider, texts: Sequence[str]) -> None:
+        self._provider = provider
+        self._texts = list(dict.fromkeys(texts))
+        self._call: asyncio.Task[dict[str, Vector]] | None = None
+        self._stopwatch = Stopwatch()
+
+    async def embed_query(self, text: str) -> Vector:
+        """Return the vector of one of the queries. Raises EmbeddingUnavailable."""
+        if self._call is None:
+            with run_stopwatch(self._stopwatch):
+                self._call = asyncio.create_task(self._embed_all())
+        try:
+            with current_stopwatch().joining(self._stopwatch):
+                return (await asyncio.shield(self._call))[text]
+        except InputRefused:
+            # One refused text must not keep the other queries from being embedded.
+            return await self._provider.embed_query(text)
+
+    async def close(self) -> None:
+        """Cancel the call if it is still running."""
+        if self._call is not None:
+            self._call.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._call
+
+    async def _embed_all(self) -> dict[str, Vector]:
+        vectors = await self._provider.embed_queries(self._texts)
+        return dict(zip(self._texts, vectors, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

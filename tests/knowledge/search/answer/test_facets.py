@@ -18,7 +18,7 @@ from app.contract.results import Facet
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Audience
 from app.errors import InvalidInput
-from app.knowledge.search.answer import facets as counting
+from app.knowledge.search.answer import page as counting
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 

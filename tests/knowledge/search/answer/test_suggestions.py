@@ -11,7 +11,7 @@ from app.contract.results import Relaxation
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Mode
 from app.db.queries import statistics
-from app.knowledge.search.answer.facets import SUGGESTIONS
+from app.knowledge.search.answer.page import SUGGESTIONS
 from app.knowledge.words import spell
 from tests.knowledge.writing import write
 
