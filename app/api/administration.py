@@ -137,7 +137,7 @@ async def end_model_change(caller: CurrentCaller, services: CurrentServices) -> 
 @tenant_admins.post("/revoked-tokens", response_model=RevokedToken, responses=problems(409, 413, 415))
 async def revoke_token(revocation: NewRevocation, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Refuse a token of the tenant before it expires. Every process refuses it within two seconds."""
-    return json_response(await services.revocations.revoke(caller.tenant_id, revocation, actor=caller.subject))
+    return json_response(await services.tenants.revoke(caller.tenant_id, revocation, actor=caller.subject))
 
 
 @tenant_admins.get("/revoked-tokens", response_model=Page[RevokedToken])
@@ -146,7 +146,7 @@ async def list_revoked_tokens(
 ) -> Response:
     """List the revoked tokens of the tenant that have not expired, newest first."""
     return page_response(
-        await services.revocations.list_revoked(caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject)
+        await services.tenants.list_revoked(caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject)
     )
 
 

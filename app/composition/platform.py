@@ -14,7 +14,7 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.reading import ReadingService
 from app.knowledge.quarantine import QuarantineService
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.tenants.directory import PlatformRevocations, TenantDirectory, TokenRevocations
+from app.knowledge.tenants.directory import PlatformRevocations, TenantDirectory
 from app.settings import Settings
 
 
@@ -25,7 +25,6 @@ class Platform:
     database: Database
     tenants: TenantDirectory
     platform: PlatformService
-    revocations: TokenRevocations
     reading: ReadingService
     platform_revocations: PlatformRevocations
     quarantine: QuarantineService
@@ -47,14 +46,13 @@ async def open_platform(settings: Settings, *, for_creation: bool = False) -> As
                 database,
                 trail,
                 default_model_id=model_id,
-                limits=default_limits(settings),
+                default_limits=default_limits(settings),
                 max_limit=settings.search.max_limit,
             )
             yield Platform(
                 database,
                 tenants,
                 PlatformService(database, tenants),
-                TokenRevocations(database, trail, tenants),
                 ReadingService(database),
                 PlatformRevocations(database),
                 QuarantineService(database, trail),

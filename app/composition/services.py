@@ -45,7 +45,7 @@ from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.subscriptions.service import RIGHTS_LAST, SavedSearchService, SubscriptionService
 from app.knowledge.subscriptions.webhooks import PER_MINUTE, SecretSealer, SendPace, WebhookSender
 from app.knowledge.tenants.admission import Admission
-from app.knowledge.tenants.directory import PlatformRevocations, TenantDirectory, TokenRevocations
+from app.knowledge.tenants.directory import PlatformRevocations, TenantDirectory
 from app.knowledge.transfer.tenant import TenantExport, TenantRestoration
 from app.knowledge.upkeep import MOST_AUDIT, RecordTrimmer, Sweep, Upkeep
 from app.knowledge.versions import VersionService
@@ -68,7 +68,6 @@ class Services:
     providers: Mapping[int, EmbeddingProvider]
     reranker: Reranker | None
     tenants: TenantDirectory
-    revocations: TokenRevocations
     platform_revocations: PlatformRevocations
     trail: AuditTrail
     admission: Admission
@@ -147,9 +146,13 @@ async def build_services(
     jobs = JobQueue()
     trail = AuditTrail(database)
     tenants = TenantDirectory(
-        database, trail, default_model_id=next(iter(providers)), limits=limits, max_limit=defaults.max_limit,
-        part=part
-    )  # fmt: skip
+        database,
+        trail,
+        default_model_id=next(iter(providers)),
+        default_limits=limits or Limits(),
+        max_limit=defaults.max_limit,
+        part=part,
+    )
     admission = Admission(crowd=crowd, part=part)
     journal = SearchJournal(database, part=part)
     accesses = AccessCounter(database)
@@ -189,7 +192,6 @@ async def build_services(
         providers=providers,
         reranker=reranker,
         tenants=tenants,
-        revocations=TokenRevocations(database, trail, tenants),
         platform_revocations=PlatformRevocations(database, part=part),
         trail=trail,
         admission=admission,

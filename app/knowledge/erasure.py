@@ -58,22 +58,6 @@ OF_SUBJECTS: Mapping[str, str] = {
 }
 """What is removed for a subject, in addition to the assets and entries that the subject created."""
 
-EXEMPT: Mapping[str, str] = {
-    "corpus_statistics": "numbers of entries and characters by language and reader, which the removal lowers",
-    "vector_statistics": "numbers of vectors, which the removal lowers",
-    "asset_statistics": "the number of bytes of all files, which the removal lowers",
-    "embedding_usage": "numbers of tokens by day",
-    "model_changes": "numbers and the state of a model change",
-    "revoked_tokens": "ids of tokens (jti), which name no subject",
-    "kept_versions": "a time",
-    "permissions": "a time",
-    "sources": "names and origins of sources, with numbers and times of their runs",
-    "erasure_items": "ids of the erasure itself, removed at its end",
-}
-"""Tables from which nothing is removed, with the reason. A test compares all lists with the tables that have a
-tenant_id."""
-
-
 REMAINS: Sequence[Remainder] = (
     Remainder(
         "data_files",

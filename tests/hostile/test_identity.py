@@ -215,7 +215,7 @@ async def test_callers_whose_token_was_revoked_or_whose_tenant_was_deleted_wait_
 
         assert await read(None) == (401, 1)
         assert await read(revoked) == (200, 0)
-        await api_services.revocations.revoke(tenant.id, NewRevocation(token_id=read_token_id(revoked)), actor="test")
+        await api_services.tenants.revoke(tenant.id, NewRevocation(token_id=read_token_id(revoked)), actor="test")
         assert await read(revoked) == (401, 1)
         assert await read(valid) == (200, 0)
         await api_services.tenants.delete(tenant.id, actor="test")

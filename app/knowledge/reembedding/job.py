@@ -17,6 +17,7 @@ from app.db.queries.reembedding import ChangeRow
 from app.embeddings.provider import InputRefused
 from app.errors import Conflict, EmbeddingUnavailable
 from app.knowledge.entries.embedding import BATCH, EntryEmbedder, limit_by_quota, log_refusal
+from app.knowledge.queue import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.machine import ChangeMachine, switches_by_itself
 from app.knowledge.tenants.directory import NoProvider, TenantContext, TenantDirectory
@@ -29,8 +30,6 @@ log = logging.getLogger("app.knowledge.reembedding")
 ACTOR = "service"
 SLICE_SECONDS = 5.0
 """Length of a slice: jobs that make new entries searchable do not wait longer than this for a worker."""
-PAUSE_SECONDS = 15.0
-LONGEST_PAUSE_SECONDS = 900.0
 ELSEWHERE_SECONDS = 5.0
 AGAIN_SECONDS = 1.0
 

@@ -4,7 +4,7 @@ Each step leaves a state that the next run completes: a run that ends anywhere l
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -56,10 +56,6 @@ class RunOptions:
         """The readers of a file; None stands for the readers of the source."""
         found = [readers for pattern, readers in self.readers_of if fnmatchcase(path, pattern)]
         return found[-1] if found else None
-
-    def find_unmatched(self, paths: Collection[str]) -> Sequence[str]:
-        """The patterns of `readers_of` that no path matches: one may be a mistake, and its files open to all."""
-        return [p for p, _ in self.readers_of if not any(fnmatchcase(path, p) for path in paths)]
 
 
 @dataclass(slots=True)
@@ -120,7 +116,10 @@ class SourceRun:
         agree. Raises OriginUnavailable before anything is changed if the origin cannot be listed completely, and the
         errors of SourceService.accept and SourceService.upload that concern the whole run.
         """
-        before = await self._current_run(tenant_id, name)
+        try:
+            before = (await self._sources.get(tenant_id, name)).run
+        except SourceNotFound:
+            before = 0
         connection = origin.open()
         opened = await asyncio.to_thread(connection.__enter__)
         try:
@@ -142,19 +141,15 @@ class SourceRun:
             )
             accepted, _ = await self._sources.accept(tenant_id, name, manifest, actor=options.actor)
             files = {file.path: file for file in listing.files}
-            outcome = RunOutcome(accepted, listing.skipped, options.find_unmatched(files))
+            # One may be a mistake, and its files open to all.
+            unmatched = [p for p, _ in options.readers_of if not any(fnmatchcase(path, p) for path in files)]
+            outcome = RunOutcome(accepted, listing.skipped, unmatched)
             if accepted.removed:
                 await self._note_refused(tenant_id, outcome, files)
             await self._upload_missing(tenant_id, outcome, opened, files, options, report)
             return outcome
         finally:
             await asyncio.to_thread(connection.__exit__, None, None, None)
-
-    async def _current_run(self, tenant_id: UUID, name: str) -> int:
-        try:
-            return (await self._sources.get(tenant_id, name)).run
-        except SourceNotFound:
-            return 0
 
     async def _note_refused(self, tenant_id: UUID, outcome: RunOutcome, files: dict[str, OriginFile]) -> None:
         """Note the files that the manifest refused for their sizes, some of which had assets."""
@@ -192,16 +187,14 @@ class SourceRun:
                 doubtful.append((item, reason))
             done += 1
             report("files", done, outcome.accepted.missing)
-        if self._are_too_many(len(doubtful), outcome.accepted):
+        # Refused files would delete too many assets, together with those that the manifest deleted.
+        accepted, deleted = outcome.accepted, len(doubtful) + outcome.accepted.removed
+        stored = accepted.items - accepted.refused - accepted.added + accepted.removed
+        if doubtful and deleted > self._sources.max_deletions * stored:
             outcome.failed += [(item.external_id, f"{reason}. {KEPT}") for item, reason in doubtful]
             return
         for item, _ in doubtful:
             await upload(item, keep=False)
-
-    def _are_too_many(self, refused: int, accepted: Accepted) -> bool:
-        """Whether refused files would delete too many assets, together with those that the manifest deleted."""
-        assets = accepted.items - accepted.refused - accepted.added + accepted.removed
-        return refused > 0 and refused + accepted.removed > self._sources.max_deletions * assets
 
     async def _upload_item(
         self,

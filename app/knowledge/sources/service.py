@@ -16,7 +16,6 @@ from app.db.database import Database
 from app.db.queries import assets, audit
 from app.db.queries import jobs as queue
 from app.db.queries import sources as db
-from app.db.queries.assets import LockedAsset
 from app.db.queries.sources import HeldManifest, WantedItem
 from app.db.session import TenantSession
 from app.errors import (
@@ -264,7 +263,10 @@ class SourceService:
             else:
                 if item.digest.startswith(CHECKED) and item.digest != CHECKED + new.sha256.hex():
                     raise ItemChanged("the bytes differ from the digest in the manifest: list the origin again")
-                same = None if item.asset_id is None else await _lock_asset(session, item.asset_id)
+                same = None
+                if item.asset_id is not None:
+                    await queue.hold_subject(session, "ingest_asset", str(item.asset_id))
+                    same = await assets.lock_asset(session, item.asset_id)
                 again = item.stored_digest is None
                 access = {"readers": item.readers, "writers": item.writers}
                 new = replace(new, source=source, fields={**new.fields, **access})
@@ -316,11 +318,6 @@ async def _refuse_reader(session: TenantSession, name: str) -> None:
 
 def _not_found() -> SourceNotFound:
     return SourceNotFound("there is no source with this name")
-
-
-async def _lock_asset(session: TenantSession, asset_id: UUID) -> LockedAsset | None:
-    await queue.hold_subject(session, "ingest_asset", str(asset_id))
-    return await assets.lock_asset(session, asset_id)
 
 
 async def _find_item(session: TenantSession, source: str, run: int, external_id: str) -> WantedItem:

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 import orjson
@@ -41,17 +40,6 @@ log = logging.getLogger("app.knowledge.subscriptions.deliveries")
 PAUSES = (5, 30, 120, 600)
 """Seconds between challenges to an endpoint, five within 13 minutes: its owner may still have to store the secret."""
 OVERLOADED_SECONDS = 5.0
-
-
-def make_challenge(handshake: Handshake, challenge: str) -> bytes:
-    """Make the message: its type, the time, the saved search, and the text to answer with."""
-    return orjson.dumps(
-        {
-            "type": "subscription.challenge",
-            "timestamp": datetime.now(UTC).isoformat(),
-            "data": {"saved_search": {"id": handshake.saved_search_id, "name": handshake.name}, "challenge": challenge},
-        }
-    )
 
 
 RETRY_SECONDS = (5, 30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400)
@@ -141,7 +129,14 @@ class DeliveryService:
     async def _ask(self, tenant_id: UUID, handshake: Handshake) -> None:
         """Send one challenge, and record the answer."""
         challenge = secrets.token_urlsafe(32)
-        body = make_challenge(handshake, challenge)
+        saved_search = {"id": handshake.saved_search_id, "name": handshake.name}
+        body = orjson.dumps(
+            {
+                "type": "subscription.challenge",
+                "timestamp": datetime.now(UTC).isoformat(),
+                "data": {"saved_search": saved_search, "challenge": challenge},
+            }
+        )
         admit = self.pace.admit_challenge_at
         answer = await self._send(tenant_id, handshake, new_id(), body, admit, challenge)
         try:
@@ -239,7 +234,15 @@ class DeliveryService:
         return [delivery for delivery, wait in zip(claimed, waits, strict=True) if not wait]
 
     async def _deliver(self, tenant_id: UUID, delivery: Delivery, entry: Entry) -> None:
-        body = make_body(delivery, entry)
+        saved_search = {"id": delivery.saved_search_id, "name": delivery.name}
+        # The entry as in GET /knowledge/entries/{id}.
+        body = orjson.dumps(
+            {
+                "type": "entry.matched",
+                "timestamp": delivery.created_at.isoformat(),
+                "data": {"saved_search": saved_search, **delivery.finding, "entry": asdict(entry)},
+            }
+        )
         answer = await self._send(tenant_id, delivery, delivery.id, body, self.pace.admit_at)
         try:
             state = await self._note(tenant_id, delivery, answer)
@@ -315,17 +318,3 @@ def find_pause(attempts: int, retry_after: float | None = None) -> float:
     """Seconds to wait after this many failed attempts, with a jitter of 10 %; at least the endpoint's Retry-After."""
     pause = RETRY_SECONDS[min(attempts, len(RETRY_SECONDS)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311  # not a secret
     return max(pause, retry_after or 0.0)
-
-
-def make_body(delivery: Delivery, entry: Entry) -> bytes:
-    """Make the message: its type, the time of the match, and the entry as in GET /knowledge/entries/{id}."""
-    message: dict[str, Any] = {
-        "type": "entry.matched",
-        "timestamp": delivery.created_at.isoformat(),
-        "data": {
-            "saved_search": {"id": delivery.saved_search_id, "name": delivery.name},
-            **delivery.finding,
-            "entry": asdict(entry),
-        },
-    }
-    return orjson.dumps(message)

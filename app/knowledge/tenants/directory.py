@@ -5,7 +5,7 @@ A change locks the tenant.
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import md5, sha256
 from typing import Any
@@ -250,43 +250,39 @@ KEPT_SECONDS = 2.0
 """How long a process keeps a tenant's context and the list of revoked platform tokens."""
 
 
+@dataclass(eq=False)
 class TenantDirectory:
     """Reads tenants, with a short-lived cache; also creates, configures and deletes them.
 
     Changes made through this object take effect at once, and with `part` in all processes of the service; changes by
     others take effect within KEPT_SECONDS. A deletion also takes effect at the next write for the tenant.
+
+    `max_limit` is the service's largest number of hits per page, and the largest that a tenant can set.
+    `default_limits` are those of a tenant for which the platform has set none.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        trail: AuditTrail,
-        *,
-        default_model_id: int,
-        limits: Limits | None = None,
-        max_limit: int = 100,
-        part: Part | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`max_limit` is the service's largest number of hits per page, and the largest that a tenant can set."""
-        self._database = database
-        self._trail = trail
-        self._max_limit = max_limit
-        self._default_model_id = default_model_id
-        self._limits = limits or Limits()
-        self._clock = clock
-        self._generations = Generations() if part is None else part.generations()
+    database: Database
+    trail: AuditTrail
+    _: KW_ONLY
+    default_model_id: int
+    default_limits: Limits = field(default_factory=Limits)
+    max_limit: int = 100
+    part: Part | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._generations = Generations() if self.part is None else self.part.generations()
         self._known: dict[UUID, tuple[float, list[float], TenantContext]] = {}
-        database.tell_of_deleted.append(self.forget)
+        self.database.tell_of_deleted.append(self.forget)
 
     async def context(self, tenant_id: UUID) -> TenantContext:
         """Return the tenant's context, from the cache if possible. Raises TenantNotFound."""
         # Read before the tenant: a change in between then makes the result outdated.
         generation = self._generations.current(tenant_id)
         known = self._known.get(tenant_id)
-        if known is not None and known[0] > self._clock() and known[1] == generation:
+        if known is not None and known[0] > self.clock() and known[1] == generation:
             return known[2]
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             row = await db.own_tenant(session)
         if row is None:
             self._known.pop(tenant_id, None)
@@ -305,19 +301,19 @@ class TenantDirectory:
             space=VectorSpace(row.model_id, row.dimensions),
             indexed=row.index_state == "ready",
             allowed=allowed,
-            wide_callers=WideCallers(clock=self._clock) if known is None else known[2].wide_callers,
+            wide_callers=WideCallers(clock=self.clock) if known is None else known[2].wide_callers,
         )
         if len(self._known) >= 10_000:
             self._known.clear()
-        self._known[tenant_id] = (self._clock() + KEPT_SECONDS, generation, context)
+        self._known[tenant_id] = (self.clock() + KEPT_SECONDS, generation, context)
         return context
 
     async def read_settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
         """Return the tenant's settings; with `reader`, record the read in the audit trail. Raises TenantNotFound."""
         context = await self.context(tenant_id)
         if reader is not None:
-            async with self._database.tenant_session(tenant_id) as session:
-                await self._trail.note_read(session, reader, "settings.read")
+            async with self.database.tenant_session(tenant_id) as session:
+                await self.trail.note_read(session, reader, "settings.read")
         return context.settings
 
     def forget(self, tenant_id: UUID) -> None:
@@ -325,18 +321,13 @@ class TenantDirectory:
         self._known.pop(tenant_id, None)
         self._generations.advance(tenant_id)
 
-    @property
-    def default_limits(self) -> Limits:
-        """The limits of a tenant for which the platform has set none."""
-        return self._limits
-
     def allow(self, given: Mapping[str, int]) -> Limits:
         """The platform's limits for a tenant: the given ones, else the defaults."""
-        return self._limits.replaced(given)
+        return self.default_limits.replaced(given)
 
     async def list_tenants(self, *, reader: str | None = None) -> list[Tenant]:
         """List all tenants, oldest first; with `reader`, record the read in the platform's trail."""
-        async with self._database.platform_session() as session:
+        async with self.database.platform_session() as session:
             found = await db.list_tenants(session)
             if reader is not None:
                 await db.note_action(session, reader, "tenant.list", None)
@@ -345,7 +336,7 @@ class TenantDirectory:
     async def find(self, slug: str) -> Tenant:
         """Find the tenant with this slug. Raises TenantNotFound."""
         if SLUG.fullmatch(slug):
-            async with self._database.platform_session() as session:
+            async with self.database.platform_session() as session:
                 if (found := await db.find_tenant(session, slug)) is not None:
                     return found
         raise TenantNotFound(f"there is no tenant {slug!r}")
@@ -355,10 +346,10 @@ class TenantDirectory:
         slug, name = tenant.slug, tenant.name or tenant.slug
         tenant_id = new_id()
         try:
-            async with self._database.platform_session() as session:
-                await db.create_tenant(session, tenant_id, slug, name, model_id or self._default_model_id, actor)
+            async with self.database.platform_session() as session:
+                await db.create_tenant(session, tenant_id, slug, name, model_id or self.default_model_id, actor)
         except asyncpg.UniqueViolationError as error:
-            await self._trail.refuse_on_platform(actor, "tenant.create")
+            await self.trail.refuse_on_platform(actor, "tenant.create")
             raise TenantExists(f"a tenant {slug!r} already exists") from error
         return await self.find(slug)
 
@@ -367,7 +358,7 @@ class TenantDirectory:
         for tries_left in reversed(range(DELETION_TRIES)):
             try:
                 # A large tenant takes minutes: all its rows are deleted in one transaction.
-                async with self._database.platform_session(background=DELETION) as session:
+                async with self.database.platform_session(background=DELETION) as session:
                     deleted = await db.delete_tenant(session, tenant_id, actor)
                 break
             except DatabaseUnavailable as error:
@@ -376,9 +367,9 @@ class TenantDirectory:
                     raise
         self.forget(tenant_id)
         if not deleted:
-            await self._trail.refuse_on_platform(actor, "tenant.delete", tenant_id)
+            await self.trail.refuse_on_platform(actor, "tenant.delete", tenant_id)
             raise TenantNotFound("the tenant does not exist")
-        await drop_strays(self._database, tenant_id)
+        await drop_strays(self.database, tenant_id)
 
     async def change_limits(self, tenant_id: UUID, changes: AllowedLimits, *, actor: str) -> AllowedLimits:
         """Set the platform's limits for a tenant: 0 means unlimited, None restores the default.
@@ -386,24 +377,24 @@ class TenantDirectory:
         Returns all limits of the tenant, None where the default applies. Raises TenantNotFound.
         """
         given = orjson.dumps(given_fields(changes)).decode()
-        async with self._database.platform_session() as session:
+        async with self.database.platform_session() as session:
             changed = await db.change_limits(session, tenant_id, given, actor)
         self.forget(tenant_id)
         if changed is None:
-            await self._trail.refuse_on_platform(actor, "tenant.limits", tenant_id)
+            await self.trail.refuse_on_platform(actor, "tenant.limits", tenant_id)
             raise TenantNotFound("the tenant does not exist")
         return AllowedLimits(**{name: changed.get(name) for name in LIMITS})
 
     async def propose_settings(self, tenant_id: UUID, patch: SettingsPatch) -> TenantSettings:
         """The settings that `change_settings` would make; nothing is stored. Raises InvalidInput, TenantNotFound."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             row = await db.own_tenant(session)
         if row is None:
             raise TenantNotFound("the tenant does not exist")
         return self._apply(row, patch)[1]
 
     def _apply(self, row: db.OwnTenant, patch: SettingsPatch) -> tuple[Mapping[str, Any], TenantSettings]:
-        return apply_changes(row.settings, patch, allowed=self.allow(row.limits), max_limit=self._max_limit)
+        return apply_changes(row.settings, patch, allowed=self.allow(row.limits), max_limit=self.max_limit)
 
     async def change_settings(
         self,
@@ -418,7 +409,7 @@ class TenantDirectory:
         With `if_version`, the settings must have one of these versions (`version_of`). Raises InvalidInput,
         PreconditionFailed and TenantNotFound.
         """
-        async with self._trail.writing(tenant_id, actor, "settings.update") as session:
+        async with self.trail.writing(tenant_id, actor, "settings.update") as session:
             row = await hold_tenant(session)
             require_version(row, if_version)
             given, settings = self._apply(row, patch)
@@ -433,42 +424,28 @@ class TenantDirectory:
 
         Raises InvalidInput, TenantNotFound.
         """
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             row = await hold_tenant(session)
             _, changed = await store_settings(session, row, given)
             if changed:
                 await audit.write_audit(session, actor, "tenant.import", [], {"part": "settings", "fields": changed})
         self.forget(tenant_id)
 
-
-MAX_REVOKED = 1_000
-"""Most revoked tokens of one tenant, and of the platform; each process keeps all of them in memory."""
-
-_PLATFORM = "platform"
-
-
-class TokenRevocations:
-    """Revokes tokens of a tenant. Every process refuses them within the time that it keeps a tenant's context."""
-
-    def __init__(self, database: Database, trail: AuditTrail, tenants: TenantDirectory) -> None:
-        self._database = database
-        self._trail = trail
-        self._tenants = tenants
-
     async def revoke(self, tenant_id: UUID, revocation: NewRevocation, *, actor: str) -> RevokedToken:
         """Refuse the tenant's tokens with a `jti` until `expires_at`, by default for as long as any can be valid.
 
-        Raises MaximumReached when the list is full.
+        Every process refuses them within the time that it keeps a tenant's context. Raises MaximumReached when the list
+        is full.
         """
         token_id, until = revocation.token_id, _end_of(revocation)
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             await db.lock_revocations(session)
             await db.purge_revocations(session)
             if await db.count_other_revocations(session, token_id) >= MAX_REVOKED:
                 raise _full("the tenant")
             revoked = await db.put_revocation(session, token_id, until)
             await audit.write_audit(session, actor, "token.revoke", [], {"token_id": token_id})
-        self._tenants.forget(tenant_id)
+        self.forget(tenant_id)
         return revoked
 
     async def list_revoked(
@@ -479,10 +456,16 @@ class TokenRevocations:
         Raises InvalidInput for a bad cursor.
         """
         wanted = PageRequest.read(limit, cursor)
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self.database.tenant_session(tenant_id) as session:
             found = await db.list_revocations(session, wanted.after, wanted.reach)
-            await self._trail.note_read(session, reader, "token.list")
+            await self.trail.note_read(session, reader, "token.list")
         return wanted.cut(found, _position)
+
+
+MAX_REVOKED = 1_000
+"""Most revoked tokens of one tenant, and of the platform; each process keeps all of them in memory."""
+
+_PLATFORM = "platform"
 
 
 class PlatformRevocations:

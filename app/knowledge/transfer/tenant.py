@@ -273,26 +273,120 @@ class _Original:
     data: bytearray
 
 
-@dataclass(eq=False)
-class AssetRestoration:
-    """Restores assets one after another; holds the bytes of at most one in memory.
+BATCH = 200
+BATCH_BYTES = 4 << 20
+RESTORING = timedelta(minutes=10)
 
-    Failures are recorded in `outcome`, and in `renamed` the assets that have other ids in this tenant.
+
+def read_header(first_line: bytes) -> Mapping[str, Any] | None:
+    """Parse the first line of an export; return None if it is something else."""
+    given = read_object(first_line.removeprefix(codecs.BOM_UTF8))
+    return given if given is not None and given.get("kind") == "tenant" else None
+
+
+@dataclass(eq=False)
+class TenantRestoration:
+    """Restores one export into one tenant, in constant memory except for a map of ids that differ in this tenant.
+
+    A restoration can be interrupted and started again: rows that match their lines stay unchanged. Each step writes its
+    changes to the audit trail in its own transaction.
     """
 
     database: Database
+    tenants: TenantDirectory
     jobs: JobQueue
     tenant_id: UUID
     actor: str
-    outcome: Restored
-    renamed: dict[str, str]
 
     def __post_init__(self) -> None:
+        self._with_vectors = False
+        self._tenant: TenantContext | None = None
+        self._renamed: dict[str, str] = {}
+        self.outcome = Restored()
         self._original: _Original | None = None
+        self.has_references = False
 
-    async def begin(self, number: int, given: Mapping[str, Any]) -> None:
+    async def write(self, header: Mapping[str, Any], lines: Iterable[TextLine], report: Progress) -> None:
+        """Write the settings, then all lines after the header. Raises InvalidInput, DatabaseUnavailable."""
+        if header.get("format") != FORMAT:
+            raise InvalidInput.of("FILE", "comes from another version of the service")
+        settings = header.get("settings")
+        await self.tenants.restore_settings(
+            self.tenant_id, settings if isinstance(settings, dict) else {}, actor=self.actor
+        )
+        self._tenant = tenant = await self.tenants.context(self.tenant_id)
+        model = {"provider": tenant.model.provider, "name": tenant.model.name}
+        self._with_vectors = header.get("model") == {**model, "dimensions": tenant.model.dimensions}
+        batch: list[tuple[int, ExportedEntry]] = []
+        size = 0
+        kind: object = None
+        for line in lines:
+            number = self.outcome.lines = line.number
+            given = read_object(line.text)
+            kind = given.get("kind") if given is not None else None
+            if given is not None and kind == "entry":
+                try:
+                    batch.append((number, read_entry(given, with_vectors=self._with_vectors)))
+                except REFUSALS as error:
+                    self.outcome.fail(number, describe_refusal(error))
+                size += len(line.text)
+                if len(batch) == BATCH or size > BATCH_BYTES:
+                    await self._write_entries(batch)
+                    batch, size = [], 0
+                    report(number)
+                continue
+            await self._write_entries(batch)
+            batch, size = [], 0
+            if line.error is not None:
+                self.outcome.fail(number, line.error)
+            elif given is None or kind not in {"asset", "original", "end", *RECORDS}:
+                self.outcome.fail(number, "is not a line of an export")
+            elif kind == "asset":
+                await self._begin_asset(number, given)
+            elif kind == "original":
+                await self._add_part(number, given)
+            elif kind != "end":
+                await self._write_record(number, str(kind), given)
+            report(number)
+        await self._write_entries(batch)
+        await self._give_up()
+        if kind != "end":
+            self.outcome.fail(self.outcome.lines, "the export is truncated; its complete part was imported")
+        self.jobs.wake()
+        report(self.outcome.lines)
+
+    async def finish(self) -> None:
+        """Write the final counts to the audit trail, once everything is written and linked."""
+        async with self.database.tenant_session(self.tenant_id) as session:
+            await self._note(session, "end", [], self.outcome.counts())
+
+    async def link(self, lines: Iterable[TextLine], report: Progress) -> None:
+        """Set the references between entries, once all are written. Reads the same lines again."""
+        batch: list[Mapping[str, Any]] = []
+        for line in lines:
+            given = read_object(line.text) if b'"kind":"entry"' in line.text[:20] else None
+            if given is None:
+                continue
+            with contextlib.suppress(*REFUSALS):  # it was reported when it was refused
+                entry = read_entry(given, with_vectors=False)
+                if entry.refers:
+                    batch.append(rename(entry.links, self._renamed))
+            if len(batch) == BATCH:
+                await self._link(batch)
+                batch = []
+                report(line.number)
+        await self._link(batch)
+        report(self.outcome.lines)
+
+    async def _link(self, batch: list[Mapping[str, Any]]) -> None:
+        async with self.database.tenant_session(self.tenant_id, background=RESTORING) as session:
+            linked, dropped = await db.link_entries(session, orjson.dumps(batch).decode())
+            await self._note(session, "links", linked, {"entries": len(linked)})
+        self.outcome.dropped_references += dropped
+
+    async def _begin_asset(self, number: int, given: Mapping[str, Any]) -> None:
         """Process the line of an asset. Raises DatabaseUnavailable, as the other methods do."""
-        await self.give_up()
+        await self._give_up()
         try:
             asset = read_asset(given)
             async with self.database.tenant_session(self.tenant_id) as session:
@@ -301,13 +395,13 @@ class AssetRestoration:
             self.outcome.fail(number, describe_refusal(error))
             return
         if found is not None and found[0] != asset.id:
-            self.renamed[str(asset.id)] = str(found[0])
+            self._renamed[str(asset.id)] = str(found[0])
             asset = asset.found_as(found[0])
         if found is None or not found[1]:
             self._original = _Original(number, asset, bytearray())
             await self._finish()
 
-    async def add_part(self, number: int, given: Mapping[str, Any]) -> None:
+    async def _add_part(self, number: int, given: Mapping[str, Any]) -> None:
         """Process a line with some of the asset's bytes."""
         original = self._original
         if original is None:
@@ -348,126 +442,11 @@ class AssetRestoration:
             return
         self.outcome.assets += 1
 
-    async def give_up(self) -> None:
+    async def _give_up(self) -> None:
         """Record a failure if the current asset is incomplete: no more bytes will follow."""
         if self._original is not None:
             self.outcome.fail(self._original.number, "the file's bytes are missing")
             self._original = None
-
-
-BATCH = 200
-BATCH_BYTES = 4 << 20
-RESTORING = timedelta(minutes=10)
-
-
-def read_header(first_line: bytes) -> Mapping[str, Any] | None:
-    """Parse the first line of an export; return None if it is something else."""
-    given = read_object(first_line.removeprefix(codecs.BOM_UTF8))
-    return given if given is not None and given.get("kind") == "tenant" else None
-
-
-@dataclass(eq=False)
-class TenantRestoration:
-    """Restores one export into one tenant, in constant memory except for a map of ids that differ in this tenant.
-
-    A restoration can be interrupted and started again: rows that match their lines stay unchanged. Each step writes its
-    changes to the audit trail in its own transaction.
-    """
-
-    database: Database
-    tenants: TenantDirectory
-    jobs: JobQueue
-    tenant_id: UUID
-    actor: str
-
-    def __post_init__(self) -> None:
-        self._with_vectors = False
-        self._tenant: TenantContext | None = None
-        self._renamed: dict[str, str] = {}
-        self.outcome = Restored()
-        self._assets = AssetRestoration(
-            self.database, self.jobs, self.tenant_id, self.actor, self.outcome, self._renamed
-        )
-        self.has_references = False
-
-    async def write(self, header: Mapping[str, Any], lines: Iterable[TextLine], report: Progress) -> None:
-        """Write the settings, then all lines after the header. Raises InvalidInput, DatabaseUnavailable."""
-        if header.get("format") != FORMAT:
-            raise InvalidInput.of("FILE", "comes from another version of the service")
-        settings = header.get("settings")
-        await self.tenants.restore_settings(
-            self.tenant_id, settings if isinstance(settings, dict) else {}, actor=self.actor
-        )
-        self._tenant = tenant = await self.tenants.context(self.tenant_id)
-        model = {"provider": tenant.model.provider, "name": tenant.model.name}
-        self._with_vectors = header.get("model") == {**model, "dimensions": tenant.model.dimensions}
-        batch: list[tuple[int, ExportedEntry]] = []
-        size = 0
-        kind: object = None
-        for line in lines:
-            number = self.outcome.lines = line.number
-            given = read_object(line.text)
-            kind = given.get("kind") if given is not None else None
-            if given is not None and kind == "entry":
-                try:
-                    batch.append((number, read_entry(given, with_vectors=self._with_vectors)))
-                except REFUSALS as error:
-                    self.outcome.fail(number, describe_refusal(error))
-                size += len(line.text)
-                if len(batch) == BATCH or size > BATCH_BYTES:
-                    await self._write_entries(batch)
-                    batch, size = [], 0
-                    report(number)
-                continue
-            await self._write_entries(batch)
-            batch, size = [], 0
-            if line.error is not None:
-                self.outcome.fail(number, line.error)
-            elif given is None or kind not in {"asset", "original", "end", *RECORDS}:
-                self.outcome.fail(number, "is not a line of an export")
-            elif kind == "asset":
-                await self._assets.begin(number, given)
-            elif kind == "original":
-                await self._assets.add_part(number, given)
-            elif kind != "end":
-                await self._write_record(number, str(kind), given)
-            report(number)
-        await self._write_entries(batch)
-        await self._assets.give_up()
-        if kind != "end":
-            self.outcome.fail(self.outcome.lines, "the export is truncated; its complete part was imported")
-        self.jobs.wake()
-        report(self.outcome.lines)
-
-    async def finish(self) -> None:
-        """Write the final counts to the audit trail, once everything is written and linked; analyse the tables."""
-        async with self.database.tenant_session(self.tenant_id) as session:
-            await self._note(session, "end", [], self.outcome.counts())
-        await PlannerStatistics(self.database).refresh()
-
-    async def link(self, lines: Iterable[TextLine], report: Progress) -> None:
-        """Set the references between entries, once all are written. Reads the same lines again."""
-        batch: list[Mapping[str, Any]] = []
-        for line in lines:
-            given = read_object(line.text) if b'"kind":"entry"' in line.text[:20] else None
-            if given is None:
-                continue
-            with contextlib.suppress(*REFUSALS):  # it was reported when it was refused
-                entry = read_entry(given, with_vectors=False)
-                if entry.refers:
-                    batch.append(rename(entry.links, self._renamed))
-            if len(batch) == BATCH:
-                await self._link(batch)
-                batch = []
-                report(line.number)
-        await self._link(batch)
-        report(self.outcome.lines)
-
-    async def _link(self, batch: list[Mapping[str, Any]]) -> None:
-        async with self.database.tenant_session(self.tenant_id, background=RESTORING) as session:
-            linked, dropped = await db.link_entries(session, orjson.dumps(batch).decode())
-            await self._note(session, "links", linked, {"entries": len(linked)})
-        self.outcome.dropped_references += dropped
 
     async def _write_entries(self, batch: list[tuple[int, ExportedEntry]]) -> None:
         """Write a batch; if a line in it is refused, write the lines one by one."""

@@ -62,9 +62,7 @@ async def _read_around(call: Call, entry: Entry, citation: Citation) -> tuple[st
     middle = ((citation.char_start or 0) + (citation.char_end or 0)) // 2
     start = max(0, middle - FETCH_LENGTH // 2)
     try:
-        part = await call.services.reading.read_part(
-            call.tenant_id, entry.asset_id, start=start, length=FETCH_LENGTH
-        )
+        part = await call.services.reading.read_part(call.tenant_id, entry.asset_id, start=start, length=FETCH_LENGTH)
     except (TextNotReady, Quarantined):
         return entry.content, {}
     return part.text, {"characters": f"{part.start} to {part.end} of {part.total}"}
