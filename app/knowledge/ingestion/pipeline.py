@@ -66,21 +66,6 @@ def chunk_tokens(size: ChunkSize, model: EmbeddingModel) -> tuple[int, int]:
     return tokens, min(size.overlap, tokens // 2)
 
 
-def make_extract(document: ParsedDocument) -> Extract:
-    """The fields of an asset that come from its parsed file."""
-    return Extract(
-        title=document.title,
-        text=document.text,
-        total_pages=document.total_pages,
-        outline={
-            "headings": [(heading.start, heading.level, heading.title) for heading in document.headings],
-            "pages": [(page.start, page.end) for page in document.pages],
-            "tables": [(table.start, table.header_end, table.end) for table in document.tables],
-        },
-        pages_without_text=document.pages_without_text,
-    )
-
-
 def make_chunk_row(
     chunk: Chunk, document: ParsedDocument, given_title: str | None, flags: Sequence[Flag] = ()
 ) -> ChunkRow:
@@ -192,6 +177,17 @@ class Ingestion:
             passages, tokens, waiting = await self._embed(tenant, provider, asset_id, rows, lease)
             seen.set(passages=len(passages), tokens=tokens)
 
+        extract = Extract(
+            title=document.title,
+            text=document.text,
+            total_pages=document.total_pages,
+            outline={
+                "headings": [(heading.start, heading.level, heading.title) for heading in document.headings],
+                "pages": [(page.start, page.end) for page in document.pages],
+                "tables": [(table.start, table.header_end, table.end) for table in document.tables],
+            },
+            pages_without_text=document.pages_without_text,
+        )
         await lease.stop_renewing()
         with span("swap", chunks=len(rows)):
             async with self.database.tenant_session(job.tenant_id, background=STORING) as session:
@@ -199,7 +195,7 @@ class Ingestion:
                 await db.lock_same_bytes(session, asset_id)
                 if not await queue.complete_job(session, job):
                     raise ClaimLost
-                inherited = await db.finish_asset(session, asset_id, asset.generation, make_extract(document))
+                inherited = await db.finish_asset(session, asset_id, asset.generation, extract)
                 if inherited is None:
                     raise ClaimLost
                 inherited = replace(inherited, metadata=inheritable(inherited.metadata))

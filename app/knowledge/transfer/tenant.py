@@ -261,9 +261,6 @@ def _line(kind: str, text: str) -> bytes:
     return f'{{"kind":"{kind}",{text[1:]}\n'.encode()
 
 
-STORING = timedelta(minutes=10)
-
-
 @dataclass(slots=True)
 class _Original:
     """An asset whose bytes are still being read."""
@@ -429,7 +426,7 @@ class TenantRestoration:
             self.outcome.fail(original.number, "the bytes differ from the exported ones")
             return
         try:
-            async with self.database.tenant_session(self.tenant_id, background=STORING) as session:
+            async with self.database.tenant_session(self.tenant_id, background=RESTORING) as session:
                 await queue.cancel_jobs(session, "ingest_asset", str(asset.id))
                 await db.put_asset(session, orjson.dumps(asset.columns).decode(), data)
                 await db.drop_chunks(session, asset.id)
