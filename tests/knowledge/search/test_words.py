@@ -1,5 +1,6 @@
 """Words of a query: compounds, scripts and completions."""
 
+from collections.abc import Mapping, Sequence
 from itertools import islice, product
 
 import pytest
@@ -10,10 +11,111 @@ from app.contract.search import SearchQuery
 from app.db.queries import statistics
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.searching import keyword_leg_of
-from tests.knowledge.search.compound_texts import ENTRIES, QUERIES
 from tests.knowledge.writing import ids, write
 
 pytestmark = pytest.mark.own_tenants
+
+
+GERMAN = {
+    "backup": "Die Sicherung der Datenbank läuft jede Nacht um zwei Uhr.",
+    "restore": "Eine Datenbankwiederherstellung dauert etwa zwanzig Minuten.",
+    "database": "Die Datenbank steht auf einem eigenen Server im Keller.",
+    "leave": "Der Urlaubsantrag wird mindestens zwei Wochen vorher im Portal gestellt.",
+    "holiday": "Im Urlaub vertritt uns das Team aus Leipzig.",
+    "customer": "Die Kundennummer steht oben rechts auf jeder Rechnung.",
+    "bill": "Wer eine Rechnung an einen Kunden schickt, prüft zuerst die Anschrift.",
+    "password": "Das Zurücksetzen vom Passwort geht über die Seite der Anmeldung.",
+    "hours": "Die Arbeitszeit wird am Monatsende von der Leitung bestätigt.",
+    "work": "Unsere Arbeit beginnt mit einem kurzen Treffen am Morgen.",
+    "fire": "Bei Feuer gilt der Plan zum Schutz vor Brand, der im Flur hängt.",
+    "access": "Die Zugriffsrechte vergibt der Leiter der Abteilung.",
+    "rights": "Welche Rechte ein Gast hat, steht im Vertrag.",
+    "contract": "Der Vertrag über die Miete der Räume endet im Mai.",
+    "travel": "Die Reisekostenabrechnung geht an die Buchhaltung.",
+    "trip": "Nach der Reise werden die Belege gesammelt.",
+    "server": "Ein Ausfall vom Server wird sofort dem Dienst gemeldet.",
+    "training": "Die Sicherheitsschulung ist für neue Kollegen Pflicht.",
+    "safety": "Die Sicherheit der Anlage wird jährlich geprüft.",
+    "parking": "Einen Platz zum Parken bekommt, wer früh kommt; die Gebühr beträgt fünf Euro.",
+    "fee": "Die Parkgebühr wird am Automaten bezahlt.",
+    "language": "Der Sprachkurs findet dienstags im Saal statt.",
+    "course": "Ein Kurs der Sprache Italienisch beginnt im Herbst.",
+    "school": "Das Schulgebäude wird im Sommer renoviert.",
+    "energy": "Der Verbrauch von Energie ist im Winter hoch.",
+    "weather": "Die Wettervorhersage kommt vom Dienst in Offenbach.",
+    "stock": "Der Bestand im Lager wird jeden Freitag gezählt.",
+    "delivery": "Die Lieferadresse kann bis zum Versand geändert werden.",
+    "dismissal": "Bei einer Kündigung beträgt die Frist drei Monate.",
+    "health": "Die Gesundheitsprüfung macht der Betriebsarzt.",
+    "order": "Der Bestellvorgang endet mit einer Nachricht.",
+    "printer": "Die Patrone vom Drucker wechselt der Empfang.",
+    "meeting": "Der Besprechungsraum im dritten Stock hat eine Kamera.",
+    "room": "Ein Raum ohne Fenster dient als Archiv.",
+    "insurance": "Die Haftpflichtversicherung deckt Schäden bis zehn Millionen.",
+    "noise": "Der Schutz vor Lärm ist an der Maschine vorgeschrieben.",
+}
+OTHERS = {
+    "nl-insurance": ("dutch", "De verzekering van de auto wordt ieder jaar in januari betaald."),
+    "nl-tax": ("dutch", "De belastingaangifte moet voor mei worden ingediend bij het kantoor."),
+    "sv-insurance": ("swedish", "En bilförsäkring betalas varje år och gäller för hela familjen."),
+    "sv-key": ("swedish", "Nyckeln till ett hus lämnas hos grannen när familjen reser bort."),
+    "da-security": ("danish", "Reglerne om datasikkerhed gælder for alle ansatte i virksomheden."),
+    "da-water": ("danish", "Prisen på vand stiger igen til næste år, siger kommunen."),
+    "nb-culture": ("norwegian", "Vår bedriftskultur er åpen og alle ansatte kan foreslå noe nytt."),
+    "nb-road": ("norwegian", "Arbeidet på veien mot byen er ferdig til sommeren."),
+    "fi-database": ("finnish", "Palvelun tietokanta varmistetaan joka yö kello kaksi."),
+    "fi-station": ("finnish", "Juna lähtee asemalta, ja laituri on rakennuksen takana."),
+    "hu-guide": ("hungarian", "Az autópálya délután zárva lesz a munkák miatt."),
+}
+ENTRIES: Mapping[str, tuple[str, str]] = {key: ("german", text) for key, text in GERMAN.items()} | OTHERS
+
+QUERIES: Sequence[tuple[str, str]] = (
+    ("Datenbanksicherung", "backup"),
+    ("Wann läuft die Datenbanksicherung?", "backup"),
+    ("Wiederherstellung der Datenbank", "restore"),
+    ("Antrag auf Urlaub", "leave"),
+    ("Wie stelle ich einen Antrag auf Urlaub?", "leave"),
+    ("Nummer des Kunden", "customer"),
+    ("Kundenrechnung", "bill"),
+    ("Passwortanmeldung", "password"),
+    ("Zeit der Arbeit", "hours"),
+    ("Brandschutz", "fire"),
+    ("Brandschutzplan", "fire"),
+    ("Rechte für den Zugriff", "access"),
+    ("Wer vergibt Rechte für den Zugriff?", "access"),
+    ("Mietvertrag", "contract"),
+    ("Kündigungsfrist", "dismissal"),
+    ("Abrechnung der Reisekosten", "travel"),
+    ("Serverausfall", "server"),
+    ("Was tun beim Serverausfall", "server"),
+    ("Schulung zur Sicherheit", "training"),
+    ("Parkplatz", "parking"),
+    ("Gebühr zum Parken", "fee"),
+    ("Kurs für Sprache", "language"),
+    ("Sprachkurs Italienisch", "course"),
+    ("Gebäude der Schule", "school"),
+    ("Energieverbrauch", "energy"),
+    ("Energieverbrauch im Winter", "energy"),
+    ("Vorhersage für das Wetter", "weather"),
+    ("Lagerbestand", "stock"),
+    ("Adresse der Lieferung", "delivery"),
+    ("Prüfung der Gesundheit", "health"),
+    ("Vorgang der Bestellung", "order"),
+    ("Druckerpatrone", "printer"),
+    ("Raum für Besprechungen", "meeting"),
+    ("Versicherung für Haftpflicht", "insurance"),
+    ("Lärmschutz", "noise"),
+    ("autoverzekering", "nl-insurance"),
+    ("aangifte van belasting", "nl-tax"),
+    ("försäkring av bil", "sv-insurance"),
+    ("husnyckel", "sv-key"),
+    ("sikkerhed for data", "da-security"),
+    ("vandpris", "da-water"),
+    ("kultur i bedrift", "nb-culture"),
+    ("veiarbeid", "nb-road"),
+    ("tieto kanta", "fi-database"),
+    ("autó pálya", "hu-guide"),
+)
 
 
 async def test_german_and_english_find_their_own_stems(services: Services, tenant: Tenant) -> None:

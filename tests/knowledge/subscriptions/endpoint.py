@@ -1,4 +1,4 @@
-"""A webhook endpoint on a real port that records its requests."""
+"""A webhook endpoint on a real port that records its requests, and a scripted resolver."""
 
 import asyncio
 import base64
@@ -6,11 +6,22 @@ import contextlib
 import hashlib
 import hmac
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+
+from app.knowledge.subscriptions.webhooks import Resolve
+
+
+def resolving(*addresses: str) -> Resolve:
+    """A resolver that returns these addresses for every name."""
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return addresses
+
+    return resolve
 
 
 @dataclass(frozen=True, slots=True)

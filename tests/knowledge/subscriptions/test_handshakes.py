@@ -15,8 +15,7 @@ from app.errors import Conflict, InvalidInput, SavedSearchNotFound, Subscription
 from app.knowledge.subscriptions import service as subscriptions
 from app.knowledge.subscriptions.deliveries import PAUSES
 from app.knowledge.subscriptions.webhooks import MAX_ECHO, SecretSealer, SendPace, WebhookSender, is_echo, make_secret
-from tests.knowledge.subscriptions.endpoint import Received
-from tests.knowledge.subscriptions.resolving import resolving
+from tests.knowledge.subscriptions.endpoint import Received, resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 

@@ -23,7 +23,7 @@ from app.knowledge.subscriptions.webhooks import (
     find_network,
 )
 from tests.fixtures.database.cluster import Connection, connected
-from tests.knowledge.subscriptions.resolving import resolving
+from tests.knowledge.subscriptions.endpoint import resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 URL = "https://hooks.example/a"

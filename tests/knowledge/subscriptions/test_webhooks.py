@@ -38,8 +38,7 @@ from app.knowledge.subscriptions.webhooks import (
     sending_tenant,
     sign,
 )
-from tests.knowledge.subscriptions.endpoint import Endpoint, open_endpoint
-from tests.knowledge.subscriptions.resolving import resolving
+from tests.knowledge.subscriptions.endpoint import Endpoint, open_endpoint, resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

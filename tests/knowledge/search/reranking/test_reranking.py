@@ -1,6 +1,7 @@
 """The reranker: its calls, and the order that it gives."""
 
 import asyncio
+from uuid import UUID
 
 import pytest
 
@@ -17,15 +18,33 @@ from app.knowledge.search.service import KnowledgeSearchService
 from app.reranking import RerankServer, ResilientReranker
 from app.resilience import CallPolicy
 from tests.fixtures.providers.failing import FailingProvider
-from tests.fixtures.providers.rerank_wire import RerankWire, encode_scores
+from tests.fixtures.providers.rerank_wire import RerankWire, encode_scores, texts_of
 from tests.fixtures.providers.wire import Reply
 from tests.fixtures.searching import explanation_of, make_search
 from tests.fixtures.services import Common
 from tests.knowledge.conftest import RunJobs
-from tests.knowledge.search.reranking.numbered import find, scripted, write_numbered
 from tests.knowledge.writing import ids, write
 
 pytestmark = pytest.mark.own_tenants
+
+
+async def write_numbered(services: Services, tenant: Tenant, count: int) -> list[UUID]:
+    """Entries that match `harbour` by their words, the first ones better."""
+    texts = (f"n{n} harbour" + " filler" * n for n in range(count))
+    return await write(services, tenant, *texts, language="simple")
+
+
+def find(**changes: object) -> SearchQuery:
+    return SearchQuery(**({"query": "harbour", "mode": "keyword", "explain": True} | changes))  # type: ignore[arg-type]
+
+
+def scripted(wire: RerankWire, **scores: float) -> None:
+    """The next answer has these scores for the texts that start with these words, and 0 for the others."""
+
+    def score(text: str) -> float:
+        return next((value for word, value in scores.items() if text.startswith(word)), 0.0)
+
+    wire.script = [Reply(body=lambda r: encode_scores(r, [(at, score(text)) for at, text in enumerate(texts_of(r))]))]
 
 
 BROKEN = (
