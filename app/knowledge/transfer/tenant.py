@@ -353,9 +353,10 @@ class TenantRestoration:
         report(self.outcome.lines)
 
     async def finish(self) -> None:
-        """Write the final counts to the audit trail, once everything is written and linked."""
+        """Write the final counts to the audit trail, once everything is written and linked; analyse the tables."""
         async with self.database.tenant_session(self.tenant_id) as session:
             await self._note(session, "end", [], self.outcome.counts())
+        await PlannerStatistics(self.database).refresh()
 
     async def link(self, lines: Iterable[TextLine], report: Progress) -> None:
         """Set the references between entries, once all are written. Reads the same lines again."""

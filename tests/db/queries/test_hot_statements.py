@@ -69,7 +69,7 @@ async def read_entry(services: Services, tenant: UUID, _: int) -> None:
 async def read_related(services: Services, tenant: UUID, _: int) -> None:
     """What is related to the newest entry."""
     for entry in (await services.entries.list_entries(tenant, limit=1)).items:
-        await services.related.related(tenant, entry.id)
+        await services.reading.related(tenant, entry.id)
 
 
 async def read_context(services: Services, tenant: UUID, _: int) -> None:
