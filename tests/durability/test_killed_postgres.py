@@ -71,7 +71,13 @@ async def kill_during_uploads(server: Server, kills: int, seed: int) -> int:
     source = FileSource(seed)
     uploaders = [Uploader(services, tenant, source) for _ in range(UPLOADERS)]
     running = [asyncio.create_task(uploader.run()) for uploader in uploaders]
-    with WorkerProcess(dsn) as first, WorkerProcess(dsn) as second:
+    with (
+        WorkerProcess(dsn, "started", manner="report") as first,
+        WorkerProcess(dsn, "started", manner="report") as second,
+    ):
+        # A start without a database fails, as that of the service does.
+        for worker in (first, second):
+            await worker.reach_stage()
         while server.kills < kills:
             await asyncio.sleep(chance.uniform(0.1, 0.8))
             if server.kills % 2:

@@ -35,12 +35,13 @@ LEASE_SECONDS = 0.5
 PATIENCE = 120.0
 """Seconds until a test stops waiting for a process."""
 
-Manner = Literal["wait", "freeze"]
-"""What a worker does at its stage: it waits and still renews its lease, or it stops like a suspended machine."""
+Manner = Literal["wait", "freeze", "report"]
+"""What a worker does at its stage: it waits and still renews its lease, stops like a suspended machine, or only reports
+the stage."""
 
 
 class Stages:
-    """Tells the test once which stage was reached, and stays there."""
+    """Tells the test once which stage was reached."""
 
     def __init__(self, target: str | None, pipe: Connection, manner: Manner) -> None:
         self._target = target
@@ -54,7 +55,7 @@ class Stages:
         self._pipe.send(stage)
         if self._manner == "freeze":
             os.kill(os.getpid(), signal.SIGSTOP)
-        else:
+        elif self._manner == "wait":
             await asyncio.Event().wait()
 
 
@@ -109,6 +110,7 @@ async def _work(dsn: str, stages: Stages, concurrency: int) -> None:
     ingestion = WatchedIngestion(database, {1: provider}, services.tenants)
     ingestion.stages = stages
     lease = timedelta(seconds=LEASE_SECONDS)
+    await stages.reach("started")
     worker = change_runner(services.worker, ingestion=ingestion, lease=lease)
     await replace(worker, concurrency=concurrency).run()
 
