@@ -210,17 +210,19 @@ class ItemChanges:
         """Raise the errors of a change."""
         async with self.database.tenant_session(self.tenant_id) as session:
             if self.kind == "asset":
+                patch = own_draft(AssetPatch(**lists))
                 asset = await assets.lock_asset(session, item.id)
                 if asset is None:
                     raise await find_missing(session, item.id)
-                changed = merge_asset(own_draft(AssetPatch(**lists)), asset)
+                changed = merge_asset(patch, asset)
                 if changed.readers != asset.readers:
                     await refuse_twin(session, changed)
                 return
             linked = await db.select_linked(session, item.id, self.selection, MOST_LINKED)
             changing = {other.id: self._readers_after(other) for other in linked}
+            draft = own_draft(EntryDraft(**lists))
             stored = await lock_entry(session, item.id, None)
-            wanted = merge(stored, own_draft(EntryDraft(**lists)))
+            wanted = merge(stored, draft)
             if wanted.readers == stored.readers:
                 return
             if (twin := await entries.find_twin(session, item.id, wanted.readers)) is not None:
