@@ -15,7 +15,7 @@ from app.cli.door import Door, open_door
 from app.cli.execution import TenantOption, choose_target, json_option, program
 from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_progress
-from app.cli.output.text import MOST_REASONS, list_reasons, print_json, remark
+from app.cli.output.text import MOST_REASONS, list_reasons, name_some, print_json, remark
 from app.cli.waiting import POLL_SECONDS, AssetWatch, wait_for_embeddings
 from app.errors import (
     DatabaseUnavailable,
@@ -198,7 +198,7 @@ def ingest(
         )
         list_reasons("skipped", outcome.skipped)
         list_reasons("failed", outcome.failed)
-        list_reasons("pages without text", [(path, _name_pages(p)) for path, p in outcome.without_text])
+        list_reasons("pages without text", [(path, name_some(p, MOST_REASONS)) for path, p in outcome.without_text])
         if outcome.without_vector:
             remark(f"{outcome.without_vector} entries have no vector yet; only keyword search finds them")
     if outcome.failed:
@@ -296,8 +296,3 @@ def _is_blank(data: BinaryIO) -> bool:
             break
     data.seek(0)
     return not piece
-
-
-def _name_pages(pages: Sequence[int]) -> str:
-    more = f" and {len(pages) - MOST_REASONS} more" if len(pages) > MOST_REASONS else ""
-    return ", ".join(map(str, pages[:MOST_REASONS])) + more

@@ -134,8 +134,7 @@ async def _rank(
     # The tenant's max_limit must not apply here.
     free = replace(tenant, settings=replace(tenant.settings, max_limit=None))
     async with services.ranker.run(make_plan(wanted, free, services.search.defaults)) as ranked:
-        if ranked.legs.embedding.failure is not None:
-            raise ranked.legs.embedding.failure
+        ranked.legs.embedding.raise_failure()
         return [candidate.entry_id for candidate in ranked.candidates]
 
 

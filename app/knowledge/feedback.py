@@ -230,8 +230,7 @@ class WeightTuner:
         plan = make_plan(SearchQuery(query=query.query[:MAX_QUERY_LENGTH], limit=DEPTH), free, self.defaults)
         rankings: dict[Weights, list[UUID]] = {}
         async with self.ranker.run(plan) as ranked:
-            if ranked.legs.embedding.failure is not None:
-                raise ranked.legs.embedding.failure
+            ranked.legs.embedding.raise_failure()
             for weights in choices:
                 candidates = [replace(c, boosts={}) for c in ranked.candidates]
                 fuse(

@@ -36,8 +36,9 @@ BATCH = 500
 BUSY_SECONDS = 5.0
 """Pause while another tenant's index is built, or other transactions hold the partition."""
 
-
 HEAVY = timedelta(minutes=15)
+HEAVY_SETUP = "set local work_mem='64MB';"
+
 LOOK_AGAIN = 10.0
 """Seconds until tables are looked at again, so that many small files cost no more than one large one."""
 
@@ -76,8 +77,6 @@ class PlannerStatistics:
 
 LEAST_ENTRIES = 1_000
 """Number of changed entries below which it is cheap enough to count words at search time."""
-
-HEAVY_SETUP = "set local work_mem='64MB';"
 
 
 @dataclass(eq=False)

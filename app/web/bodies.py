@@ -83,9 +83,6 @@ UPLOAD_ROOM = 1 * MIB
 DEPTH = 64
 """Objects and lists inside one another; the deepest request that the API describes has four."""
 
-FORM_FIELDS = 1_000
-"""Fields of a form."""
-
 
 def bounds_of(path: str) -> BodyBounds:
     """The bounds of a path."""

@@ -33,7 +33,6 @@ LOCATION = _describe(
 UPLOAD_LIMIT = _describe("Upload-Limit", "The bytes of the largest file that is accepted.", "max-size=52428800")
 RETRY_AFTER = _describe("Retry-After", "Seconds to wait before trying again.", 1, type="integer", minimum=1)
 WWW_AUTHENTICATE = _describe("WWW-Authenticate", "Always Bearer.", "Bearer")
-ALLOW = _describe("Allow", "The methods of the path, separated by commas.", "GET, POST")
 REQUEST_ID = _describe(
     "X-Request-ID",
     "The id of the request in the log: the one that the request named, or a new one.",

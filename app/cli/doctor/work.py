@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from app.cli.doctor.finding import Finding, count, from_error, size
+from app.cli.output.text import name_some
 from app.errors import ConfigurationError, EmbeddingUnavailable, RerankerUnavailable
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
         yield Finding(
             "indexes",
             "wrong",
-            f"Postgres does not use {_name_some(broken)}: the index is invalid",
+            f"Postgres does not use {name_some(broken, MOST_NAMED)}: the index is invalid",
             f"as the tables' owner: reindex index concurrently {broken[0]}",
         )
     if whole:
@@ -71,11 +72,6 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
             f" {vector.indexes:,} of the vectors of large tenants {size(vector.bytes)}, read {vector.scans:,} times"
         )
         yield Finding("indexes", "ok", detail)
-
-
-def _name_some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
 
 
 async def check_work(settings: Settings, database: Database) -> AsyncIterator[Finding]:
@@ -126,11 +122,11 @@ def describe_statistics(outdated: Sequence[OutdatedStatistics]) -> Finding:
     if not outdated:
         return Finding("statistics", "ok", "the planner's statistics of entries and vectors are up to date")
     places = [table.place for table in outdated]
-    missing = any(table.is_missing for table in outdated)
+    state = "missing" if any(table.is_missing for table in outdated) else "old"
     return Finding(
         "statistics",
         "warning",
-        f"searches are slower, as the planner's statistics are {'missing' if missing else 'old'}: {_name_some(places)}",
+        f"searches are slower, as the planner's statistics are {state}: {name_some(places, MOST_NAMED)}",
         f"a worker renews them within minutes; else, as the tables' owner: analyze {places[-1]}",
     )
 

@@ -76,6 +76,12 @@ def make_text(*parts: tuple[str, str]) -> Text:
     return Text.assemble(*((make_printable(text), style) for text, style in parts))
 
 
+def name_some(names: Sequence[object], most: int) -> str:
+    """The first of these, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
 def list_reasons(label: str, reasons: Sequence[tuple[str, str]]) -> None:
     """Print the first of these paths, each with its reason, and the number of the others."""
     for path, reason in reasons[:MOST_REASONS]:

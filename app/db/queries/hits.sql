@@ -1,10 +1,10 @@
 -- Reads the entries of a search's hits.
 
 -- name: hydrate
--- Each id is looked up by itself, here and elsewhere: the planner's choice for a join depends on statistics, and without
--- them it read all rows of the tenant. The entries, with the data for the snippet: the query's lexemes in the entry's language, and the
+-- The entries, with the data for the snippet: the query's lexemes in the entry's language, and the
 -- passage nearest to the query's vector. The page ends after the entry with which it has :most_bytes; `passing` counts
--- the entries of the whole page.
+-- the entries of the whole page. Each id is looked up by itself, here and elsewhere: the planner's choice for a join
+-- depends on statistics, and without them it read all rows of the tenant.
 with lexemes as materialized (
   select language, tsvector_to_array(text_lexemes(language, :query)) as query_lexemes
     from (select distinct language from corpus_statistics

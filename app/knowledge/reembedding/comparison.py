@@ -109,8 +109,7 @@ class ModelComparer:
         limit = min(DEPTH, tenant.settings.max_limit or DEPTH)
         plan = make_plan(SearchQuery(query=text, mode=mode, limit=limit, rerank=False), tenant, self._defaults)
         async with self._ranker.run(plan) as ranked:
-            if ranked.legs.embedding.failure is not None:
-                raise ranked.legs.embedding.failure
+            ranked.legs.embedding.raise_failure()
             found = [candidate.entry_id for candidate in ranked.candidates]
         return [entry_id for entry_id in found if query is None or entry_id != query.entry_id][:depth]
 

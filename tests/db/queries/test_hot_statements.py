@@ -20,7 +20,7 @@ from app.embedded import EmbeddedAddress
 from app.embeddings.providers.mock import MockProvider
 from app.knowledge.search.plan import EXACT_LIMIT
 from app.knowledge.worker import KINDS
-from tests.fixtures.database.cluster import MODEL, PARTITIONS, Connection, connected, new_database
+from tests.fixtures.database.cluster import MODEL, PARTITIONS, Connection, TestDatabase, connected, new_database
 from tests.fixtures.database.filled import fill_tenant, make_tenant
 from tests.fixtures.database.plans import Executed, PlanRecorder, explain_everything
 
@@ -101,6 +101,7 @@ class Scene:
 
     services: Services
     recorder: PlanRecorder
+    made: TestDatabase
     superuser: Connection
     tenants: dict[UUID, int]
 
@@ -123,8 +124,7 @@ class Scene:
 
     async def run_all(self, mode: str) -> AsyncIterator[tuple[str, UUID, Sequence[Sequence[Executed]]]]:
         """Run each task several times for each tenant, with new plans; yields what each time ran."""
-        name = await self.superuser.fetchval("select current_database()")
-        await self.superuser.execute(f"alter database {name} set plan_cache_mode = {mode}")
+        await self.superuser.execute(f"alter database {self.made.name} set plan_cache_mode = {mode}")
         await self.services.database.engine.dispose()
         for tenant, (name, task) in itertools.product(self.tenants, TASKS.items()):
             times = []
@@ -166,7 +166,7 @@ async def open_scene(cluster: EmbeddedAddress, template: str, sizes: tuple[int, 
         recorder.watch(database)
         await explain_everything(superuser, made)
         try:
-            yield Scene(services, recorder, superuser, dict(zip((first, second), sizes, strict=True)))
+            yield Scene(services, recorder, made, superuser, dict(zip((first, second), sizes, strict=True)))
         finally:
             await services.close()
             await database.close()

@@ -33,6 +33,11 @@ class QueryEmbedding:
     failure: EmbeddingUnavailable | None = None
     seconds: float | None = None
 
+    def raise_failure(self) -> None:
+        """For work that needs both legs. Raises EmbeddingUnavailable."""
+        if self.failure is not None:
+            raise self.failure
+
 
 def recall_query(
     plan: Plan, providers: Mapping[int, EmbeddingProvider], meter: TokenMeter, embed: EmbedQuery | None = None
