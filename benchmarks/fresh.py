@@ -20,6 +20,7 @@ from app.cli.token import make_token
 from app.composition.database import open_database
 from app.composition.services import Services, open_services
 from app.contract.administration import NewTenant
+from app.db.principals import acting_for_service
 from benchmarks.contenders.over_http import Client, serve_installation
 from benchmarks.load import Timings, apply_load
 from benchmarks.place import KEPT, bench_settings
@@ -70,8 +71,9 @@ async def measure(library: Library, left_alone: float, seconds: float) -> tuple[
 
 
 async def _wait_for_jobs(services: Services, tenant_id: UUID) -> None:
-    while (await services.administration.stats(tenant_id)).jobs:  # noqa: ASYNC110 - of another process
-        await asyncio.sleep(0.5)
+    with acting_for_service():
+        while (await services.administration.stats(tenant_id)).jobs:  # noqa: ASYNC110  # those of another process
+            await asyncio.sleep(0.5)
 
 
 async def _fill(client: Client, library: Library) -> None:
