@@ -199,6 +199,20 @@ async def test_a_file_over_the_limit_is_refused(admin: Caller) -> None:
 
 
 @pytest.mark.usefixtures("nothing_written")
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [
+        ({"metadata": "{"}, "metadata"),
+        ({"roles": "boss"}, "roles.0"),
+        ({"tags": "a\x00"}, "tags"),
+        ({"external_id": "  "}, "external_id"),
+    ],
+)
+async def test_a_form_field_outside_its_range_is_named(admin: Caller, form: dict[str, Any], field: str) -> None:
+    expect_fields(await admin.upload(*TEXT, **form), field)
+
+
+@pytest.mark.usefixtures("nothing_written")
 @pytest.mark.parametrize("name", ["x" * 513, "folder/", " "])
 async def test_an_invalid_name_is_refused(admin: Caller, name: str) -> None:
     answer = await admin.post(PATH, files={"file": (name, b"The harbour", "text/plain")})

@@ -17,6 +17,13 @@ PATH = "/knowledge/entries"
 UNKNOWN_ID = "0b6f0a5e-5b0c-4d0a-9f0e-3a1d2c4b5e6f"
 
 
+@pytest.mark.parametrize(("field", "value"), [("content", ""), ("parent_id", UNKNOWN_ID), ("id", "x")])
+async def test_a_field_outside_its_range_is_named_and_nothing_is_stored(admin: Caller, field: str, value: Any) -> None:
+    expect_fields(await admin.post(PATH, {"content": "word", field: value}), field)
+    assert (await admin.get(PATH)).json()["items"] == []
+    assert (await admin.get("/admin/audit")).json()["items"] == []
+
+
 async def test_a_change_of_nothing_changes_nothing(admin: Caller) -> None:
     entry = await admin.add("The harbour", tags=["a"])
     for patch in ({}, {"tags": ["a"]}, {"content": "The harbour"}):
