@@ -3,6 +3,7 @@
 import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import copy_context
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -173,7 +174,9 @@ def command() -> Any:
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return the exit status. A failure is one line on stderr, or a JSON object with --json."""
     try:
-        return int(command()(args=list(arguments), prog_name="knowledge", standalone_mode=False) or DONE)
+        # In a context of its own: the next command of this process does not read the file that this one names.
+        run_alone = copy_context().run
+        return int(run_alone(command(), args=list(arguments), prog_name="knowledge", standalone_mode=False) or DONE)
     except BaseException as error:
         return report_failure(error, as_json=_wants_json(arguments))
 

@@ -43,6 +43,16 @@ def test_completion_offers_commands_options_and_choices(
     assert complete(knowledge, monkeypatch, "knowledge search x --mode sem") == ["semantic"]
 
 
+def test_completion_reads_no_file_that_a_command_before_has_named(
+    offline: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "named.env"
+    file.write_text("KB_TENANT=acme")
+    assert offline("--env-file", str(file), "tenant", "list", "--help").status == 0
+    file.unlink()
+    assert complete(offline, monkeypatch, "knowledge search --exp") == ["--explain"]
+
+
 def test_completion_offers_the_tenants_with_the_prefix(
     knowledge: CommandLine, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
