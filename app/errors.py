@@ -209,6 +209,18 @@ class CursorExpired(KnowledgeError):
     """The ranked list of this cursor is not available any more; search again."""
 
 
+LimitName = Literal[
+    "requests_per_minute",
+    "concurrent_searches",
+    "concurrent_requests",
+    "body_bytes",
+    "answer_bytes",
+    "entries",
+    "bytes",
+]
+"""What a request may be over."""
+
+
 class RateLimited(KnowledgeError):
     """A limit is reached; `limit` is its name, if it has one. Try again after `retry_after` seconds."""
 

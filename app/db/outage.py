@@ -13,6 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app.concurrency.background import start_background
 from app.errors import DatabaseUnavailable
+from app.telemetry.metrics import DATABASE_ERRORS
 
 log = logging.getLogger("app.db")
 
@@ -43,15 +44,18 @@ AWAY = (
 BUSY = "every database connection is in use at the moment"
 
 # The first match applies. Errors of other classes mean that the connection is lost or cannot be opened.
-REASONS: tuple[tuple[type[BaseException], str, float], ...] = (
-    (asyncpg.DiskFullError, "the database has no disk space left", 30.0),
-    (asyncpg.TooManyConnectionsError, "the database accepts no more connections at the moment", 1.0),
-    (asyncpg.InsufficientResourcesError, "the database has not enough memory for this at the moment", 5.0),
-    (asyncpg.ReadOnlySQLTransactionError, "the database is read-only at the moment", 5.0),
-    (asyncpg.DeadlockDetectedError, "the request conflicted with another transaction", 1.0),
-    (asyncpg.LockNotAvailableError, "another transaction holds locks on the same rows", 1.0),
-    (asyncpg.QueryCanceledError, "the database took too long to answer", 5.0),
+REASONS: tuple[tuple[type[BaseException], str, str, float], ...] = (
+    (asyncpg.DiskFullError, "disk_full", "the database has no disk space left", 30.0),
+    (asyncpg.TooManyConnectionsError, "connections", "the database accepts no more connections at the moment", 1.0),
+    (asyncpg.InsufficientResourcesError, "memory", "the database has not enough memory for this at the moment", 5.0),
+    (asyncpg.ReadOnlySQLTransactionError, "read_only", "the database is read-only at the moment", 5.0),
+    (asyncpg.DeadlockDetectedError, "deadlock", "the request conflicted with another transaction", 1.0),
+    (asyncpg.LockNotAvailableError, "locked", "another transaction holds locks on the same rows", 1.0),
+    (asyncpg.QueryCanceledError, "too_slow", "the database took too long to answer", 5.0),
 )
+UNREACHABLE = "unreachable"
+for _name in (*(name for _, name, _, _ in REASONS), UNREACHABLE):
+    DATABASE_ERRORS.labels(_name)
 
 
 PATIENCE = 1.5
@@ -201,8 +205,9 @@ class Outage:
         """Record a failure; returns the error for the caller."""
         if isinstance(error, DBAPIError) and error.orig is not None:
             error = error.orig.__cause__ or error.orig
-        for kind, reason, retry_after in REASONS:
+        for kind, name, reason, retry_after in REASONS:
             if isinstance(error, kind):
+                DATABASE_ERRORS.labels(name).inc()
                 self._answered = self._clock()
                 log.error("database error: %s", reason, exc_info=error)
                 return DatabaseUnavailable(reason, retry_after=retry_after)
@@ -212,6 +217,7 @@ class Outage:
             self._since = self._clock()
             log.warning("the database is down", extra={"error": type(error).__name__})
         self._refused += 1
+        DATABASE_ERRORS.labels(UNREACHABLE).inc()
         return _Unreachable()
 
     async def close(self) -> None:

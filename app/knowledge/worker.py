@@ -46,6 +46,10 @@ OUTWARD_KINDS: tuple[JobKind, ...] = ("deliver_webhooks",)
 """Jobs that wait for servers of other parties; a task of their own runs them, so that they do not delay others."""
 KINDS: tuple[JobKind, ...] = tuple(kind for kind in get_args(JobKind) if kind not in OUTWARD_KINDS)
 
+for _kind in get_args(JobKind):
+    for _outcome in ("done", "failed", "retried"):
+        JOBS.labels(_kind, _outcome)  # An alert sees the first failure only as an increase from 0.
+
 LEASE = timedelta(seconds=60)
 SLICE_SECONDS = 20.0
 RELEASE_AGAIN_SECONDS = 0.5
@@ -68,10 +72,11 @@ UNEXPECTED = "the file could not be processed; the reason is in the service's lo
 class Turn:
     """How a turn of a job ended; `why` is a text for the log.
 
-    `put_back`: the job continues or is retried later. `given_up`: the job is no longer needed.
+    `put_back`: the job continues later, or waits for a provider or the database. `retried`: an error ended the turn, so
+    the job is tried again. `given_up`: the job is no longer needed.
     """
 
-    ended: Literal["done", "failed", "put_back", "given_up"]
+    ended: Literal["done", "failed", "put_back", "retried", "given_up"]
     why: str = ""
 
     def __str__(self) -> str:
@@ -209,7 +214,7 @@ class JobRunner:
         if job.kind == "ingest_asset" and job.attempts >= MAX_ATTEMPTS:
             return await self._fail(job, lease, reason)
         await self._release(job, 2.0 ** min(job.attempts, 8), counts=True)
-        return Turn("put_back")
+        return Turn("retried")
 
     async def _postpone(self, job: Job, error: EmbeddingUnavailable) -> Turn:
         if isinstance(error, NoProvider):

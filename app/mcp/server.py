@@ -27,6 +27,9 @@ from app.web.monitoring import TOOL_CALLS
 from app.web.problems import problem_of, tenant_gone, unexpected_error
 
 log = logging.getLogger("app.mcp")
+for _name in TOOLS:
+    for _status in (200, 500):
+        TOOL_CALLS.labels(_name, _status)
 
 # The SDK logs messages, which contain queries and content, so its log is off; failures are logged here.
 logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)

@@ -64,6 +64,9 @@ for _outcome in ("written", "dropped"):
 QUERY_CACHE = Counter(
     "knowledge_query_cache_total", "Query embeddings requested from the cache", ("provider", "result")
 )
+DATABASE_ERRORS = Counter(
+    "knowledge_database_errors_total", "Answers 503 because of the database, by reason", ("reason",)
+)
 READS = Counter(
     "knowledge_replica_reads_total",
     "Searches with read replicas by the server that answered, and reads that failed on a replica",

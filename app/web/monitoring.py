@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from socketserver import ThreadingMixIn
-from typing import Any
+from typing import Any, get_args
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import asyncpg
@@ -21,7 +21,7 @@ from app.composition.services import Services
 from app.concurrency.part import Part
 from app.db.queries.jobs import QueueFigures, count_jobs
 from app.embeddings.resilience import QueryCache, QueryQueue, ResilientProvider
-from app.errors import DatabaseUnavailable
+from app.errors import DatabaseUnavailable, LimitName
 from app.knowledge.search.journal import service_version
 from app.knowledge.worker import KINDS, OUTWARD_KINDS
 from app.reranking import PROVIDER, ResilientReranker
@@ -36,6 +36,8 @@ REQUEST_SECONDS = Histogram(
 )
 TOOL_CALLS = Counter("knowledge_tool_calls_total", "Calls of MCP tools", ("tool", "status"))
 REFUSALS = Counter("knowledge_refusals_total", "Requests over a limit of their tenant", ("limit",))
+for _limit in get_args(LimitName):
+    REFUSALS.labels(_limit)
 
 
 log = logging.getLogger("app.web.monitoring")
@@ -236,14 +238,34 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
 
+def _turns(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the loop runs what it is given, as it does unless something blocks it."""
+    waiting = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop)
+    try:
+        waiting.result(PATIENCE_SECONDS)
+    except concurrent.futures.TimeoutError:
+        waiting.cancel()
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def serve_metrics(observation: Observation, listener: socket.socket) -> Iterator[None]:
-    """Serve `/metrics` at the listener while the block runs, and close it."""
-    registry = CollectorRegistry()
-    registry.register(FromOtherThreads(observation, asyncio.get_running_loop()))
+    """Serve `/metrics` at the listener while the block runs, and `/healthz`; then close it."""
+    registry, loop = CollectorRegistry(), asyncio.get_running_loop()
+    registry.register(FromOtherThreads(observation, loop))
+    show_metrics = make_wsgi_app(registry)
+
+    def answer(environ: Any, respond: Any) -> Any:
+        if environ["PATH_INFO"] != "/healthz":
+            return show_metrics(environ, respond)
+        status, body = ("200 OK", b'{"status":"ok"}') if _turns(loop) else ("503 Service Unavailable", b"")
+        respond(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        return [body]
+
     listener.listen(BACKLOG)
     with _Server(listener) as server:
-        server.set_app(make_wsgi_app(registry))
+        server.set_app(answer)
         thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
         thread.start()
         try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from asgi_lifespan import LifespanManager
+from prometheus_client import REGISTRY
 
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
@@ -239,6 +240,7 @@ async def test_a_full_disk_is_a_503_with_its_reason_and_searches_still_work(scen
             bodies = [{"entries": [{"content": f"{n} {i} {text}"} for i in range(50)]} for n in range(3)]
             answers = [await scene.caller.post("/knowledge/entries/bulk", body) for body in bodies]
             await scene.expect_refusal(answers[-1], "the database has no disk space left")
+            assert REGISTRY.get_sample_value("knowledge_database_errors_total", {"reason": "disk_full"})
             assert (await scene.look()).status_code == 200
             filler.unlink()
             assert (await scene.caller.post("/knowledge/entries/bulk", bodies[-1])).status_code == 200

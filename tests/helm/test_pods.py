@@ -113,7 +113,8 @@ def test_probes_ask_what_they_are_for(objects: list[dict[str, Any]]) -> None:
     for name, _, container in pods(objects):
         asked[name] = {probe: container[probe]["httpGet"]["path"] for probe in container if probe.endswith("Probe")}
     assert asked["api"] == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
-    assert asked["worker"] == asked["migrate"] == {}
+    assert asked["worker"] == {"livenessProbe": "/healthz"}
+    assert asked["migrate"] == {}
 
 
 @pytest.mark.parametrize(("drain", "grace"), [("10", 40), ("0.5", 31), ("", 33), ("120", 150)])

@@ -69,11 +69,12 @@ def test_compose_migrates_before_anything_serves(compose: dict[str, Any]) -> Non
     assert service(compose, "api")["environment"]["KB_WORKER"] == "off"
 
 
-def test_compose_checks_the_health_of_servers_only(compose: dict[str, Any]) -> None:
+def test_compose_checks_the_health_of_what_runs(compose: dict[str, Any]) -> None:
     assert "pg_isready" in service(compose, "database")["healthcheck"]["test"]
     assert "healthcheck" not in service(compose, "api"), "the image's own check is used"
-    for name in ("migrate", "worker"):
-        assert service(compose, name)["healthcheck"] == {"disable": True}
+    assert "'/healthz'" in service(compose, "worker")["healthcheck"]["test"][-1]
+    assert "KB_METRICS_PORT" in service(compose, "worker")["environment"]
+    assert service(compose, "migrate")["healthcheck"] == {"disable": True}
 
 
 def test_compose_drops_privileges(compose: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Metrics and their files."""
 
+import asyncio
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
+from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.composition.services import Services
@@ -42,10 +44,11 @@ LABELS: Mapping[str, str] = {
     "result": "hit|miss",
     "kind": "|".join((*KINDS, *OUTWARD_KINDS)),
     "state": "waiting|scheduled|running",
+    "reason": "disk_full|connections|memory|read_only|deadlock|locked|too_slow|unreachable",
     "version": r"[0-9][0-9a-z.+]*",
     "python": r"3\.[0-9]+\.[0-9]+\S*",
     "le": r"[0-9.e+-]+|\+Inf",
-    "outcome": "done|failed|put_back|given_up|refused|circuit_open|cancelled|written|dropped",
+    "outcome": "done|failed|retried|put_back|given_up|refused|circuit_open|cancelled|written|dropped",
 }
 
 
@@ -179,6 +182,30 @@ async def test_a_separate_port_shows_the_same_and_must_be_free(operated: Operate
         assert "process_resident_memory_bytes" in answer.text
         with pytest.raises(ConfigurationError, match="KB_METRICS_HOST and KB_METRICS_PORT: cannot listen"):
             bind_metrics("127.0.0.1", port)
+
+
+async def test_a_separate_port_tells_whether_the_loop_turns(
+    operated: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(port: int) -> int:
+        return httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).status_code
+
+    with bind_metrics("127.0.0.1", 0) as listener, serve_metrics(Observation(operated.services), listener):
+        port = listener.getsockname()[1]
+        assert await asyncio.to_thread(ask, port) == 200
+        monkeypatch.setattr("app.web.monitoring.PATIENCE_SECONDS", 0.05)
+        assert ask(port) == 503, "this call blocks the loop"
+
+
+def test_failures_are_counted_from_zero() -> None:
+    series = {
+        (sample.name, frozenset(sample.labels.values())) for family in REGISTRY.collect() for sample in family.samples
+    }
+    for labels in (("erase", "retried"), ("ingest_asset", "failed")):
+        assert ("knowledge_jobs_total", frozenset(labels)) in series
+    assert ("knowledge_tool_calls_total", frozenset(("kb_add", "500"))) in series
+    assert ("knowledge_refusals_total", frozenset(("requests_per_minute",))) in series
+    assert ("knowledge_database_errors_total", frozenset(("disk_full",))) in series
 
 
 async def test_a_separate_port_is_only_open_at_its_own_address(operated: Operated) -> None:

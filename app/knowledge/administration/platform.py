@@ -17,7 +17,7 @@ from app.db.queries import statistics
 from app.db.queries import tenants as db
 from app.db.rows import Position
 from app.db.session import TenantSession
-from app.errors import InvalidInput, RateLimited
+from app.errors import InvalidInput, LimitName, RateLimited
 from app.knowledge.paging import PageRequest
 from app.knowledge.tenants.directory import TenantDirectory
 
@@ -123,7 +123,7 @@ class PlatformService:
             async with asyncio.timeout(self._patience):
                 await self._turns.acquire(reader)
         except TimeoutError:
-            limit = "concurrent_requests"
+            limit: LimitName = "concurrent_requests"
             said = "too many requests of platform admins are running"
             raise RateLimited(f"{limit}: {said}", 1.0, limit) from None
         try:

@@ -11,7 +11,7 @@ from app.concurrency.part import Buckets, Part, SharedBuckets
 from app.concurrency.share import AdmissionTicket, LoopShare, Work
 from app.concurrency.stopwatch import current_stopwatch
 from app.concurrency.turns import Turns
-from app.errors import RateLimited
+from app.errors import LimitName, RateLimited
 from app.knowledge.tenants.directory import TenantContext
 
 PLACES = 500
@@ -227,7 +227,9 @@ class Admission:
         return self._hold(self._answers, "answer_bytes", tenant, count)
 
     @asynccontextmanager
-    async def _hold(self, budget: ByteBudget, name: str, tenant: TenantContext, count: int) -> AsyncIterator[None]:
+    async def _hold(
+        self, budget: ByteBudget, name: LimitName, tenant: TenantContext, count: int
+    ) -> AsyncIterator[None]:
         if not budget.take(tenant.tenant_id, count):
             async with self._patiently(name):
                 await budget.acquire(tenant.tenant_id, count)
@@ -269,7 +271,7 @@ class Admission:
         }
 
     @asynccontextmanager
-    async def _patiently(self, limit: str, most: int = 0) -> AsyncIterator[None]:
+    async def _patiently(self, limit: LimitName, most: int = 0) -> AsyncIterator[None]:
         """Raise RateLimited when the block, which waits for a place, takes too long."""
         try:
             async with asyncio.timeout(self._patience):
@@ -277,7 +279,7 @@ class Admission:
         except TimeoutError:
             raise self._refuse(limit, most, 1.0) from None
 
-    def _refuse(self, limit: str, most: int, retry_after: float) -> RateLimited:
+    def _refuse(self, limit: LimitName, most: int, retry_after: float) -> RateLimited:
         self.refused[limit] = self.refused.get(limit, 0) + 1
         said = {
             "requests_per_minute": f"the tenant's limit of {most} requests a minute is used up",
