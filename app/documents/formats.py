@@ -1,22 +1,26 @@
 """The supported kinds of file, and detection of a file's kind.
 
-To add a kind, write a function `(data, limits) -> ParsedDocument` in `readers`, a function that recognises the kind by
-its first bytes, and a row in `FORMATS`. A reader raises UnreadableDocument when the file is damaged, encrypted or over
-a limit, and RecognitionNeeded for pages that only a process with the models of text recognition can read.
+To add a kind, write a function `(data, limits) -> ParsedDocument` in `readers` (`(text, limits)` for a kind of text), a
+function that recognises the kind by its first bytes, and a row in `FORMATS`. A reader raises UnreadableDocument when
+the file is damaged, encrypted or over a limit, and RecognitionNeeded for pages that only a process with the models of
+text recognition can read.
 """
 
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from email.message import Message
+from functools import partial
 from importlib import import_module
 from pathlib import PurePath
+from typing import Any
 
 from app.documents.archive import is_archive, list_names
 from app.documents.ocr.access import INSTALL, is_installed
 from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.readers.encodings import decode, find_charset, find_codec, marked_encoding
 from app.documents.readers.tables import find_delimiter
-from app.documents.readers.text import decode_text, marked_encoding
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
 
 _HTML_START = re.compile(
@@ -73,7 +77,9 @@ _CODE_TYPES = (
 _CODE_HINTS = frozenset(_CODE_EXTENSIONS.split()) | frozenset(_CODE_TYPES.split())
 _CODE_NAMES = frozenset({"dockerfile", "makefile", "gnumakefile", "jenkinsfile", "rakefile", "gemfile", "vagrantfile"})
 _HEAD = 8_192
-_TEXT_CONTROLS = frozenset(b"\t\n\r\x0b\x0c\x1b\x08")
+_CONTROLS = re.compile(rb"[\x01-\x07\x0e-\x1a\x1c-\x1f]")
+_CONTROLS_SHARE = 0.02
+"""Share of control characters that a text may have, as copied from a PDF; compressed data has 10 %."""
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 _VALUE_AND_NEXT_LINE = re.compile(rb"[\]}][ \t\r]*\n\s*[\[{]")
 
@@ -215,7 +221,7 @@ def _find_json_end(sample: Sample) -> int | None:
     try:
         return _DECODER.raw_decode(text, start)[1]
     except RecursionError:
-        return len(text)
+        return None if sample.is_hinted(_MARKDOWN_HINTS) else len(text)
     except json.JSONDecodeError as error:
         cut = error.pos >= len(text) - _CUT_VALUE or error.msg.startswith("Unterminated string")
         return len(text) if cut and not sample.whole else None
@@ -228,7 +234,8 @@ class DocumentFormat:
     """A kind of file: `reader` names the function that reads it, `recognise` tests whether a file is of this kind.
 
     `suffixes` are those of most files of a kind whose reader takes long to load; empty for the other kinds. An
-    `image` is read only with the extra `ocr`.
+    `image` is read only with the extra `ocr`. The reader of a `text` gets it decoded; some of them `declare` their
+    encoding.
     """
 
     name: str
@@ -238,12 +245,25 @@ class DocumentFormat:
     recognise: Callable[[Sample], bool]
     suffixes: frozenset[str] = frozenset()
     image: bool = False
+    text: bool = False
+    declares: bool = False
 
-    def load(self) -> Callable[[bytes, ParseLimits], ParsedDocument]:
+    def load(self) -> Callable[[Any, ParseLimits], ParsedDocument]:
         """Its reader; raises ImportError or OSError where its libraries cannot be loaded."""
         module, function = self.reader.split(":")
-        read: Callable[[bytes, ParseLimits], ParsedDocument] = getattr(import_module(module), function)
+        read: Callable[[Any, ParseLimits], ParsedDocument] = getattr(import_module(module), function)
         return read
+
+    def read(self, data: bytes, limits: ParseLimits, codec: str | None = None) -> ParsedDocument:
+        """Read a file, a text with the `codec` that was declared for it. Raises as `load` and the reader do."""
+        read = self.load()
+        if not self.text:
+            return read(data, limits)
+        decoded = decode(data, codec or (find_charset(data) if self.declares else None))
+        document = read(decoded.text, limits)
+        return replace(
+            document, encoding=decoded.encoding, encoding_guessed=decoded.is_guessed, removed_controls=decoded.controls
+        )
 
 
 def _image(name: str, label: str, *suffixes: str) -> DocumentFormat:
@@ -255,9 +275,22 @@ def _image(name: str, label: str, *suffixes: str) -> DocumentFormat:
 
 
 def _row(
-    name: str, label: str, media_type: str, reader: str, recognise: Callable[[Sample], bool], *suffixes: str
+    name: str,
+    label: str,
+    media_type: str,
+    reader: str,
+    recognise: Callable[[Sample], bool],
+    *suffixes: str,
+    text: bool = False,
+    declares: bool = False,
 ) -> DocumentFormat:
-    return DocumentFormat(name, label, media_type, f"app.documents.readers.{reader}", recognise, frozenset(suffixes))
+    place = f"app.documents.readers.{reader}"
+    return DocumentFormat(
+        name, label, media_type, place, recognise, frozenset(suffixes), text=text or declares, declares=declares
+    )
+
+
+_text = partial(_row, text=True)
 
 
 FORMATS: tuple[DocumentFormat, ...] = (
@@ -273,17 +306,17 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _image("gif", "GIF", ".gif"),
     _image("bmp", "BMP", ".bmp"),
     _row("svg", "SVG", "image/svg+xml", "svg:parse", _is_svg, ".svg"),
-    _row("html", "HTML", "text/html", "html.page:parse", _is_html, ".html", ".htm", ".xhtml"),
-    _row("sourcemap", "source maps", "application/source-map+json", "generated:parse_source_map", _is_source_map),
-    _row("lockfile", "lock files", "text/x-lockfile", "generated:parse_lock_file", _is_lock_file),
-    _row("jsonl", "JSON Lines", "application/x-ndjson", "records:parse", _is_json_lines),
-    _row("json", "JSON", "application/json", "records:parse", _is_json),
-    _row("csv", "CSV", "text/csv", "tables:parse", _is_table),
-    _row("css", "CSS", "text/css", "generated:parse_stylesheet", lambda sample: sample.is_hinted(_STYLESHEET_HINTS)),
-    _row("javascript", "JavaScript", "text/javascript", "source_code:parse_javascript", _is_javascript),
-    _row("code", "source code", "text/x-source", "source_code:parse", _is_code),
-    _row("markdown", "Markdown", "text/markdown", "markdown:parse", _is_markdown),
-    _row("text", "plain text", "text/plain", "builder:parse_plain", lambda sample: sample.is_text),
+    _row("html", "HTML", "text/html", "html.page:parse", _is_html, ".html", ".htm", ".xhtml", declares=True),
+    _text("sourcemap", "source maps", "application/source-map+json", "generated:parse_source_map", _is_source_map),
+    _text("lockfile", "lock files", "text/x-lockfile", "generated:parse_lock_file", _is_lock_file),
+    _text("jsonl", "JSON Lines", "application/x-ndjson", "records:parse", _is_json_lines),
+    _text("json", "JSON", "application/json", "records:parse", _is_json),
+    _text("csv", "CSV", "text/csv", "tables:parse", _is_table),
+    _text("css", "CSS", "text/css", "generated:parse_stylesheet", lambda sample: sample.is_hinted(_STYLESHEET_HINTS)),
+    _text("javascript", "JavaScript", "text/javascript", "source_code:parse_javascript", _is_javascript),
+    _row("code", "source code", "text/x-source", "source_code:parse", _is_code, declares=True),
+    _text("markdown", "Markdown", "text/markdown", "markdown:parse", _is_markdown),
+    _text("text", "plain text", "text/plain", "builder:parse_plain", lambda sample: sample.is_text),
 )
 """In order of precedence: the first format that recognises the file reads it."""
 
@@ -354,20 +387,39 @@ def _refuse_archive(data: bytes) -> str | None:
 
 
 def _take_sample(data: bytes, filename: str | None, declared_type: str | None) -> Sample:
-    head = data[:_HEAD]
+    head, declared = data[:_HEAD], declared_type or ""
     path = PurePath((filename or "").lower())
-    hints = {path.suffix, (declared_type or "").split(";")[0].strip().lower()}
+    hints = {path.suffix, declared.split(";")[0].strip().lower()}
     # The type that clients send by default.
     hints -= {"", "application/octet-stream"}
     end = data.find(b"\n")
-    plain = marked_encoding(head) is not None or not any(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
+    controls = len(_CONTROLS.findall(head))
+    codec = declared_codec(declared)
+    plain = marked_encoding(head) is not None or (b"\0" not in head and controls <= _CONTROLS_SHARE * len(head))
     return Sample(
         head=head,
         is_text=plain,
-        text=decode_text(head) if plain else "",
+        text=_decode_head(head, codec) if plain else "",
         whole=len(data) <= _HEAD,
         second_line=end >= _HEAD and _VALUE_AND_NEXT_LINE.search(data, end - 3, end + 100) is not None,
         members=list_names(data) if is_archive(data) else frozenset(),
         name=path.name,
         hints=frozenset(hints),
     )
+
+
+def declared_codec(declared_type: str | None) -> str | None:
+    """The codec of the `charset` of a media type, None if it has none that is known."""
+    message = Message()
+    message["Content-Type"] = " ".join((declared_type or "").split())
+    charset = message.get_param("charset")
+    return find_codec(charset) if isinstance(charset, str) else None
+
+
+def _decode_head(head: bytes, codec: str | None) -> str:
+    """The first bytes as text, which may end within a character."""
+    encoding, length = marked_encoding(head) or (codec, 0)
+    if encoding is not None:
+        return head[length:].decode(encoding, errors="replace")
+    text = head.decode("utf-8", errors="replace")
+    return text if text.count("\ufffd") <= 1 else head.decode("latin-1")

@@ -82,6 +82,9 @@ class ParsedDocument:
         pages_without_text: numbers of pages that show something and have no text, as scanned pages do; ascending.
             Of a page that was recognised in part too.
         recognised: in order; they do not overlap.
+        encoding: the encoding of a text, as Python names it; None for other formats.
+        encoding_guessed: whether nothing declared it.
+        removed_controls: control characters of a text, which were removed.
     """
 
     format: str
@@ -95,6 +98,9 @@ class ParsedDocument:
     hidden: tuple[HiddenSpan, ...] = ()
     pages_without_text: tuple[int, ...] = ()
     recognised: tuple[RecognisedSpan, ...] = ()
+    encoding: str | None = None
+    encoding_guessed: bool = False
+    removed_controls: int = 0
 
     def page_at(self, offset: int) -> int | None:
         """Number of the page that contains `offset`, None for formats without pages."""

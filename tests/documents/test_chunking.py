@@ -142,7 +142,7 @@ def test_intended_line_breaks_are_kept(format_name: str) -> None:
 
 def test_code_is_cut_at_blank_lines() -> None:
     functions = [f"def compute_{n}(value):\n    total = value + {n}\n    return total" for n in range(20)]
-    document = source_code.parse("\n\n\n".join(functions).encode(), ParseLimits())
+    document = source_code.parse("\n\n\n".join(functions), ParseLimits())
     chunks = split(document, count_words, 25)
     assert all(chunk.text.startswith("def ") and chunk.text.endswith("return total") for chunk in chunks)
 
@@ -154,7 +154,7 @@ def test_chunk_before_any_heading_has_no_heading() -> None:
 
 def test_markdown_is_cut_at_section_starts() -> None:
     source = "\n\n".join(f"## Section {number}\n\n{PROSE * 3}" for number in range(8))
-    document = markdown.parse(f"# Guide\n\n{source}".encode(), ParseLimits())
+    document = markdown.parse(f"# Guide\n\n{source}", ParseLimits())
     chunks = split(document, count_words, 60)
     assert [chunk.headings for chunk in chunks if chunk.text.startswith("## ")] == [
         ("Guide", f"Section {number}") for number in range(8) if number or not chunks[0].text.count("Section")
@@ -227,7 +227,7 @@ def test_chunks_hold_more_than_a_heading(
 def test_long_section_keeps_its_heading_and_its_neighbours_keep_their_chunks() -> None:
     def cut(*titles: str) -> list[str]:
         source = "\n\n".join(f"# {title}\n\n{f'This is on {title}. ' * 60}" for title in titles)
-        chunks = split(markdown.parse(source.encode(), ParseLimits()), count_words, 200)
+        chunks = split(markdown.parse(source, ParseLimits()), count_words, 200)
         return [chunk.text for chunk in chunks]
 
     texts = cut("beacons", "moles", "quays")

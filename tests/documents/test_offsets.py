@@ -95,7 +95,7 @@ def test_every_format_has_a_writer() -> None:
 
 
 def read(name: str, data: bytes) -> ParsedDocument:
-    return find_format(name).load()(data, ParseLimits())
+    return find_format(name).read(data, ParseLimits())
 
 
 @pytest.mark.sampled(3)

@@ -24,6 +24,7 @@ from app.documents.parsed import (
     TableSpan,
 )
 from app.documents.readers.builder import MAX_TITLE, MAX_TITLES
+from app.documents.readers.encodings import find_codec
 
 _BYTES_PER_CHARACTER = 4
 _COLUMN = "I"
@@ -100,6 +101,9 @@ def write_answer(answer: Answer) -> list[bytes]:
         "format": document.format,
         "title": document.title,
         "total_pages": document.total_pages,
+        "encoding": document.encoding,
+        "encoding_guessed": document.encoding_guessed,
+        "removed_controls": document.removed_controls,
         "formats": formats,
         "titles": len(titles),
         "counts": [len(columns[name]) // width for name, (width, _) in _COLUMNS.items()],
@@ -155,6 +159,9 @@ def _read(data: bytes | bytearray, limits: ParseLimits) -> Answer:
         hidden=tuple(HiddenSpan(start, end, _REASONS[reason]) for start, end, reason in _rows(columns["hidden"], 3)),
         pages_without_text=tuple(columns["pages_without_text"]),
         recognised=tuple(RecognisedSpan(start, end) for start, end in _rows(columns["recognised"], 2)),
+        encoding=_optional_text(line["encoding"]),
+        encoding_guessed=line["encoding_guessed"] is True,
+        removed_controls=_number(line["removed_controls"]),
     )
     _check_positions(document, limits)
     return Answer(document, missing=answer.missing)
@@ -180,6 +187,7 @@ def _check_positions(document: ParsedDocument, limits: ParseLimits) -> None:
     _require(_ascend([place for table in tables for place in (table.start, table.header_end, table.end)], length))
     _require(_ascend(document.pages_without_text, document.total_pages or 0))
     _require(all(page.number == index for index, page in enumerate(document.pages, 1)))
+    _require(document.encoding is None or find_codec(document.encoding) is not None)
     _require((document.total_pages or 0) <= limits.max_pages and len(document.title or "") <= MAX_TITLE)
 
 

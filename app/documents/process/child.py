@@ -22,6 +22,7 @@ from app.documents.parsed import ParseLimits
 from app.documents.patience import allow_ending
 from app.documents.process.answer import Answer, write_answer
 from app.documents.process.confinement import confine
+from app.documents.readers.encodings import load_guessing
 from app.errors import UnreadableDocument
 from app.kernel import die_with_parent
 
@@ -34,6 +35,8 @@ def main() -> None:
     kind, limits = find_format(request["format"]), ParseLimits(**request["limits"])
     for name in request["readers"]:
         find_format(name).load()
+    if request["guesses"]:
+        load_guessing()
     recogniser: Any = None
     if request["ocr"] == "here":  # its libraries take long to load and are in an extra
         recogniser = import_module("app.documents.ocr.engine").load_recogniser(limits)
@@ -45,17 +48,22 @@ def main() -> None:
     os.close(silence)
     missing = confine(limits)
     allow_ending()
-    answer_request(sys.stdin.buffer, answer_pipe, kind, limits, missing)
+    answer_request(sys.stdin.buffer, answer_pipe, kind, limits, missing, request["codec"])
     # Skips the clean-up of the libraries, which is not needed.
     os._exit(0)
 
 
 def answer_request(
-    source: BinaryIO, target: BinaryIO, kind: DocumentFormat, limits: ParseLimits, missing: Sequence[str]
+    source: BinaryIO,
+    target: BinaryIO,
+    kind: DocumentFormat,
+    limits: ParseLimits,
+    missing: Sequence[str],
+    codec: str | None = None,
 ) -> None:
     """Parse the file in `source` and write the document, or the reason for the failure, to `target`."""
     try:
-        document = kind.load()(source.read(), limits)
+        document = kind.read(source.read(), limits, codec)
         if not document.text:
             raise UnreadableDocument(f"the {kind.label} file contains no text")
         pieces = write_answer(Answer(document, missing=tuple(missing)))

@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import app
-from app.documents.formats import FORMATS, DocumentFormat, detect_format, expect_formats, find_format
+from app.documents.formats import FORMATS, DocumentFormat, declared_codec, detect_format, expect_formats, find_format
 from app.documents.ocr.access import Availability, RecognitionNeeded, is_installed
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.answer import MAX_LINE, Answer, Malformed, max_answer_bytes, read_answer
 from app.documents.readers.bundle import ReaderMissing
+from app.documents.readers.encodings import is_utf8
 from app.errors import UnreadableDocument
 
 logger = logging.getLogger(__name__)
@@ -53,13 +54,15 @@ class ParserExhausted(UnreadableDocument):
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A file and its kind, the readers that its process loads, and whether that process can recognise text."""
+    """A file and its kind, the readers that its process loads, whether that process can recognise text, and the codec
+    that is declared for a text."""
 
     data: bytes
     kind: DocumentFormat
     limits: ParseLimits
     readers: Sequence[DocumentFormat]
     ocr: Availability
+    codec: str | None = None
 
 
 async def parse_document(
@@ -74,7 +77,8 @@ async def parse_document(
     limits = limits or ParseLimits()
     kind = detect_format(data, filename, declared_type)
     started = time.perf_counter()
-    document = await _parse(_Request(data, kind, limits, expect_formats(kind, data), "absent"))
+    codec = declared_codec(declared_type)
+    document = await _parse(_Request(data, kind, limits, expect_formats(kind, data), "absent", codec))
     logger.debug(
         "document parsed",
         extra={
@@ -171,7 +175,14 @@ async def _run_child(request: _Request) -> tuple[bytearray, int]:
     assert child.stdin is not None
     assert child.stdout is not None
     names = [reader.name for reader in request.readers]
-    line = {"format": request.kind.name, "readers": names, "limits": asdict(request.limits), "ocr": request.ocr}
+    line = {
+        "format": request.kind.name,
+        "readers": names,
+        "limits": asdict(request.limits),
+        "ocr": request.ocr,
+        "codec": request.codec,
+        "guesses": request.kind.name == "zip" or (request.kind.text and not is_utf8(request.data)),
+    }
     feeding = asyncio.create_task(_feed(child.stdin, json.dumps(line).encode() + b"\n", request.data))
     try:
         answer = await _read_bounded(child.stdout, request.limits)

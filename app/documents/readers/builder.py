@@ -15,7 +15,7 @@ from app.documents.parsed import (
     RecognisedSpan,
     TableSpan,
 )
-from app.documents.readers.text import clean_text, collapse_spaces, decode_text
+from app.documents.readers.text import clean_text, collapse_spaces
 from app.errors import UnreadableDocument
 
 BLOCK = 200
@@ -160,10 +160,10 @@ class TextBuilder:
         self._parts.append(text)
 
 
-def parse_plain(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read plain text in any usual encoding."""
+def parse_plain(text: str, limits: ParseLimits) -> ParsedDocument:
+    """Keep plain text as it is."""
     builder = TextBuilder(limits)
-    builder.add(decode_text(data))
+    builder.add(text)
     return builder.finish("text")
 
 

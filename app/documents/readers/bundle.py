@@ -10,12 +10,16 @@ from app.documents.formats import detect_format, find_refusal
 from app.documents.ocr.access import RecognitionNeeded
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
+from app.documents.readers.encodings import guess_codec, is_utf8
 from app.documents.readers.text import collapse_spaces
 from app.errors import UnreadableDocument, UnsupportedMediaType
 
 # Files that programs put into folders for their own use.
 _DEBRIS = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
 _MAX_PATH = 200
+_UTF8 = 0x800
+"""The flag of a name in UTF-8 (APPNOTE.TXT 6.3.10, 4.4.4)."""
+_OLD = "cp437"
 
 
 class ReaderMissing(Exception):
@@ -31,8 +35,8 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     pages = 0
     found = False
     with open_archive(io.BytesIO(data), "ZIP", limits) as archive:
-        for path in sorted(_list_members(archive)):
-            content = read_member(archive, path, limits)
+        for path, name in sorted(_list_members(archive)):
+            content = read_member(archive, name, limits)
             document = _read_member(path, content or b"", limits)
             if document is None:
                 continue
@@ -49,13 +53,27 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     return builder.finish("zip")
 
 
-def _list_members(archive: zipfile.ZipFile) -> Iterator[str]:
+def _list_members(archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
+    """The path of each member that may be a document, and its name in the archive."""
+    codec = _find_codec(archive)
     for member in archive.infolist():
         linked = stat.S_ISLNK(member.external_attr >> 16)
         names = member.filename.split("/")
         hidden = any(name.startswith(".") or name.lower() in _DEBRIS for name in names)
         if not (member.is_dir() or linked or hidden):
-            yield member.filename
+            path = member.filename.encode(_OLD).decode(codec, errors="replace") if _is_old(member) else member.filename
+            yield path, member.filename
+
+
+def _is_old(member: zipfile.ZipInfo) -> bool:
+    """Whether the encoding of a name is not stated; `zipfile` then reads it as cp437."""
+    return not member.flag_bits & _UTF8 and not member.filename.isascii()
+
+
+def _find_codec(archive: zipfile.ZipFile) -> str:
+    """The encoding of the names for which none is stated: most programs write that of their system."""
+    names = b"\n".join(member.filename.encode(_OLD) for member in archive.infolist() if _is_old(member))
+    return "utf-8" if is_utf8(names) else guess_codec(names, first=_OLD) or _OLD
 
 
 def _read_member(path: str, content: bytes, limits: ParseLimits) -> ParsedDocument | None:
@@ -74,11 +92,11 @@ def _read_member(path: str, content: bytes, limits: ParseLimits) -> ParsedDocume
     if kind.name == "zip":
         raise UnreadableDocument(f"{label} is a ZIP file itself; unpack it first")
     try:
-        read = kind.load()
+        kind.load()
     except (ImportError, OSError) as error:
         raise ReaderMissing(kind.name) from error
     try:
-        return read(content, limits)
+        return kind.read(content, limits)
     except UnreadableDocument as error:
         if kind.image:
             return None

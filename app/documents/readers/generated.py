@@ -8,7 +8,7 @@ from typing import Any
 
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
-from app.documents.readers.text import collapse_spaces, decode_text
+from app.documents.readers.text import collapse_spaces
 from app.errors import UnreadableDocument
 
 # A shorter file is cut into few chunks, whatever it contains.
@@ -51,9 +51,8 @@ def _list_kept(text: str) -> Iterator[str]:
         start = text.find(_OPENS, end)
 
 
-def parse_stylesheet(data: bytes, limits: ParseLimits) -> ParsedDocument:
+def parse_stylesheet(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read a style sheet; chunks are cut first at blank lines."""
-    text = decode_text(data)
     builder = TextBuilder(limits)
     if is_minified(text):
         return describe(builder, text, "css", "CSS")
@@ -64,10 +63,10 @@ def parse_stylesheet(data: bytes, limits: ParseLimits) -> ParsedDocument:
 _MAX_SOURCES = 10_000
 
 
-def parse_source_map(data: bytes, limits: ParseLimits) -> ParsedDocument:
+def parse_source_map(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read the names of the generated file and of its sources. Raises UnreadableDocument for broken JSON."""
     try:
-        value = json.loads(decode_text(data))
+        value = json.loads(text)
     except (ValueError, RecursionError):
         raise UnreadableDocument("the source map is damaged: its JSON cannot be read") from None
     builder = TextBuilder(limits)
@@ -101,9 +100,9 @@ _FORMS = (
 _MAX_DEPTH = 50
 
 
-def parse_lock_file(data: bytes, limits: ParseLimits) -> ParsedDocument:
+def parse_lock_file(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read names and versions; a lock file in an unknown form is kept unchanged."""
-    text = decode_text(data).replace("\r\n", "\n")
+    text = text.replace("\r\n", "\n")
     builder = TextBuilder(limits)
     lines = list(dict.fromkeys(f"{name} {version}" for name, version in _list_packages(text)))
     builder.add_lines(lines)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits, TableSpan
 from app.documents.readers.builder import TextBuilder
-from app.documents.readers.text import collapse_spaces, decode_text, list_lines
+from app.documents.readers.text import collapse_spaces, list_lines
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
@@ -21,10 +21,10 @@ _MAX_LINE = 1_000
 _TITLE = re.compile(r"^title:[ \t]*(.+)$", re.M)
 
 
-def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read Markdown. The title comes from the front matter, or else from the topmost heading if there is only one."""
     builder = TextBuilder(limits)
-    builder.add(decode_text(data))
+    builder.add(text)
     text = builder.finish("markdown").text
     front = _FRONT_MATTER.match(text)
     start = front.end() if front else 0

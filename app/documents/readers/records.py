@@ -7,7 +7,6 @@ from typing import Any
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers import source_code
 from app.documents.readers.builder import BLOCK, TextBuilder
-from app.documents.readers.text import decode_text
 from app.errors import UnreadableDocument
 
 MAX_DEPTH = 100
@@ -21,21 +20,21 @@ _LINE = 300
 _DECODER = json.JSONDecoder(object_pairs_hook=tuple, parse_int=str, parse_float=str, parse_constant=str, strict=False)
 
 
-def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read one JSON value, or one per line; text that is not JSON is kept unchanged."""
-    text = decode_text(data).strip()
+    text = text.strip()
     try:
         value, end = _DECODER.raw_decode(text)
     except RecursionError:
         raise _too_deep() from None
     except ValueError:
-        return source_code.parse(data, limits)
+        return source_code.parse(text, limits)
     writer = _RecordWriter(TextBuilder(limits))
     if end == len(text):
         writer.write(value)
         return writer.finish("json", _find_title(value))
     if not _ends_line(text, end):
-        return source_code.parse(data, limits)
+        return source_code.parse(text, limits)
     for line in text.splitlines():
         writer.write_line(line)
     return writer.finish("jsonl", None)

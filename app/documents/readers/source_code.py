@@ -7,25 +7,24 @@ from typing import NamedTuple
 from app.documents.parsed import HeadingSpan, ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
 from app.documents.readers.generated import describe, is_minified
-from app.documents.readers.text import decode_text, list_lines
+from app.documents.readers.text import list_lines
 
 
-def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read source code of any language; chunks are cut first at definitions, then at blank lines."""
     builder = TextBuilder(limits)
-    builder.add(decode_text(data))
+    builder.add(text)
     text = builder.finish("code").text
     for definition in find_definitions(text):
         builder.mark_heading(definition.start, definition.title, definition.level)
     return builder.finish("code")
 
 
-def parse_javascript(data: bytes, limits: ParseLimits) -> ParsedDocument:
+def parse_javascript(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read JavaScript as source code, or a note if it is minified."""
-    text = decode_text(data)
     if is_minified(text):
         return describe(TextBuilder(limits), text, "javascript", "JavaScript")
-    return parse(data, limits)
+    return parse(text, limits)
 
 
 MAX_DEFINITIONS = 20_000

@@ -8,7 +8,6 @@ from itertools import chain
 
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import BLOCK, TextBuilder, add_marked
-from app.documents.readers.text import decode_text
 from app.errors import UnreadableDocument
 
 # Numbers, with their signs and units in tables, and dates.
@@ -119,9 +118,9 @@ _NAMED = re.compile(r"sep=([,;\t|])[ \t]*\r?\n", re.I)
 _SAMPLE = 64 << 10
 
 
-def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     """Read a table of values separated by commas, semicolons, tabs or bars."""
-    text = decode_text(data).replace("\0", "")
+    text = text.replace("\0", "")
     named = _NAMED.match(text)
     delimiter = named.group(1) if named else find_delimiter(text[:_SAMPLE])[0]
     limit = csv.field_size_limit(limits.max_characters)

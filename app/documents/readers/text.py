@@ -1,6 +1,5 @@
-"""Decodes bytes and normalises text to the form that is stored."""
+"""Normalises text to the form that is stored."""
 
-import codecs
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -11,17 +10,6 @@ from lxml import etree
 from app.contract.text import drop_excess_marks
 from app.errors import UnreadableDocument
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is a prefix of it
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_FALLBACK = "cp1252"
-# The process that reads files can load nothing while it reads.
-for _encoding in (_FALLBACK, *(name for _, name in _BOMS)):
-    codecs.lookup(_encoding)
 _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _SPACES = re.compile("[\u00a0\u2007\u202f]")
 # Control characters, zero-width spaces, soft hyphens, byte order marks, surrogates and non-characters. They are
@@ -56,38 +44,6 @@ def list_lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
 def read_integer(text: str, digits: int, default: int) -> int:
     """A number of at most so many digits without a sign; the default for any other text."""
     return int(text) if text.isdecimal() and len(text) <= digits else default
-
-
-def marked_encoding(data: bytes) -> tuple[str, int] | None:
-    """The encoding that the byte order mark indicates, and the length of the mark."""
-    for mark, encoding in _BOMS:
-        if data.startswith(mark):
-            return encoding, len(mark)
-    return None
-
-
-def decode_text(data: bytes, declared: str | None = None) -> str:
-    """Decode by the first that applies: byte order mark, `declared` encoding, UTF-8, Windows-1252. Never fails.
-
-    A file that is UTF-8 except for a few damaged bytes is read as UTF-8, with U+FFFD for those bytes.
-    """
-    if marked := marked_encoding(data):
-        encoding, length = marked
-        return data[length:].decode(encoding, errors="replace")
-    if declared is not None:
-        try:
-            return data.decode(declared)
-        except (LookupError, UnicodeError, ValueError):
-            pass
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        lenient = data.decode("utf-8", errors="replace")
-    damaged = lenient.count("\ufffd")
-    beyond_ascii = sum(map(len, re.findall(r"[^\x00-\x7f]+", lenient)))
-    if beyond_ascii - damaged > 4 * damaged:
-        return lenient
-    return data.decode(_FALLBACK, errors="replace")
 
 
 def build_tree(source: bytes, parser: Any, refusal: str) -> Any:

@@ -49,8 +49,8 @@ def install(given: str) -> None:
 
     confinement._limit = limit_others
 
-    def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-        attempts = Attempts(json.loads(data.removeprefix(b"Places: "))).all()
+    def parse(text: str, limits: ParseLimits) -> ParsedDocument:
+        attempts = Attempts(json.loads(text.removeprefix("Places: "))).all()
         return ParsedDocument("text", json.dumps({name: _try(attempt) for name, attempt in attempts.items()}))
 
     builder.parse_plain = parse

@@ -34,24 +34,18 @@ LIMITS = ParseLimits()
     ],
 )
 def test_csv_rows_carry_their_headers(source: str, text: str) -> None:
-    assert parse(source.encode(), LIMITS).text == text
-
-
-def test_csv_in_other_encodings_is_read() -> None:
-    for encoding in ("utf-8-sig", "utf-16", "cp1252"):
-        text = parse("Größe;Stück\nä;1\nö;2".encode(encoding), LIMITS).text
-        assert text == "Größe: ä | Stück: 1\nGröße: ö | Stück: 2"
+    assert parse(source, LIMITS).text == text
 
 
 def test_csv_long_row_has_a_line_for_each_value() -> None:
     source = f"name,story\nAda,{'long ' * 200}\nGrace,short"
-    text = parse(source.encode(), LIMITS).text
+    text = parse(source, LIMITS).text
     assert text == f"name: Ada\nstory: {('long ' * 200).strip()}\n\nname: Grace | story: short"
 
 
 def test_csv_of_many_rows_loses_none() -> None:
     rows = "".join(f"{number},x{number}\n" for number in range(1_001))
-    lines = parse(f"id,name\n{rows}".encode(), LIMITS).text.split("\n")
+    lines = parse(f"id,name\n{rows}", LIMITS).text.split("\n")
     assert lines == [f"id: {number} | name: x{number}" for number in range(1_001)]
 
 
@@ -119,7 +113,7 @@ def test_unreadable_xlsx_is_reported_with_its_reason(data: bytes, reason: str) -
 
 def test_a_parsed_table_leaves_the_process_wide_limit_as_it_was() -> None:
     before = csv.field_size_limit()
-    parse(b"a,b\n1,2\n", LIMITS)
+    parse("a,b\n1,2\n", LIMITS)
     assert csv.field_size_limit() == before
 
 
@@ -145,33 +139,33 @@ def test_a_parsed_table_leaves_the_process_wide_limit_as_it_was() -> None:
         ('{"source": ["def f():\\n", "    return 1\\n"]}', "source:\ndef f():\n    return 1"),
         ('{"twice": 1, "twice": 2}', "twice: 1\ntwice: 2"),
         ('{"lone": "a\\ud800b"}', "lone: ab"),
-        ('\ufeff{"ä": "ö"}', "ä: ö"),
+        ('{"ä": "ö"}', "ä: ö"),
     ],
 )
 def test_json_becomes_lines_of_path_and_value(source: str, text: str) -> None:
-    assert records.parse(source.encode(), LIMITS).text == text
+    assert records.parse(source, LIMITS).text == text
 
 
 def test_json_title_is_its_title_field() -> None:
-    assert records.parse(b'{"title": "Guide", "a": 1}', LIMITS).title == "Guide"
-    assert records.parse(b'{"title": ["x"]}', LIMITS).title is None
-    assert records.parse(b'[{"title": "no"}]', LIMITS).title is None
+    assert records.parse('{"title": "Guide", "a": 1}', LIMITS).title == "Guide"
+    assert records.parse('{"title": ["x"]}', LIMITS).title is None
+    assert records.parse('[{"title": "no"}]', LIMITS).title is None
 
 
 def test_json_lines_are_records_and_a_broken_line_is_kept() -> None:
-    document = records.parse(b'{"a": 1, "b": {"c": 2}}\r\n\n{"a": 3}\n{"a": 4, bro\n[5, 6]\n', LIMITS)
+    document = records.parse('{"a": 1, "b": {"c": 2}}\r\n\n{"a": 3}\n{"a": 4, bro\n[5, 6]\n', LIMITS)
     assert document.text == 'a: 1\n\nb.c: 2\n\na: 3\n\n{"a": 4, bro\n\n5, 6'
     assert document.format == "jsonl"
 
 
 def test_json_of_many_records_loses_none() -> None:
     source = "".join(f'{{"a": {number}, "b": {number}}}\n' for number in range(1_001))
-    assert records.parse(source.encode(), LIMITS).text.split("\n\n") == [f"a: {n}\nb: {n}" for n in range(1_001)]
+    assert records.parse(source, LIMITS).text.split("\n\n") == [f"a: {n}\nb: {n}" for n in range(1_001)]
 
 
 @pytest.mark.parametrize("source", ['{\n  // a comment\n  "a": 1,\n}', '{"a": 1', '{"a": 1} trailing'])
 def test_invalid_json_is_kept_as_text(source: str) -> None:
-    document = records.parse(source.encode(), LIMITS)
+    document = records.parse(source, LIMITS)
     assert (document.text, document.format) == (source, "code")
 
 
@@ -179,8 +173,8 @@ def test_invalid_json_is_kept_as_text(source: str) -> None:
 def test_json_nested_too_deeply_is_reported(depth: int) -> None:
     for source in ("[" * depth + "1" + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
         with pytest.raises(UnreadableDocument, match="more than 100 levels"):
-            records.parse(source.encode(), LIMITS)
+            records.parse(source, LIMITS)
 
 
 def test_json_nested_to_the_limit_is_read() -> None:
-    assert records.parse(("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH).encode(), LIMITS).text == "1"
+    assert records.parse(("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH), LIMITS).text == "1"

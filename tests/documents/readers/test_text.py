@@ -1,4 +1,4 @@
-"""Plain text and Markdown, encodings, and combining marks in a row."""
+"""Plain text and Markdown, and combining marks in a row."""
 
 import unicodedata
 from itertools import groupby
@@ -11,26 +11,11 @@ from app.contract.text import MOST_MARKS, drop_excess_marks, has_excess_marks
 from app.documents.parsed import ParseLimits
 from app.documents.readers import markdown
 from app.documents.readers.builder import parse_plain
-from app.documents.readers.text import clean_text, decode_text
+from app.documents.readers.text import clean_text
 from app.errors import UnreadableDocument
 from tests.documents.listing import list_headings, list_tables
 
 LIMITS = ParseLimits()
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be-marked", "utf-32", "cp1252"])
-def test_encoding_is_recognised(encoding: str) -> None:
-    text = "Größe – „naïve“ café"
-    data = b"\xfe\xff" + text.encode("utf-16-be") if "marked" in encoding else text.encode(encoding)
-    assert decode_text(data) == text
-
-
-def test_damaged_utf8_stays_utf8() -> None:
-    assert decode_text("äöüßéè".encode() + b"\xff") == "äöüßéè\ufffd"
-
-
-def test_truncated_utf16_does_not_fail() -> None:
-    assert decode_text("ab".encode("utf-16")[:-1]) == "a\ufffd"
 
 
 def test_control_characters_and_line_ends_are_normalised() -> None:
@@ -45,22 +30,14 @@ def test_marks_beyond_thirty_on_a_letter_are_dropped_in_linear_time() -> None:
     assert clean_text("…" * 50 + "━" * 50) == "…" * 50 + "━" * 50
 
 
-@given(st.binary(max_size=400))
-def test_any_bytes_give_clean_text(data: bytes) -> None:
-    text = clean_text(decode_text(data))
-    assert text.encode("utf-8").decode("utf-8") == text
-    assert not any(unicodedata.category(sign) == "Cc" for sign in text if sign not in "\t\n")
-    assert unicodedata.is_normalized("NFC", text)
-
-
 def test_plain_text_is_kept() -> None:
-    document = parse_plain(b"\xef\xbb\xbfone\r\n\r\ntwo", LIMITS)
+    document = parse_plain("one\r\n\r\ntwo", LIMITS)
     assert (document.format, document.text, document.pages) == ("text", "one\n\ntwo", ())
 
 
 def test_text_past_the_limit_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="more than 10 characters"):
-        parse_plain(b"x" * 11, ParseLimits(max_characters=10))
+        parse_plain("x" * 11, ParseLimits(max_characters=10))
 
 
 MARKDOWN = """---
@@ -98,7 +75,7 @@ of a paragraph
 
 
 def test_markdown_headings_are_found_outside_code() -> None:
-    document = markdown.parse(MARKDOWN.encode(), LIMITS)
+    document = markdown.parse(MARKDOWN, LIMITS)
     assert list_headings(document) == [(1, "Preface"), (1, "Install now"), (2, "On Linux"), (3, "Last")]
     assert document.text == MARKDOWN.strip("\n")
     for heading, beginning in zip(document.headings, ("Preface", "# Install", "## On", "### Last"), strict=True):
@@ -106,10 +83,10 @@ def test_markdown_headings_are_found_outside_code() -> None:
 
 
 def test_markdown_title_is_from_front_matter_or_the_only_top_heading() -> None:
-    assert markdown.parse(MARKDOWN.encode(), LIMITS).title == "The Guide"
-    assert markdown.parse(b"## Sub\n# Top\n", LIMITS).title == "Top"
-    assert markdown.parse(b"# Chapter 0\n\ntext\n\n# Chapter 17\n", LIMITS).title is None
-    assert markdown.parse(b"text\n\n---\n\ntitle: no\n---\n", LIMITS).title is None
+    assert markdown.parse(MARKDOWN, LIMITS).title == "The Guide"
+    assert markdown.parse("## Sub\n# Top\n", LIMITS).title == "Top"
+    assert markdown.parse("# Chapter 0\n\ntext\n\n# Chapter 17\n", LIMITS).title is None
+    assert markdown.parse("text\n\n---\n\ntitle: no\n---\n", LIMITS).title is None
 
 
 TABLES = """# Ports | depths
@@ -135,7 +112,7 @@ A \\| B | 7 m
 
 
 def test_markdown_tables_are_found_outside_code() -> None:
-    document = markdown.parse(TABLES.encode(), LIMITS)
+    document = markdown.parse(TABLES, LIMITS)
     assert list_tables(document) == [
         ("Port | Depth\n---- | ----:\n", "Haven | 12 m\nA \\| B | 7 m"),
         ("| alone |\n| ----- |\n", "| one |"),

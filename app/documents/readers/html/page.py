@@ -1,6 +1,5 @@
 """HTML: the text that a reader would read, without navigation and other page elements."""
 
-import codecs
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,33 +11,7 @@ from app.documents.readers.builder import CLOSE, OPEN, TextBuilder, add_marked, 
 from app.documents.readers.html.furniture import UNSEEN, Furniture, is_content, points_to_heading
 from app.documents.readers.html.visibility import StyleSheets, find_reason
 from app.documents.readers.tables import write_markdown_table
-from app.documents.readers.text import build_tree, clean_text, collapse_spaces, decode_text, read_integer
-
-_CHARSET = re.compile(
-    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{0,100}encoding=[\"']([\w.:-]+)", re.I
-)
-# Those of the Encoding Standard, as Python names them, and some that old pages declare. The process that reads
-# files can load nothing while it reads, so each is loaded here.
-_CHARSETS = (
-    "cp437 cp850 cp852 cp855 cp857 cp866 cp874 cp932 cp949 cp950 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 "
-    "cp1257 cp1258 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9 iso8859-10 "
-    "iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16 koi8-r koi8-u mac-roman mac-cyrillic tis-620 gb2312 gbk "
-    "gb18030 hz big5 big5hkscs euc-jp iso2022-jp shift-jis euc-kr johab utf-7 utf-8-sig utf-32"
-)
-for _charset in _CHARSETS.split():
-    codecs.lookup(_charset)
-
-
-def find_charset(data: bytes) -> str | None:
-    """The declared encoding, None if there is none or it cannot be right."""
-    match = _CHARSET.search(data[:4096])
-    if match is None:
-        return None
-    name = (match.group(1) or match.group(2)).decode("ascii", errors="ignore").lower()
-    if name.startswith("utf-16"):  # the bytes so far are readable as ASCII, so the name is wrong
-        return None
-    return "cp1252" if name in {"iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii"} else name
-
+from app.documents.readers.text import build_tree, clean_text, collapse_spaces, read_integer
 
 _MAX_DEPTH = 500
 """libxml2 omits elements that are nested deeper than 2,048."""
@@ -408,9 +381,9 @@ _SHORT = 200
 _TIMES = 5
 
 
-def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     """The main content of a page, or all of it where that is not marked. Nothing is fetched or expanded."""
-    source = remove_references(clean_text(decode_text(data, find_charset(data))))
+    source = remove_references(clean_text(text))
     encoded = source.encode("utf-8", errors="replace")
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
     root = build_tree(encoded, parser, _REFUSAL)

@@ -13,6 +13,7 @@ from app.documents.readers.pdf import pdfium
 from app.documents.readers.text import clean_text
 
 _CONTROL = re.compile("[\x01\x03-\x08\x0b-\x1f\x80-\x9f]")
+_HALF = re.compile("[\ud800-\udfff]")
 _PRINTED = re.compile(r"[a-z]{3,}")
 # The two encodings of TeX's text fonts, OT1 and T1. The ligatures ff, fi, fl, ffi and ffl have five codes in a row.
 _OLD_LIGATURES = {0x0B + place: chr(0xFB00 + place) for place in range(5)}
@@ -188,7 +189,7 @@ def read_words(text_page: int) -> list[Word]:
     for place, (start, end, glued) in enumerate(spans):
         shown = text[start:end]
         if not shown.isascii() or not shown.isprintable():
-            shown = clean_text(remove_marks(shown.translate(_LIGATURES)))
+            shown = clean_text(remove_marks(_join_halves(shown.translate(_LIGATURES))))
             if not shown or shown.isspace():
                 continue
         at = 4 * place
@@ -207,6 +208,13 @@ def read_words(text_page: int) -> list[Word]:
     styles.measure_fonts(words)
     _join_raised(words)
     return words
+
+
+def _join_halves(text: str) -> str:
+    """A text of UTF-16 units, in which a character above U+FFFF is two, as characters."""
+    if not _HALF.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\ufffd", "")
 
 
 def surround(*points: tuple[float, float]) -> Box:
