@@ -27,6 +27,9 @@ create table assets (
   pages_without_text integer[] not null default '{}',
   flags jsonb,
   source text,
+  encoding text,
+  encoding_guessed boolean,
+  removed_controls integer,
   readers text[] check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
   writers text[] check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */),
   primary key (tenant_id, id)
@@ -34,6 +37,7 @@ create table assets (
 comment on column assets.outline is
   'headings (start, level, title), pages (start, end), tables (start, end of the header, end) as offsets in the text';
 comment on column assets.pages_without_text is 'pages that show something and have no text, as scanned pages do';
+comment on column assets.encoding is 'the encoding of a text, as declared until it was read';
 comment on column assets.flags is 'how many chunks have each flag of suspicious content';
 comment on column assets.title is 'the title that the file itself has';
 comment on column assets.given_title is 'the title that a caller gave; it replaces the one of the file';

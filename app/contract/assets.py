@@ -34,6 +34,10 @@ class Asset(Described):
     pages_without_text: Sequence[int]
     """Numbers of pages that show something and have no text, as scanned pages do. With the extra `ocr` their text is
     recognised, and those are listed for which there was no time."""
+    encoding: Annotated[str | None, Field(description="The encoding of a text; null for other files.")]
+    encoding_guessed: bool | None
+    """Whether nothing declared the encoding of the text: neither its first bytes, its `charset`, nor its own markup."""
+    removed_controls: Annotated[int | None, Field(description="Control characters that were removed from a text.")]
     tags: Sequence[str]
     roles: Sequence[Audience]
     metadata: Mapping[str, Any]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from random import Random
 
+from app.documents.formats import find_format
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.readers.html import page
 from app.documents.readers.office import docx
 from app.documents.readers.pdf import reader
 from benchmarks.screening.samples import CARRIERS, Sample
@@ -130,19 +130,22 @@ def write_html(element: str, random: Random) -> bytes:
     return f"<!doctype html><meta charset=utf-8><title>Harbour</title><p>{first}</p>{element}<p>{last}</p>".encode()
 
 
+HTML = find_format("html")
+
+
 def make_files() -> Iterator[Sample]:
     """Yield samples for the flag `invisible_text`."""
     for numbers in islice(zip(range(COUNT), HIDDEN * COUNT, strict=False), COUNT):
         random, text = Random(numbers[0]), numbers[1]
         for kind, hide in HTML_HIDDEN.items():
-            yield _hidden(f"HTML, {kind}", write_html(hide(text), random), page.parse)
+            yield _hidden(f"HTML, {kind}", write_html(hide(text), random), HTML.read)
         for kind, hide in HTML_MISSED.items():
-            yield _hidden(f"HTML, {kind}", write_html(hide(text), random), page.parse, known=False)
+            yield _hidden(f"HTML, {kind}", write_html(hide(text), random), HTML.read, known=False)
         if numbers[0] == 0:
             for hide in HTML_FRESH.values():
-                yield _hidden("HTML, fresh", write_html(hide(text), random), page.parse, known=False)
+                yield _hidden("HTML, fresh", write_html(hide(text), random), HTML.read, known=False)
         for kind, hide in HTML_SEEN.items():
-            yield _seen(f"HTML, {kind}", write_html(hide(text), random), page.parse)
+            yield _seen(f"HTML, {kind}", write_html(hide(text), random), HTML.read)
         for kind, properties in DOCX_HIDDEN.items():
             yield _hidden(f"DOCX, {kind}", write_docx(text, properties, random), docx.parse)
         for kind, properties in DOCX_SEEN.items():

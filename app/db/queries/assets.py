@@ -60,6 +60,7 @@ class Extract:
         outline: `headings` (start, level, title), `pages` (start, end) and `tables` (start, end of the header, end);
             all places are offsets in `text`.
         pages_without_text: numbers of pages that show something and have no text.
+        encoding: that of a text, None for other files.
     """
 
     title: str | None
@@ -67,11 +68,17 @@ class Extract:
     total_pages: int | None
     outline: Mapping[str, Any]
     pages_without_text: Sequence[int]
+    encoding: str | None = None
+    encoding_guessed: bool | None = None
+    removed_controls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewAsset:
-    """A file to be ingested; `fields` are those of AssetFields, and `readers_given` if the caller sent readers."""
+    """A file to be ingested; `fields` are those of AssetFields, and `readers_given` if the caller sent readers.
+
+    `encoding` is the one that was declared for a text.
+    """
 
     external_id: str | None
     name: str
@@ -81,12 +88,14 @@ class NewAsset:
     fields: Mapping[str, Any]
     source: str | None = None
     readers_given: bool = False
+    encoding: str | None = None
 
     def as_parameters(self) -> dict[str, Any]:
         """The columns that a new asset and a new version share."""
         return {
             "name": self.name,
             "media_type": self.media_type,
+            "encoding": self.encoding,
             "byte_size": len(self.original),
             "sha256": self.sha256,
             "original": self.original,
@@ -181,6 +190,9 @@ async def finish_asset(session: TenantSession, asset_id: UUID, generation: int, 
         total_pages=extract.total_pages,
         outline=orjson.dumps(extract.outline).decode(),
         pages_without_text=list(extract.pages_without_text),
+        encoding=extract.encoding,
+        encoding_guessed=extract.encoding_guessed,
+        removed_controls=extract.removed_controls,
     )
 
 
@@ -292,6 +304,7 @@ class Original:
 
     name: str
     media_type: str
+    encoding: str | None
     data: bytes
     generation: int
     given_title: str | None

@@ -18,15 +18,15 @@ select o.id from assets a join assets o on o.tenant_id = :tenant_id and o.id <> 
 
 -- name: insert
 insert into assets (tenant_id, id, source, external_id, name, media_type, byte_size, sha256, original, tags, roles, metadata,
-                    readers, writers)
+                    encoding, readers, writers)
 values (:tenant_id, :id, :source, :external_id, :name, :media_type, :byte_size, :sha256, :original, :tags, :roles,
-        :metadata::jsonb, :readers::text[], :writers::text[])
+        :metadata::jsonb, :encoding, :readers::text[], :writers::text[])
 on conflict do nothing;
 
 -- name: replace
 update assets
    set name = :name, media_type = :media_type, byte_size = :byte_size, sha256 = :sha256, original = :original,
-       tags = :tags, roles = :roles, metadata = :metadata::jsonb, readers = :readers::text[],
+       tags = :tags, roles = :roles, metadata = :metadata::jsonb, encoding = :encoding, readers = :readers::text[],
        writers = :writers::text[], status = 'pending', error = null, progress = 0,
        generation = generation + 1, version = version + 1, updated_at = clock_timestamp()
  where tenant_id = :tenant_id and id = :id;
@@ -82,7 +82,8 @@ update assets set status = 'processing', progress = :progress
 -- Returns what the chunks inherit: callers can change it until then.
 update assets set status = 'indexed', error = null, progress = 1, title = :title, extracted_text = :text,
                   total_pages = :total_pages, outline = :outline::jsonb,
-                  pages_without_text = :pages_without_text::integer[], flags = null, updated_at = clock_timestamp()
+                  pages_without_text = :pages_without_text::integer[], encoding = :encoding,
+                  encoding_guessed = :encoding_guessed, removed_controls = :removed_controls, flags = null, updated_at = clock_timestamp()
  where tenant_id = :tenant_id and id = :id and generation = :generation
 returning tags, roles, metadata, given_title, source;
 
@@ -181,7 +182,7 @@ select distinct on (k.text_hash, k.passage) k.entry_id, k.passage, k.text_hash, 
  order by k.text_hash, k.passage;
 
 -- name: original
-select name, media_type, original as data, generation, given_title from assets where tenant_id = :tenant_id and id = :id;
+select name, media_type, encoding, original as data, generation, given_title from assets where tenant_id = :tenant_id and id = :id;
 
 -- name: content
 select id, name, media_type, byte_size, sha256, generation from assets where tenant_id = :tenant_id and id = :id;

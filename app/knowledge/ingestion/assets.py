@@ -21,7 +21,7 @@ from app.db.queries import jobs as queue
 from app.db.queries.assets import AssetContent, ChunkChange, LockedAsset, NewAsset, change_chunks
 from app.db.rows import new_id
 from app.db.session import TenantSession
-from app.documents.formats import detect_format
+from app.documents.formats import declared_codec, detect_format
 from app.errors import (
     AssetExists,
     AssetNotFound,
@@ -137,6 +137,7 @@ def check_upload(upload: Upload) -> tuple[NewAsset, AssetFields]:
         external_id=upload.external_id,
         name=name,
         media_type=kind.media_type,
+        encoding=declared_codec(upload.declared_type) if kind.text else None,
         sha256=hashlib.sha256(upload.data).digest(),
         original=upload.data,
         fields={**DEFAULTS, **valid.given()},

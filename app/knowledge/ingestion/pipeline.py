@@ -187,6 +187,9 @@ class Ingestion:
                 "tables": [(table.start, table.header_end, table.end) for table in document.tables],
             },
             pages_without_text=document.pages_without_text,
+            encoding=document.encoding,
+            encoding_guessed=document.encoding_guessed if document.encoding else None,
+            removed_controls=document.removed_controls if document.encoding else None,
         )
         await lease.stop_renewing()
         with span("swap", chunks=len(rows)):
@@ -266,8 +269,9 @@ class Ingestion:
             return min(1.0, (time.monotonic() - started) / self.limits.seconds)
 
         lease.progress = lambda: BEGUN + (PARSED - BEGUN) * share()
+        declared = asset.media_type if asset.encoding is None else f"{asset.media_type}; charset={asset.encoding}"
         try:
-            document = await parse_document(asset.data, asset.name, self.limits, asset.media_type)
+            document = await parse_document(asset.data, asset.name, self.limits, declared)
         finally:
             self._memory.note(len(asset.data))
         lease.progress = lambda: PARSED

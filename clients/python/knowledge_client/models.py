@@ -1015,6 +1015,14 @@ class Asset(Answer):
     """Numbers of pages that show something and have no text, as scanned pages do. With the extra `ocr` their
     text is recognised, and those are listed for which there was no time.
     """
+    encoding: str | None = None
+    """The encoding of a text; null for other files."""
+    encoding_guessed: bool | None = None
+    """Whether nothing declared the encoding of the text: neither its first bytes, its `charset`, nor its own
+    markup.
+    """
+    removed_controls: int | None = None
+    """Control characters that were removed from a text."""
     tags: list[str]
     roles: list[str]
     metadata: dict[str, Any]

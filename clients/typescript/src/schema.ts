@@ -1501,6 +1501,21 @@ export interface components {
              * @description Numbers of pages that show something and have no text, as scanned pages do. With the extra `ocr` their text is recognised, and those are listed for which there was no time.
              */
             pages_without_text: number[];
+            /**
+             * Encoding
+             * @description The encoding of a text; null for other files.
+             */
+            encoding: string | null;
+            /**
+             * Encoding Guessed
+             * @description Whether nothing declared the encoding of the text: neither its first bytes, its `charset`, nor its own markup.
+             */
+            encoding_guessed: boolean | null;
+            /**
+             * Removed Controls
+             * @description Control characters that were removed from a text.
+             */
+            removed_controls: number | null;
             /** Tags */
             tags: string[];
             /** Roles */
@@ -6283,6 +6298,9 @@ export interface operations {
                      *           "pages_without_text": [
                      *             1
                      *           ],
+                     *           "encoding": "text",
+                     *           "encoding_guessed": false,
+                     *           "removed_controls": 1,
                      *           "tags": [
                      *             "vercel",
                      *             "routing"
@@ -6357,6 +6375,9 @@ export interface operations {
                      *       "pages_without_text": [
                      *         1
                      *       ],
+                     *       "encoding": "text",
+                     *       "encoding_guessed": false,
+                     *       "removed_controls": 1,
                      *       "tags": [
                      *         "vercel",
                      *         "routing"
@@ -6408,6 +6429,9 @@ export interface operations {
                      *       "pages_without_text": [
                      *         1
                      *       ],
+                     *       "encoding": "text",
+                     *       "encoding_guessed": false,
+                     *       "removed_controls": 1,
                      *       "tags": [
                      *         "vercel",
                      *         "routing"
@@ -6473,6 +6497,9 @@ export interface operations {
                      *       "pages_without_text": [
                      *         1
                      *       ],
+                     *       "encoding": "text",
+                     *       "encoding_guessed": false,
+                     *       "removed_controls": 1,
                      *       "tags": [
                      *         "vercel",
                      *         "routing"
@@ -6573,6 +6600,9 @@ export interface operations {
                      *       "pages_without_text": [
                      *         1
                      *       ],
+                     *       "encoding": "text",
+                     *       "encoding_guessed": false,
+                     *       "removed_controls": 1,
                      *       "tags": [
                      *         "vercel",
                      *         "routing"
@@ -6753,6 +6783,9 @@ export interface operations {
                      *       "pages_without_text": [
                      *         1
                      *       ],
+                     *       "encoding": "text",
+                     *       "encoding_guessed": false,
+                     *       "removed_controls": 1,
                      *       "tags": [
                      *         "vercel",
                      *         "routing"

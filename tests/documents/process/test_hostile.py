@@ -37,7 +37,14 @@ print(json.dumps([usage.ru_maxrss, usage.ru_utime + usage.ru_stime]))
 def measure_child(data: bytes, name: str, limits: ParseLimits) -> Cost:
     """Read a file in a confined process of this test and return the cost that the system reports."""
     kind = detect_format(data, name).name
-    request = {"format": kind, "readers": [kind], "limits": asdict(limits), "ocr": "absent", "codec": None, "guesses": False}
+    request = {
+        "format": kind,
+        "readers": [kind],
+        "limits": asdict(limits),
+        "ocr": "absent",
+        "codec": None,
+        "guesses": False,
+    }
     with tempfile.TemporaryFile() as file:
         file.write(json.dumps(request).encode() + b"\n" + data)
         file.seek(0)

@@ -123,7 +123,14 @@ async def test_time_limit_ends_the_process() -> None:
 
 def test_processor_time_limit_holds_without_the_parent() -> None:
     limits = asdict(ParseLimits(seconds=1))
-    request = {"format": "html", "readers": ["html"], "limits": limits, "ocr": "absent", "codec": None, "guesses": False}
+    request = {
+        "format": "html",
+        "readers": ["html"],
+        "limits": limits,
+        "ocr": "absent",
+        "codec": None,
+        "guesses": False,
+    }
     ended = subprocess.run(
         [sys.executable, "-c", "import sys; from app.documents.process.child import main; main()", str(os.getpid())],
         input=json.dumps(request).encode() + b"\n" + SLOW,
