@@ -135,5 +135,5 @@ def test_a_few_control_characters_do_not_make_a_text_binary() -> None:
             detect_format(binary, "tides.md")
 
 
-def test_brackets_without_end_in_markdown_are_no_json() -> None:
+def test_brackets_without_end_in_markdown_are_markdown() -> None:
     assert detect_format(b"[" * 300_000, "notes.md").name == "markdown"

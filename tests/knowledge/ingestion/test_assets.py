@@ -371,3 +371,21 @@ async def test_searches_find_each_text_once_under_any_filter(
                 assert len(found) == len(groups), (mode, wanted)
                 for ids in groups.values():
                     assert len(ids & set(found)) == 1, (mode, wanted)
+
+
+async def test_a_declared_charset_is_kept_and_a_guessed_one_is_said(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    data = "Правила возврата товара: покупатель может вернуть товар.".encode("cp1251")
+    told, _ = await services.assets.upload(
+        tenant.id, Upload("told.txt", data, declared_type="text/plain; charset=windows-1251")
+    )
+    guessed, _ = await services.assets.upload(tenant.id, Upload("guessed.md", data + b"\x02"))
+    assert (told.encoding, told.encoding_guessed, guessed.encoding) == ("cp1251", None, None)
+    await run_jobs()
+    told, guessed = [await services.assets.get(tenant.id, asset.id) for asset in (told, guessed)]
+    assert (told.encoding, told.encoding_guessed, told.removed_controls) == ("cp1251", False, 0)
+    assert (guessed.encoding, guessed.encoding_guessed, guessed.removed_controls) == ("cp1251", True, 1)
+    result = await services.search.search(tenant.id, SearchQuery("возврата", mode="keyword"))
+    assert {hit.asset_id for hit in result} <= {told.id, guessed.id}
+    assert result[0].content.startswith("Правила возврата")
