@@ -21,7 +21,7 @@ from app.db.queries.audit import fetch_audit, list_audit
 from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable, EntryNotFound, Forbidden
 from app.knowledge.audit import READ_SECONDS, REFUSAL_SECONDS, AuditTrail
-from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, execute, fetch
 from tests.fixtures.http.callers import Caller, make_token
 
 UNKNOWN = str(uuid4())
@@ -38,20 +38,19 @@ class Scene:
     ids: dict[str, str] = field(default_factory=dict)
 
     async def read_rows(self) -> list[tuple[Any, ...]]:
-        async with connected(self.made.superuser_dsn) as superuser:
-            rows = await superuser.fetch(
-                "select actor, action, outcome, subject_ids::text[] as ids, detail::text from audit"
-                " where tenant_id = $1 order by at, id",
-                self.admin.tenant_id,
-            )
+        rows = await fetch(
+            self.made.superuser_dsn,
+            "select actor, action, outcome, subject_ids::text[] as ids, detail::text from audit"
+            " where tenant_id = $1 order by at, id",
+            self.admin.tenant_id,
+        )
         return [(*(r[n] for n in ("actor", "action", "outcome", "ids")), json.loads(r["detail"])) for r in rows]
 
     async def read_platform_rows(self) -> list[tuple[Any, ...]]:
-        async with connected(self.made.superuser_dsn) as superuser:
-            rows = await superuser.fetch(
-                "select actor, action, outcome, subject_tenant::text from platform_audit"
-                " where actor = 'paula' order by id"
-            )
+        rows = await fetch(
+            self.made.superuser_dsn,
+            "select actor, action, outcome, subject_tenant::text from platform_audit where actor = 'paula' order by id",
+        )
         return [tuple(row) for row in rows]
 
     async def expect(self, refusal: Refusal, caller: Caller) -> None:
@@ -139,8 +138,7 @@ ON_PLATFORM = (
 
 async def test_a_change_that_is_refused_while_another_one_ends_is_noted_once(scene: Scene) -> None:
     assert (await scene.admin.post("/admin/reembed", **REBUILD)).status_code == 202
-    async with connected(scene.made.superuser_dsn) as superuser:
-        await superuser.execute("update model_changes set state = 'dropping'")
+    await execute(scene.made.superuser_dsn, "update model_changes set state = 'dropping'")
     refusal = Refusal("POST /admin/reembed", "model.reembed", 409, "ModelChangeConflict", (), REBUILD)
     await expect_one_row(refusal, scene)
 

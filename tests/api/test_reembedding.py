@@ -19,7 +19,7 @@ from app.main import create_app
 from app.reranking import RerankServer, ResilientReranker
 from app.settings import Settings
 from app.web.monitoring import Observation
-from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
+from tests.fixtures.database.cluster import MODEL, TestDatabase, execute
 from tests.fixtures.http.callers import Caller, make_token, open_client
 from tests.fixtures.http.expectations import expect_fields, expect_problem
 from tests.fixtures.http.mcp_client import connect, succeed
@@ -52,8 +52,7 @@ async def mover(moving_services: Services, settings: Settings, verifier: TokenVe
 
 async def work(services: Services, made: TestDatabase) -> None:
     while True:
-        async with connected(made.superuser_dsn) as superuser:
-            await superuser.execute("update jobs set run_at = now() where state = 'queued'")
+        await execute(made.superuser_dsn, "update jobs set run_at = now() where state = 'queued'")
         if not await services.worker.run_once():
             return
 

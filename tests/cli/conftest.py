@@ -27,7 +27,7 @@ from app.embedded import EmbeddedAddress
 from app.embedded.server import EmbeddedPostgres
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.settings import variable_names
-from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
+from tests.fixtures.database.cluster import MODEL, TestDatabase, execute, new_database
 from tests.fixtures.embedded import FAST
 
 LOGGERS = ("", "app", "uvicorn", "alembic")
@@ -193,8 +193,7 @@ def filled(knowledge: CommandLine, harbour: str) -> str:
 
 async def create_tenant(database: TestDatabase, slug: str) -> None:
     """Add a tenant without a command, which is faster."""
-    async with connected(database.service_dsn) as service:
-        await service.execute("select tenancy.create_tenant($1, $2, $2, 1, 'test')", new_id(), slug)
+    await execute(database.service_dsn, "select tenancy.create_tenant($1, $2, $2, 1, 'test')", new_id(), slug)
 
 
 def start_program(*arguments: str, **environment: str) -> subprocess.Popen[str]:

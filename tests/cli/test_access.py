@@ -23,7 +23,7 @@ from app.db.database import Database
 from app.embeddings.providers.mock import MockProvider
 from app.errors import InvalidInput
 from tests.cli.conftest import SECRET, CommandLine, write_lines
-from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
+from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, fetch
 
 
 def test_permissions_are_changed_and_shown(knowledge: CommandLine, tenant: str) -> None:
@@ -373,8 +373,7 @@ def test_command_leaves_exactly_one_row(
         return tenant_id, last
 
     async def find_rows(tenant_id: str, last: int) -> list[str]:
-        async with connected(cli_database.superuser_dsn) as superuser:
-            rows = await superuser.fetch(TRAILS, COMMAND_LINE, tenant_id, last)
+        rows = await fetch(cli_database.superuser_dsn, TRAILS, COMMAND_LINE, tenant_id, last)
         return [row[0] for row in rows]
 
     before = asyncio.run(look())

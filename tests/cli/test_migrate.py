@@ -15,7 +15,7 @@ from app.embedded.server import EmbeddedPostgres
 from tests.cli.conftest import CommandLine
 from tests.db.schema.fingerprint import fingerprint
 from tests.fixtures.database.bouncer import bounced
-from tests.fixtures.database.cluster import PASSWORDS, TestDatabase, connected
+from tests.fixtures.database.cluster import PASSWORDS, TestDatabase, connected, execute
 from tests.fixtures.embedded import FAST
 from tests.fixtures.http.serving import free_port
 
@@ -88,8 +88,7 @@ others = pytest.mark.parametrize(("statement", "line"), OTHERS.items(), ids=["un
 
 async def change(database: TestDatabase, statement: str) -> list[tuple[str, str]]:
     """Make it a database of another version; gives its catalog."""
-    async with connected(database.superuser_dsn) as superuser:
-        await superuser.execute(statement)
+    await execute(database.superuser_dsn, statement)
     return await read(database)
 
 

@@ -17,7 +17,7 @@ from app.db.session import PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable
 from tests.db.statements import COUNT, CURRENT, DIVIDE, PID, SLEEP, leftover
-from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, connected, fetchval
 from tests.fixtures.database.seeded import Seeded
 
 TENANTS_SEEN = parse_statement("seen", "select tenant_id, pg_sleep(:pause) from entries")
@@ -242,8 +242,7 @@ async def test_killed_connection_is_an_absent_database_once(seeded: Seeded, sing
     async def work() -> None:
         async with single.tenant_session(seeded.first) as session:
             pid = await session.fetch_value(PID)
-            async with connected(seeded.database.superuser_dsn) as superuser:
-                assert await superuser.fetchval("select pg_terminate_backend($1, 5000)", pid)
+            assert await fetchval(seeded.database.superuser_dsn, "select pg_terminate_backend($1, 5000)", pid)
             await session.fetch(COUNT)
 
     with pytest.raises(DatabaseUnavailable):
@@ -255,8 +254,7 @@ async def test_killed_connection_is_an_absent_database_once(seeded: Seeded, sing
 async def test_connection_killed_while_idle_is_replaced_after_one_failure(seeded: Seeded, single: Database) -> None:
     async with single.tenant_session(seeded.first) as session:
         pid = await session.fetch_value(PID)
-    async with connected(seeded.database.superuser_dsn) as superuser:
-        assert await superuser.fetchval("select pg_terminate_backend($1, 5000)", pid)
+    assert await fetchval(seeded.database.superuser_dsn, "select pg_terminate_backend($1, 5000)", pid)
     for _ in range(2):
         try:
             async with single.tenant_session(seeded.first) as session:

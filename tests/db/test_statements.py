@@ -1,5 +1,6 @@
-"""Statements, rows and types."""
+"""Statements, rows and types, and the columns of the contract's shapes in all of them."""
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from app.db.database import Database
 from app.db.engine import DESCRIBE_TYPES
 from app.db.queries.entries import fetch_entries
 from app.db.rows import new_id
-from app.db.statements import HEADING, load_statements, parse_statement
-from tests.fixtures.database.cluster import connected
+from app.db.statements import COLUMNS, HEADING, expand_columns, load_statements, parse_statement
+from tests.fixtures.database.cluster import connected, fetchrow
 from tests.fixtures.database.seeded import Seeded
 from tests.fixtures.database.statements import query_modules, sql_modules
 
@@ -212,3 +213,58 @@ def test_threads_never_create_the_same_id(monkeypatch: pytest.MonkeyPatch) -> No
     with ThreadPoolExecutor(8) as threads:
         made = [i for some in threads.map(lambda _: [new_id() for _ in range(100)], range(8)) for i in some]
     assert len({i.int >> 64 for i in made}) == len(made) == 800
+
+
+COMPUTED = {
+    "entries": {"tenant_id", "content_hash", "text_hash", "lexemes", "text_length", "word_weights"},
+    "assets": {"tenant_id", "original"},
+}
+"""Columns that an export lacks: an import computes them, or has them on lines of their own."""
+
+NAMED = [("former_entry", "v"), ("entries_at", "v"), ("keep_version", "old"), ("keep_version", "new")]
+"""Functions that list the columns of an entry, with the name of the row in them."""
+UNCHANGED = {"former_entry": set[str](), "entries_at": set[str](), "keep_version": {"id", "readers", "writers"}}
+"""Columns that they need not have: a former version has the readers of today, and its writers write nothing."""
+
+FUNCTION = "select prosrc, pg_get_function_sqlbody(oid) as body from pg_proc where proname = $1"
+
+
+def test_a_list_names_assigns_and_omits_columns() -> None:
+    names = COLUMNS["core"]
+    assert expand_columns("select {core}") == f"select {', '.join(names)}"
+    assert expand_columns("{e.core}").split(", ") == [f"e.{name}" for name in names]
+    assert expand_columns("{core = g.core except id, title}").split(", ") == [
+        f"{name} = g.{name}" for name in names if name not in ("id", "title")
+    ]
+    assert expand_columns("{model_id} {entries}") == "{model_id} {entries}"
+
+
+@pytest.mark.parametrize("text", ["{core except name}", "{written = r.core}"])
+def test_a_list_of_unknown_columns_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no columns of the shape"):
+        expand_columns(text)
+
+
+async def test_every_column_of_a_table_is_exported(superuser_dsn: str) -> None:
+    """A column that is in no shape would be lost with an export."""
+    exported = {"entries": {*COLUMNS["stored"], "repeats"}}
+    exported["assets"] = {*COLUMNS["stored_asset"], "sha256", "extracted_text", "given_title", "outline"}
+    async with connected(superuser_dsn) as superuser:
+        for table, computed in COMPUTED.items():
+            rows = await superuser.fetch(
+                "select attname from pg_attribute where attrelid = $1::text::regclass and attnum > 0"
+                " and not attisdropped",
+                table,
+            )
+            assert {row["attname"] for row in rows} - computed == exported[table]
+    text = (files("app.db.queries") / "transfer.sql").read_text(encoding="utf-8")
+    for line in ("{stored}, repeats", "{stored_asset}, sha256, extracted_text, given_title, outline"):
+        assert f"select {line} from" in text
+
+
+@pytest.mark.parametrize(("function", "row"), NAMED)
+async def test_stored_functions_list_the_columns_of_an_entry(superuser_dsn: str, function: str, row: str) -> None:
+    found = await fetchrow(superuser_dsn, FUNCTION, function)
+    assert found is not None
+    names = set(re.findall(rf"\b{row}\)?\.(\w+)", found["body"] or found["prosrc"]))
+    assert {*COLUMNS["stored"]} - UNCHANGED[function] <= names

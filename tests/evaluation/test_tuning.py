@@ -16,7 +16,7 @@ from app.contract.settings import SettingsPatch
 from app.db.database import Database
 from app.evaluation.tuning import GRID, NothingToTuneBy, rows_of, tune
 from tests.evaluation.samples import hide_progress
-from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
+from tests.fixtures.database.cluster import MODEL, TestDatabase, fetchval
 from tests.fixtures.providers.failing import FailingProvider
 
 UNIT = np.eye(16, dtype=np.float32)
@@ -45,13 +45,11 @@ async def test_the_better_choice_is_found_and_nothing_is_recorded(
     await fill(services, tenant, failing_provider, 4)
     counts = "select (select count(*) from searches) + (select coalesce(sum(accesses), 0) from access_counts)"
     await services.accesses.flush()
-    async with connected(superuser_dsn) as superuser:
-        before = await superuser.fetchval(counts)
+    before = await fetchval(superuser_dsn, counts)
     tuning = await tune(services, "first", hide_progress, reader="ada")
     await services.journal.flush()
     await services.accesses.flush()
-    async with connected(superuser_dsn) as superuser:
-        assert await superuser.fetchval(counts) == before
+    assert await fetchval(superuser_dsn, counts) == before
     assert (tuning.tenant, tuning.queries, tuning.judgements) == ("first", 4, 8)
     assert len(tuning.choices) == len(GRID), "the current one is one of them"
     current, best = tuning.choices[:2]

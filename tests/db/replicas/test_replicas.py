@@ -17,7 +17,7 @@ from app.contract.search import SearchQuery
 from app.db.database import Database
 from app.db.replicas import Probe, Replica, Replicas, current_replica
 from app.db.statements import parse_statement
-from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
+from tests.fixtures.database.cluster import MODEL, TestDatabase, execute
 from tests.fixtures.database.standby import ReplicatedDatabase, replicated_database
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -132,8 +132,7 @@ async def test_a_replica_that_lags_is_left_out_and_comes_back(services: Services
     await search_on_replica(services, tenant, "quay")
     await servers.on_replica("select pg_wal_replay_pause()")
     try:
-        async with connected(servers.primary.superuser_dsn) as superuser:
-            await superuser.execute("select pg_switch_wal(); create table if not exists moves (n int)")
+        await execute(servers.primary.superuser_dsn, "select pg_switch_wal(); create table if not exists moves (n int)")
         await until(lambda: problems(services))
         assert problems(services) == [f"it is more than {STALENESS:g} s behind"]
         with counting("primary") as served:

@@ -4,7 +4,7 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, fetch
 
 FOLDER = Path(__file__).resolve().parent
 STATEMENT = (FOLDER / "fingerprint.sql").read_text(encoding="utf-8")
@@ -14,8 +14,7 @@ RECORDED = FOLDER / "fingerprint.txt"
 
 async def fingerprint(database: TestDatabase) -> list[tuple[str, str]]:
     """The objects of the database, each with the parts of its definition, in order."""
-    async with connected(database.superuser_dsn) as superuser:
-        return [(row["thing"], row["detail"]) for row in await superuser.fetch(STATEMENT)]
+    return [(row["thing"], row["detail"]) for row in await fetch(database.superuser_dsn, STATEMENT)]
 
 
 def digests(parts: list[tuple[str, str]]) -> dict[str, str]:

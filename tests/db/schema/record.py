@@ -12,7 +12,7 @@ from app.db.schema.migration import migrate
 from app.db.schema.scripts import SCRIPTS, latest_revision
 from app.embedded import EmbeddedAddress
 from app.embedded.server import EmbeddedPostgres
-from tests.fixtures.database.cluster import FAST, PASSWORDS, TestDatabase, connected
+from tests.fixtures.database.cluster import FAST, PASSWORDS, TestDatabase, connected, execute
 
 DEFINITIONS = [Path(definitions.__file__).with_name(name) for name in (definitions.RECORD, definitions.CITUS_RECORD)]
 OBJECTS = [SCRIPTS / "objects" / f"{latest_revision()}{suffix}.txt" for suffix in ("", "_citus")]
@@ -39,8 +39,7 @@ async def render_new_databases(folder: Path) -> dict[Path, str]:
 async def read_new_database(address: EmbeddedAddress, *, citus: bool) -> tuple[dict[str, str], lineage.Objects]:
     """The definitions and objects of a new database."""
     database = TestDatabase("citus" if citus else "one_server", address)
-    async with connected(address.dsn()) as superuser:
-        await superuser.execute(f"create database {database.name} owner {MIGRATOR}")
+    await execute(address.dsn(), f"create database {database.name} owner {MIGRATOR}")
     async with connected(database.superuser_dsn) as superuser:
         await superuser.execute("create extension vector")
         # A setting of Citus, which this server does not have, in functions for its nodes.

@@ -11,7 +11,7 @@ from app.db.rows import Connection
 from app.db.schema.scripts import read_file
 from app.knowledge.words import CHARACTER, CHARACTERS, MARKS, RUN, find_stemmer, find_words, is_run, split_run, unify
 from tests.fixtures.characters import all_characters, pairs, representatives
-from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, connected, fetch, fetchval
 
 pytestmark = pytest.mark.own_tenants
 
@@ -32,8 +32,7 @@ FOUND = """
 
 async def find_lost(database: TestDatabase, language: str, contents: Sequence[str]) -> list[str]:
     """The texts that their own words or their phrase do not find. Raises if Postgres refuses one."""
-    async with connected(database.superuser_dsn) as superuser:
-        rows = await superuser.fetch(FOUND, language, [f.format(c) for c in contents for f in FORMS])
+    rows = await fetch(database.superuser_dsn, FOUND, language, [f.format(c) for c in contents for f in FORMS])
     return [ascii(row["content"]) for row in rows]
 
 
@@ -180,11 +179,11 @@ async def test_german_umlauts_meet_their_transcription_without_the_stemmer_of_po
     fresh_database: TestDatabase,
 ) -> None:
     """Before, the stemmer made `haeus` of haeuser."""
-    async with connected(fresh_database.superuser_dsn) as superuser:
-        folded = await superuser.fetchval(
-            "select array_agg(folded_words('german', w)) from unnest($1::text[]) w",
-            ["haeus", "muell", "quell", "dauern", "goeth"],
-        )
+    folded = await fetchval(
+        fresh_database.superuser_dsn,
+        "select array_agg(folded_words('german', w)) from unnest($1::text[]) w",
+        ["haeus", "muell", "quell", "dauern", "goeth"],
+    )
     assert folded == ["haus", "mull", "quell", "dauern", "goth"]
 
 
@@ -226,5 +225,4 @@ async def read_words(superuser: Connection) -> list[str]:
     ids=["distinct pairs", "tone marks", "accents", "zero-width spaces", "alternating", "expanding"],
 )
 async def test_no_text_has_too_many_words(fresh_database: TestDatabase, text: str) -> None:
-    async with connected(fresh_database.superuser_dsn) as superuser:
-        await superuser.fetchval("select entry_lexemes('simple', 'A title', $1)", text)
+    await fetchval(fresh_database.superuser_dsn, "select entry_lexemes('simple', 'A title', $1)", text)

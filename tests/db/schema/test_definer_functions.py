@@ -11,7 +11,7 @@ import pytest
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
-from tests.fixtures.database.cluster import Connection, connected
+from tests.fixtures.database.cluster import Connection, connected, execute, fetch
 from tests.fixtures.database.hostile import HOSTILE
 from tests.fixtures.database.seeded import Seeded
 
@@ -47,8 +47,7 @@ async def set_tenant(connection: Connection, tenant: UUID) -> None:
 
 
 async def ids_of(seeded: Seeded, table: str, tenant: UUID) -> set[UUID]:
-    async with connected(seeded.database.superuser_dsn) as superuser:
-        rows = await superuser.fetch(f"select id from {table} where tenant_id = $1", tenant)
+    rows = await fetch(seeded.database.superuser_dsn, f"select id from {table} where tenant_id = $1", tenant)
     return {row["id"] for row in rows}
 
 
@@ -177,8 +176,7 @@ async def test_former_ids_ignores_another_tenants_versions(seeded: Seeded, servi
 
 async def test_derived_entries_ignores_another_tenants_entries(seeded: Seeded, service: Connection) -> None:
     derivations = "select tenant_id, id, source_ids from entries where source_ids <> '{}'"
-    async with connected(seeded.database.superuser_dsn) as superuser:
-        rows = await superuser.fetch(derivations)
+    rows = await fetch(seeded.database.superuser_dsn, derivations)
     sources = {row["tenant_id"]: (row["source_ids"][0], row["id"]) for row in rows}
     await set_tenant(service, seeded.first)
     call = "select entry_id from keyword.derived_entries($1, 10)"
@@ -209,8 +207,7 @@ async def test_claim_job_returns_numbers_and_no_content(seeded: Seeded, service:
     )
     own, foreign = [await ids_of(seeded, "jobs", t) for t in (seeded.first, seeded.second)]
     await service.execute("select set_config('app.current_tenant', '', true)")
-    async with connected(seeded.database.superuser_dsn) as superuser:
-        await superuser.execute("update jobs set run_at = clock_timestamp()")
+    await execute(seeded.database.superuser_dsn, "update jobs set run_at = clock_timestamp()")
     claimed = set()
     while row := await service.fetchrow(
         "select * from queue.claim_job(array['embed_entries'], $1)", timedelta(minutes=1)

@@ -22,7 +22,7 @@ from app.embedded import EmbeddedAddress
 from app.embedded.server import EmbeddedPostgres
 from app.errors import ConfigurationError
 from tests.db.schema.fingerprint import RECORDED, digests, fingerprint, read_recorded, render
-from tests.fixtures.database.cluster import FAST, MODEL, PASSWORDS, TestDatabase, connected, new_database
+from tests.fixtures.database.cluster import FAST, MODEL, PASSWORDS, TestDatabase, connected, execute, new_database
 
 ROLES = Path(__file__).resolve().parents[3] / "deploy" / "roles.sql"
 ADMINISTRATOR = "administrator"
@@ -59,10 +59,10 @@ async def bare_cluster(cluster_folder: Path) -> AsyncIterator[EmbeddedAddress]:
     server = EmbeddedPostgres(cluster_folder / "managed", settings=FAST)
     address = await asyncio.to_thread(server.start)
     try:
-        async with connected(address.dsn(database="postgres")) as superuser:
-            await superuser.execute(
-                f"create role {ADMINISTRATOR} login createrole createdb password 'administrator-password'"
-            )
+        await execute(
+            address.dsn(database="postgres"),
+            f"create role {ADMINISTRATOR} login createrole createdb password 'administrator-password'",
+        )
         yield address
     finally:
         await asyncio.to_thread(server.stop)
@@ -82,17 +82,14 @@ async def apply_roles(address: EmbeddedAddress, name: str) -> None:
 @asynccontextmanager
 async def managed_database(address: EmbeddedAddress, name: str) -> AsyncIterator[TestDatabase]:
     """An empty database prepared by deploy/roles.sql; pgvector is installed as a provider's console would."""
-    async with connected(address.dsn(database="postgres")) as superuser:
-        await superuser.execute(f"create database {name} owner {ADMINISTRATOR}")
+    await execute(address.dsn(database="postgres"), f"create database {name} owner {ADMINISTRATOR}")
     made = TestDatabase(name, address)
-    async with connected(made.superuser_dsn) as superuser:
-        await superuser.execute("create extension vector")
+    await execute(made.superuser_dsn, "create extension vector")
     await apply_roles(address, name)
     try:
         yield made
     finally:
-        async with connected(address.dsn(database="postgres")) as superuser:
-            await superuser.execute(f"drop database {name} with (force)")
+        await execute(address.dsn(database="postgres"), f"drop database {name} with (force)")
 
 
 async def test_the_schema_matches_the_recorded_fingerprint(bare_cluster: EmbeddedAddress, tmp_path: Path) -> None:
@@ -198,8 +195,7 @@ async def test_interrupted_model_registration_is_completed(bare_cluster: Embedde
     async with managed_database(bare_cluster, "interrupted") as database:
         await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
         whole = await fingerprint(database)
-        async with connected(database.admin_dsn) as owner:
-            await owner.execute("alter table embeddings drop constraint embeddings_model_1")
+        await execute(database.admin_dsn, "alter table embeddings drop constraint embeddings_model_1")
         await register_model(database.admin_dsn, MODEL)
         assert await fingerprint(database) == whole
 
@@ -261,8 +257,7 @@ async def expect_refusal(database: TestDatabase, line: str) -> None:
 @pytest.mark.parametrize("citus", [False, True])
 async def test_the_objects_of_a_new_database_are_recorded(cluster: EmbeddedAddress, template: str, citus: bool) -> None:
     async with new_database(cluster) as made:
-        async with connected(made.superuser_dsn) as superuser:
-            await superuser.execute("create extension vector")
+        await execute(made.superuser_dsn, "create extension vector")
         await migrate(made.admin_dsn, citus=citus)
         async with connected(made.service_dsn) as service:
             found = await list_objects(service)
@@ -279,8 +274,7 @@ async def test_a_database_of_this_version_is_accepted_also_with_more_objects(fre
 
 @pytest.mark.parametrize("revision", ["0033", "9999"])
 async def test_a_database_at_an_unknown_revision_is_refused(fresh_database: TestDatabase, revision: str) -> None:
-    async with connected(fresh_database.superuser_dsn) as superuser:
-        await superuser.execute("update alembic_version set version_num = $1", revision)
+    await execute(fresh_database.superuser_dsn, "update alembic_version set version_num = $1", revision)
     await expect_refusal(fresh_database, f"the database is at revision {revision}, {UNKNOWN}; {REMEDY}")
 
 
@@ -288,8 +282,7 @@ async def test_a_database_at_an_unknown_revision_is_refused(fresh_database: Test
 async def test_a_known_revision_over_other_objects_is_refused(
     fresh_database: TestDatabase, statements: str, name: str
 ) -> None:
-    async with connected(fresh_database.superuser_dsn) as superuser:
-        await superuser.execute(statements)
+    await execute(fresh_database.superuser_dsn, statements)
     await expect_refusal(
         fresh_database,
         f"the database is at revision {latest_revision()}, but {name} is missing or different: {OTHER}; {REMEDY}",
@@ -339,8 +332,7 @@ def upgrade() -> None:
 async def test_an_earlier_revision_over_other_objects_is_not_migrated(
     fresh_database: TestDatabase, later_version: str
 ) -> None:
-    async with connected(fresh_database.superuser_dsn) as superuser:
-        await superuser.execute("drop table callers")
+    await execute(fresh_database.superuser_dsn, "drop table callers")
     before = await read_all(fresh_database)
     with pytest.raises(ConfigurationError, match=rf"^[A-Z_]+: .* revision {later_version}, but callers is "):
         await prepare(fresh_database.admin_dsn, service_role=SERVICE, model=MODEL)

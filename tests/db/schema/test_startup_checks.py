@@ -1,25 +1,32 @@
 """A database or role that is unfit to serve stops the start, with one line that names the remedy."""
 
 import asyncio
+import contextlib
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import asyncpg
 import pytest
+from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.composition.database import SERVICE, check_database, prepare
+from app.composition.database import PREPARATION_LOCK, SERVICE, check_database, open_database, prepare
 from app.composition.providers import find_models
 from app.composition.services import Services, build_services
 from app.contract.administration import NewTenant, Tenant
 from app.db.database import Database
 from app.db.schema import catalog
+from app.db.schema.catalog import OWN_PID, Pooler, check_pooler, find_pooler
 from app.db.schema.owner import register_model
 from app.embedded import DATABASE, EmbeddedAddress
 from app.embeddings.provider import resolve_model
 from app.embeddings.providers.mock import MockProvider
 from app.errors import ConfigurationError, DatabaseUnavailable
-from tests.fixtures.database.cluster import MODEL, PASSWORDS, TestDatabase, connected, new_database
+from app.settings import DatabaseSettings, Settings
+from tests.fixtures.database.bouncer import bounced
+from tests.fixtures.database.cluster import MODEL, PASSWORDS, TestDatabase, connected, execute, new_database
 from tests.fixtures.providers.failing import FailingProvider
 
 
@@ -69,8 +76,7 @@ async def test_a_connection_that_ended_before_a_query_is_an_absent_database(
 ) -> None:
     async def work() -> None:
         async with catalog.using(await catalog.connect(service_dsn, "DATABASE_URL")) as connection:
-            async with connected(superuser_dsn) as superuser:
-                await superuser.execute(TERMINATE, connection.get_server_pid())
+            await execute(superuser_dsn, TERMINATE, connection.get_server_pid())
             while not connection.is_closed():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             await connection.fetchval("select 1")
@@ -130,8 +136,7 @@ async def test_role_without_the_rights_is_refused(
 async def test_empty_database_is_refused(cluster: EmbeddedAddress, template: str) -> None:
     async with new_database(cluster) as empty:
         assert "create extension vector" in await refusal(empty.service_dsn)
-        async with connected(empty.superuser_dsn) as superuser:
-            await superuser.execute("create extension vector")
+        await execute(empty.superuser_dsn, "create extension vector")
         assert "empty; run: knowledge migrate" in await refusal(empty.service_dsn)
 
 
@@ -146,8 +151,7 @@ async def test_database_whose_first_migration_failed_is_refused(cluster: Embedde
 
 
 async def test_role_that_cannot_read_the_revision_is_refused(fresh_database: TestDatabase) -> None:
-    async with connected(fresh_database.superuser_dsn) as superuser:
-        await superuser.execute("revoke select on alembic_version from kb_reader")
+    await execute(fresh_database.superuser_dsn, "revoke select on alembic_version from kb_reader")
     assert "run: grant select on alembic_version to kb_reader" in await refusal(fresh_database.service_dsn)
 
 
@@ -170,8 +174,7 @@ async def test_preparing_for_a_missing_role_is_refused(admin_dsn: str) -> None:
 
 async def test_migrating_without_the_right_to_create_is_refused(cluster: EmbeddedAddress, template: str) -> None:
     async with new_database(cluster) as empty:
-        async with connected(empty.superuser_dsn) as superuser:
-            await superuser.execute("create extension vector")
+        await execute(empty.superuser_dsn, "create extension vector")
         with pytest.raises(ConfigurationError, match=r"DATABASE_ADMIN_URL: .* see deploy/roles.sql"):
             await prepare(empty.service_dsn, service_role=None, model=None)
 
@@ -255,3 +258,92 @@ async def test_changed_functions_are_loaded_again_by_migrate(fresh_database: Tes
     assert "function keyword.derived_entries(uuid,integer) differs" in await refusal(fresh_database.service_dsn)
     await prepare(fresh_database.admin_dsn, service_role=None, model=None)
     await check_database(fresh_database.service_dsn)
+
+
+ROOT = Path(__file__).parents[3]
+LOCKED = f"select count(*) from pg_locks where locktype = 'advisory' and objid = {PREPARATION_LOCK & 0xFFFFFFFF}"
+
+
+async def test_the_database_itself_is_not_a_pooler(fresh_database: TestDatabase) -> None:
+    assert await find_pooler(fresh_database.service_dsn, "DATABASE_URL") is None
+
+
+async def test_a_pooler_that_keeps_a_connection_for_each_client_counts_as_none(fresh_database: TestDatabase) -> None:
+    async with bounced(fresh_database, connections=4, mode="session") as dsn:
+        assert await find_pooler(dsn, "DATABASE_URL") is None
+
+
+@pytest.mark.parametrize("connections", [1, 3])
+@pytest.mark.parametrize("prepared", [False, True])
+async def test_a_pooler_that_shares_connections_is_recognized(
+    fresh_database: TestDatabase, connections: int, prepared: bool
+) -> None:
+    async with bounced(fresh_database, connections, prepared=prepared) as dsn:
+        for _ in range(3):
+            assert await find_pooler(dsn, "DATABASE_URL") == Pooler(keeps_prepared=prepared)
+
+
+@contextlib.asynccontextmanager
+async def busy(dsn: str, clients: int) -> AsyncIterator[None]:
+    """Clients that use the address all the time."""
+
+    async def use() -> None:
+        client = await asyncpg.connect(dsn, statement_cache_size=0)
+        try:
+            while True:
+                await client.execute("select pg_sleep(0.002)")
+        finally:
+            client.terminate()
+
+    using = [asyncio.create_task(use()) for _ in range(clients)]
+    try:
+        yield
+    finally:
+        for task in using:
+            task.cancel()
+        await asyncio.wait(using)
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+async def test_a_busy_pooler_is_recognized(fresh_database: TestDatabase, prepared: bool) -> None:
+    async with bounced(fresh_database, 3, prepared=prepared) as dsn, busy(dsn, 6):
+        for _ in range(5):
+            assert await find_pooler(dsn, "DATABASE_URL") == Pooler(keeps_prepared=prepared)
+
+
+async def test_prepared_statements_are_refused_if_the_pooler_loses_them(fresh_database: TestDatabase) -> None:
+    async with bounced(fresh_database, 3) as dsn:
+        await check_pooler(dsn, prepared=False)
+        with pytest.raises(ConfigurationError, match=r"DATABASE_PREPARED_STATEMENTS: .* set it to off"):
+            await check_pooler(dsn, prepared=True)
+        settings = Settings(database=DatabaseSettings(url=SecretStr(dsn)))
+        with pytest.raises(ConfigurationError, match=r"set it to off"):
+            async with open_database(settings):
+                pass
+
+
+async def test_prepared_statements_are_accepted_if_the_pooler_keeps_them(fresh_database: TestDatabase) -> None:
+    async with bounced(fresh_database, 3, prepared=True) as dsn:
+        await check_pooler(dsn, prepared=True)
+
+
+async def test_the_check_of_the_start_passes_through_a_pooler_that_others_have_used(
+    fresh_database: TestDatabase,
+) -> None:
+    """Statements that another process prepared stay on the shared connection, under the names that all use."""
+    program = "import asyncio, sys; from app.composition.database import check_database as check;"
+    async with bounced(fresh_database, 1) as dsn:
+        for _ in range(2):
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", f"{program} asyncio.run(check(sys.argv[1]))", dsn, cwd=ROOT
+            )
+            assert await process.wait() == 0
+
+
+async def test_migrations_refuse_a_pooler_and_leave_no_lock(fresh_database: TestDatabase) -> None:
+    async with bounced(fresh_database, 2) as dsn:
+        with pytest.raises(ConfigurationError, match=r"DATABASE_ADMIN_URL: .* the address of the database itself"):
+            await prepare(dsn, service_role=None, model=None)
+        async with connected(fresh_database.superuser_dsn) as superuser:
+            assert await superuser.fetchval(LOCKED) == 0
+            assert await superuser.fetchval(OWN_PID) == superuser.get_server_pid()

@@ -3,7 +3,7 @@
 from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.db.queries.audit import write_audit
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import execute
 
 
 async def test_rows_of_the_same_moment_keep_the_order_of_their_writes(
@@ -13,8 +13,7 @@ async def test_rows_of_the_same_moment_keep_the_order_of_their_writes(
     async with services.database.tenant_session(tenant.id) as session:
         for actor in written:
             await write_audit(session, actor, "stats.read", [], {})
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute("update audit set at = '2026-01-01' where tenant_id = $1", tenant.id)
+    await execute(superuser_dsn, "update audit set at = '2026-01-01' where tenant_id = $1", tenant.id)
     seen: list[str] = []
     cursor: str | None = None
     while not seen or cursor:

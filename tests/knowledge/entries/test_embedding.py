@@ -13,7 +13,7 @@ from app.contract.search import SearchQuery
 from app.db.queries.embeddings import list_pending
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import make_passages
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import fetch
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 
@@ -187,8 +187,7 @@ async def test_long_entry_has_several_passages_and_is_one_hit(
     )
     assert [hit.id for hit in result] == [entry.id]
     assert result.metadata.total == 1
-    async with connected(superuser_dsn) as superuser:
-        rows = await superuser.fetch("select passage, char_start, char_end from embeddings order by passage")
+    rows = await fetch(superuser_dsn, "select passage, char_start, char_end from embeddings order by passage")
     assert [row["passage"] for row in rows] == list(range(len(passages)))
     for row, text in zip(rows, passages, strict=True):
         assert text == f"Long\n\n{content[row['char_start'] : row['char_end']]}"

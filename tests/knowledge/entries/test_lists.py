@@ -388,12 +388,6 @@ async def test_derived_entries_fill_the_limit_after_many_siblings(services: Serv
     assert [i for i, _, _ in found] == [parent, *siblings, far]
 
 
-@pytest.mark.parametrize("limit", [0, -1, 21])
-async def test_related_refuses_a_limit_out_of_range(services: Services, tenant: Tenant, limit: int) -> None:
-    with pytest.raises(InvalidInput, match="limit: must be between 1 and 20"):
-        await services.reading.related(tenant.id, uuid4(), limit)
-
-
 CYCLE = "superseded_by_id: must not be superseded by this entry"
 
 

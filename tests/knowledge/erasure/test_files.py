@@ -21,7 +21,7 @@ from app.contract.settings import SettingsPatch
 from app.db.queries import jobs
 from app.db.schema.owner import rewrite_files
 from app.errors import AssetNotFound
-from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, connected, execute, fetch
 
 MARKER = "zqxvquokka7"
 
@@ -88,12 +88,10 @@ async def test_rewritten_files_have_nothing_of_what_was_erased(
     for target in ({"entry_id": entry.id}, {"asset_id": asset.id}, {"subject": MARKER}):
         erasure = await services.erasures.erase(tenant.id, NewErasure(**target))
         assert erasure.state == "erased"
-    async with connected(dsn) as superuser:
-        await superuser.execute("update jobs set run_at = now() where kind = 'erase'")
+    await execute(dsn, "update jobs set run_at = now() where kind = 'erase'")
     while await services.worker.run_once():
         pass
-    async with connected(dsn) as superuser:
-        await superuser.execute("vacuum")
+    await execute(dsn, "vacuum")
     left = await read_files(dsn, patterns)
     assert "pg_statistic" in left
     assert any("lexemes_" in name for name in left)  # words stay in the index as keys
@@ -164,8 +162,7 @@ async def test_an_upload_is_answered_although_its_asset_is_deleted_at_once(
         """A transaction; as soon as it has stored an asset, another caller deletes it."""
         async with opened(*given, **options) as session:
             yield session
-        async with connected(superuser_dsn) as superuser:
-            found = await superuser.fetch("delete from assets where tenant_id = $1 returning id", tenant.id)
+        found = await fetch(superuser_dsn, "delete from assets where tenant_id = $1 returning id", tenant.id)
         deleted.extend(row["id"] for row in found)
 
     monkeypatch.setattr(services.database, "tenant_session", open_and_delete)

@@ -19,7 +19,7 @@ from app.errors import AssetNotFound, Conflict, InvalidInput, PartOfAsset, Preco
 from app.knowledge.entries.entry import PLACE, embedding_text
 from app.knowledge.ingestion.pipeline import STORED_AT_ONCE, TITLE_ROOM, ChunkSize, Ingestion, chunk_tokens
 from app.mcp.answers.passages import cite
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import fetch
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.workers import Bench
@@ -118,8 +118,7 @@ async def test_file_of_many_chunks_is_stored_at_once_and_its_words_are_counted_l
     assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
     assert [chunk.content for chunk in chunks] == sentences
     assert set(await vectors_of(services, tenant)) == {chunk.id for chunk in chunks}
-    async with connected(superuser_dsn) as superuser:
-        due = await superuser.fetch("select kind, run_at > clock_timestamp() as later from jobs")
+    due = await fetch(superuser_dsn, "select kind, run_at > clock_timestamp() as later from jobs")
     assert [tuple(job) for job in due] == [("refresh_statistics", True)]
 
 

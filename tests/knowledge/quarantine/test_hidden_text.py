@@ -12,7 +12,7 @@ from app.contract.entries import Entry, EntryDraft
 from app.contract.erasures import NewErasure, Release
 from app.contract.settings import SettingsPatch
 from tests.documents.drawn_pdf import PROSE, write_drawn_pdf, write_lines, write_text
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import fetchval
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, TOKEN, choose, found
@@ -63,8 +63,7 @@ async def test_an_erased_entry_leaves_no_release(
     await run_jobs()
     receipt = await services.erasures.get(tenant.id, erasure.id)
     assert {place.place: place.removed for place in receipt.places}["released_texts"] == 1
-    async with connected(superuser_dsn) as superuser:
-        assert not await superuser.fetchval("select count(*) from released_texts")
+    assert not await fetchval(superuser_dsn, "select count(*) from released_texts")
     again, _ = await services.entries.create(tenant.id, EntryDraft(content=ORDER))
     assert again.quarantined
 
@@ -83,8 +82,7 @@ async def test_an_erasure_removes_the_releases_of_all_fields_and_former_versions
     await run_jobs()
     receipt = await services.erasures.get(tenant.id, erasure.id)
     assert {place.place: place.removed for place in receipt.places}["released_texts"] == 3
-    async with connected(superuser_dsn) as superuser:
-        assert not await superuser.fetchval("select count(*) from released_texts")
+    assert not await fetchval(superuser_dsn, "select count(*) from released_texts")
 
 
 async def test_flags_and_quarantine_are_restored_and_released_entries_stay_released(

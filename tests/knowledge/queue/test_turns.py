@@ -12,7 +12,7 @@ from app.db.queries import jobs as db
 from app.documents.parsed import ParseLimits
 from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue import ClaimLost, Lease
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import connected, execute
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.workers import MINUTE, PATIENCE, Bench, change_runner, claim, expire_leases, find_parser
 from tests.knowledge.conftest import RunJobs
@@ -23,13 +23,13 @@ async def test_ten_thousand_files_of_one_tenant_do_not_delay_a_file_of_another(
     services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
     """One worker, one job at a time. The next of two tenants is drawn: 64 misses are practically impossible."""
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute(
-            "insert into jobs (tenant_id, id, kind, subject, run_at, model_id)"
-            " select $1, gen_random_uuid(), 'ingest_asset', n::text, now() - interval '1 hour', 1"
-            " from generate_series(1, 10000) n",
-            tenant.id,
-        )
+    await execute(
+        superuser_dsn,
+        "insert into jobs (tenant_id, id, kind, subject, run_at, model_id)"
+        " select $1, gen_random_uuid(), 'ingest_asset', n::text, now() - interval '1 hour', 1"
+        " from generate_series(1, 10000) n",
+        tenant.id,
+    )
     await enqueue(services, other_tenant, "only")
     for _ in range(64):
         job = await claim(services)
@@ -125,8 +125,7 @@ async def test_paused_provider_delays_only_its_own_work(
         (other_tenant.id, "embed_entries"),
     }
     await expire_leases(superuser_dsn)
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute("update embedding_models set paused_until = now()")
+    await execute(superuser_dsn, "update embedding_models set paused_until = now()")
     claimed.clear()
     while job := await claim(services):
         claimed.add((job.tenant_id, job.kind))

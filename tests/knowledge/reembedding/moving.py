@@ -15,7 +15,7 @@ from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
 from app.contract.vocabulary import Mode
 from app.embeddings.provider import resolve_model
-from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, fetch, fetchval
 from tests.fixtures.providers.failing import FailingProvider
 
 WIDER = resolve_model("mock", dimensions=24)
@@ -101,19 +101,18 @@ class Move:
         return done
 
     async def sql(self, statement: str, *values: Any) -> Any:
-        async with connected(self.made.superuser_dsn) as superuser:
-            return await superuser.fetchval(statement, *values)
+        return await fetchval(self.made.superuser_dsn, statement, *values)
 
     async def vectors(self, model_id: int) -> Mapping[str, str]:
         """The vectors of a model by the text of their entry."""
-        async with connected(self.made.superuser_dsn) as superuser:
-            rows = await superuser.fetch(
-                "select e.content, k.embedding::text as vector from embeddings k"
-                " join entries e on e.tenant_id = k.tenant_id and e.id = k.entry_id"
-                " where k.model_id = $1 and k.tenant_id = $2 and k.text_hash = e.text_hash",
-                model_id,
-                self.tenant.id,
-            )
+        rows = await fetch(
+            self.made.superuser_dsn,
+            "select e.content, k.embedding::text as vector from embeddings k"
+            " join entries e on e.tenant_id = k.tenant_id and e.id = k.entry_id"
+            " where k.model_id = $1 and k.tenant_id = $2 and k.text_hash = e.text_hash",
+            model_id,
+            self.tenant.id,
+        )
         assert len(rows) == len({row["content"] for row in rows})
         return {row["content"]: row["vector"] for row in rows}
 

@@ -9,7 +9,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.search import SearchQuery
 from app.db.queries import statistics
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import execute
 from tests.fixtures.searching import keyword_leg_of
 from tests.knowledge.writing import ids, write
 
@@ -181,8 +181,7 @@ async def test_correctly_spelt_word_is_never_corrected(
     await write(services, tenant, "the zazanulov is described here", tags=["one"], language="english")
     await write(services, tenant, "the bazanulov", "another bazanulov", tags=["two"], language="english")
     if counted:
-        async with connected(superuser_dsn) as superuser:
-            await superuser.execute("update corpus_statistics set entries = 1000 where tenant_id = $1", tenant.id)
+        await execute(superuser_dsn, "update corpus_statistics set entries = 1000 where tenant_id = $1", tenant.id)
         async with services.database.tenant_session(tenant.id) as session:
             await statistics.refresh_lexemes(session)
     else:

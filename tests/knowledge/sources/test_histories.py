@@ -24,7 +24,7 @@ from app.db.session import TenantSession
 from app.embedded import EmbeddedAddress
 from app.errors import AssetNotFound, InvalidInput, TooManyDeletions
 from app.knowledge.sources.run import RunOptions
-from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
+from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, execute, fetchval, new_database
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.sources.origins import FIVE, Shelf, assets_of, find, run_source
 
@@ -122,8 +122,7 @@ class History:
             return True
         finally:
             self.database.statements_left = None
-            async with connected(self.superuser_dsn) as superuser:
-                await superuser.execute("update jobs set lease_until = now() - interval '1 second'")
+            await execute(self.superuser_dsn, "update jobs set lease_until = now() - interval '1 second'")
             self.taken |= (await self._list_ids()).keys()
         return False
 
@@ -344,8 +343,7 @@ async def test_a_retry_during_the_removal_of_its_asset_leaves_no_job(
         await cancel(session, ids)
         if not retried:
             retried.append(asset_id)
-            async with connected(superuser_dsn) as superuser:
-                await superuser.execute("update assets set status = 'failed' where id = $1", asset_id)
+            await execute(superuser_dsn, "update assets set status = 'failed' where id = $1", asset_id)
             await services.assets.retry(tenant.id, asset_id)
 
     monkeypatch.setattr(sources, "cancel_ingestions", cancel_and_retry)
@@ -354,8 +352,7 @@ async def test_a_retry_during_the_removal_of_its_asset_leaves_no_job(
     assert retried
     with pytest.raises(AssetNotFound):
         await services.assets.get(tenant.id, asset_id)
-    async with connected(superuser_dsn) as superuser:
-        assert await superuser.fetchval("select count(*) from jobs where kind = 'ingest_asset'") == 0
+    assert await fetchval(superuser_dsn, "select count(*) from jobs where kind = 'ingest_asset'") == 0
 
 
 async def test_a_refused_and_an_accepted_upload_of_an_item_wait_for_each_other(

@@ -11,7 +11,7 @@ from app.contract.entries import EntryDraft
 from app.contract.saved_searches import NewSavedSearch
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.webhooks import SecretSealer, SendPace, WebhookSender
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import fetch
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.subscriptions.endpoint import Endpoint
 
@@ -69,8 +69,7 @@ class Desk:
 
     async def sql(self, statement: str, *values: Any) -> list[Any]:
         """The first column of a query as superuser."""
-        async with connected(self.superuser_dsn) as superuser:
-            return [row[0] for row in await superuser.fetch(statement, *values)]
+        return [row[0] for row in await fetch(self.superuser_dsn, statement, *values)]
 
     async def states(self) -> list[str]:
         """The states of all deliveries, in the order of the queue."""

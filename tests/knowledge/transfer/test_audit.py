@@ -11,7 +11,7 @@ from app.contract.administration import Tenant
 from app.contract.settings import DEFAULT_SETTINGS
 from app.knowledge.transfer.records import TextLine
 from app.knowledge.transfer.tenant import read_header
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import execute, fetch
 from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restoration_of, restore, rows
 
 
@@ -43,8 +43,7 @@ async def test_restoration_stopped_anywhere_has_audited_all_its_changes(
     lines = await export(services, full)
 
     async def find_unnoted() -> list[tuple[str, str]]:
-        async with connected(superuser_dsn) as superuser:
-            return [tuple(row) for row in await superuser.fetch(UNNOTED, other_tenant.id)]
+        return [tuple(row) for row in await fetch(superuser_dsn, UNNOTED, other_tenant.id)]
 
     restoration = restoration_of(services, other_tenant)
     header = read_header(lines[0])
@@ -73,8 +72,7 @@ async def test_restoration_that_cannot_be_audited_changes_nothing(
     header, *lines = await export(services, full)
     without_settings = orjson.dumps({**orjson.loads(header), "settings": {}})
     before = {table: await rows(superuser_dsn, table, other_tenant) for table in (*TABLES, *COUNTED)}
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute("alter table audit add constraint full_up check (actor <> 'test') not valid")
+    await execute(superuser_dsn, "alter table audit add constraint full_up check (actor <> 'test') not valid")
     for first in (header, without_settings):
         with pytest.raises(asyncpg.CheckViolationError):
             await restore(services, other_tenant, [first, *lines])

@@ -18,7 +18,7 @@ from app.knowledge import upkeep
 from app.knowledge.search import journal
 from app.knowledge.subscriptions import service
 from app.knowledge.upkeep import RecordTrimmer
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import connected, execute, fetch
 
 pytestmark = pytest.mark.own_tenants
 
@@ -101,8 +101,7 @@ async def filled(services: Services, tenant: Tenant, superuser_dsn: str) -> Tena
 
 
 async def column(dsn: str, sql: str) -> list[Any]:
-    async with connected(dsn) as superuser:
-        return [row[0] for row in await superuser.fetch(sql)]
+    return [row[0] for row in await fetch(dsn, sql)]
 
 
 async def test_every_table_of_a_tenant_has_a_bound(superuser_dsn: str) -> None:
@@ -158,11 +157,11 @@ async def test_the_sweep_neither_removes_nor_counts_pending_messages(
     services: Services, filled: Tenant, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "MOST_ENDED_DELIVERIES", 3)
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute(
-            "insert into deliveries (tenant_id, id, saved_search_id, entry_id, fingerprint, finding)"
-            " select tenant_id, gen_random_uuid(), saved_search_id, gen_random_uuid(), '', finding from deliveries"
-        )
+    await execute(
+        superuser_dsn,
+        "insert into deliveries (tenant_id, id, saved_search_id, entry_id, fingerprint, finding)"
+        " select tenant_id, gen_random_uuid(), saved_search_id, gen_random_uuid(), '', finding from deliveries",
+    )
     await RecordTrimmer(services.database, services.tenants, services.versions).trim(filled.id)
     for state, kept in (("waiting", [*range(1, 11)]), ("delivered", [8, 9, 10])):
         own = f"select (finding ->> 'n')::int from deliveries where state = '{state}' order by 1"

@@ -20,7 +20,7 @@ from app.errors import EntryNotFound
 from app.knowledge.feedback import WeightTuner
 from app.knowledge.search.plan import KEYWORD_BUDGET
 from app.knowledge.upkeep import ACTOR, LEAST_ENTRIES, PURGE_BATCH, RecordTrimmer, Sweep, Upkeep
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import connected, execute
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.writing import write
 
@@ -267,8 +267,7 @@ async def test_the_words_of_large_principals_are_counted(
     }
     await recount(services, filled, most=2)
     assert set(await read_counted(filled, superuser_dsn)) == {"*", "group:east"}
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute("update entries set quarantined = true where content like '%pier'")
+    await execute(superuser_dsn, "update entries set quarantined = true where content like '%pier'")
     await recount(services, filled, least_entries=1, most=9)
     counted = await read_counted(filled, superuser_dsn)
     assert counted["*"] == {"harbour": 4, "lighthouse": 4, "quay": 4}

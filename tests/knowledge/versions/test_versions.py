@@ -21,7 +21,7 @@ from app.db.queries.receipts import ranks_of
 from app.errors import EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.upkeep import Sweep
 from app.knowledge.versions import VersionService
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import connected, fetchval
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.quarantine.suspicious import CLEAN, ORDER, choose
@@ -112,8 +112,7 @@ async def test_versions_are_removed_when_the_period_ends(
     await sweep.run()
     assert await texts(services, keeper, old) == []
     assert await texts(services, keeper, kept) == ["kept harbour"]
-    async with connected(superuser_dsn) as superuser:
-        assert await superuser.fetchval("select array_agg(entry_id) from former_embeddings") == [kept]
+    assert await fetchval(superuser_dsn, "select array_agg(entry_id) from former_embeddings") == [kept]
     assert "kept harbour" in await found(services, keeper, before)
 
     await keep(services, keeper, days)
@@ -163,8 +162,7 @@ async def test_erased_versions_are_found_nowhere(services: Services, keeper: Ten
     async with services.database.tenant_session(keeper.id) as session:
         assert await db.erase_versions(session, [erased]) == {erased: 2}
     assert await found(services, keeper, before) == ["kept harbour"]
-    async with connected(superuser_dsn) as superuser:
-        assert await superuser.fetchval("select array_agg(distinct entry_id) from former_embeddings") == [kept]
+    assert await fetchval(superuser_dsn, "select array_agg(distinct entry_id) from former_embeddings") == [kept]
 
 
 async def quarantine(services: Services, tenant: Tenant, entry_id: UUID) -> None:

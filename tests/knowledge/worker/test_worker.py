@@ -15,7 +15,7 @@ from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.ingestion.pipeline import BATCH, Ingestion
 from app.knowledge.queue import Lease
 from app.knowledge.worker import MAX_LOST, MAX_POSTPONED
-from tests.fixtures.database.cluster import MODEL, connected
+from tests.fixtures.database.cluster import MODEL, connected, fetchval
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.workers import PATIENCE, Bench, find_parser
 from tests.knowledge.conftest import RunJobs
@@ -151,8 +151,7 @@ async def test_unavailable_provider_gets_requests_of_one_file_only(
         (0, 0),
         (0, 0),
     ]
-    async with connected(bench.superuser_dsn) as superuser:
-        pause = await superuser.fetchval("select paused_until - clock_timestamp() from embedding_models")
+    pause = await fetchval(bench.superuser_dsn, "select paused_until - clock_timestamp() from embedding_models")
     assert timedelta(seconds=60) < pause < timedelta(seconds=121)
     await run_jobs()
     assert sorted(bench.provider.documents) == [
@@ -177,11 +176,11 @@ async def test_work_of_an_unavailable_provider_is_due_when_its_pause_is_over(
         await bench.change("update embedding_models set paused_until = null")
         assert await worker.run_once(["embed_entries"])
         assert not await worker.run_once(["embed_entries"]), "the other tenant's waits for the same provider"
-    async with connected(bench.superuser_dsn) as superuser:
-        late = await superuser.fetchval(
-            "select count(*) from jobs, embedding_models"
-            " where kind = 'embed_entries' and run_at > paused_until + interval '1 second'"
-        )
+    late = await fetchval(
+        bench.superuser_dsn,
+        "select count(*) from jobs, embedding_models"
+        " where kind = 'embed_entries' and run_at > paused_until + interval '1 second'",
+    )
     assert late == 0, "jobs wait for the pause only, however often the provider was down"
     assert {job["postponed"] for job in await bench.jobs()} == {0}
 
@@ -225,18 +224,16 @@ async def test_retry_after_of_a_day_is_shortened(bench: Bench) -> None:
     await bench.upload()
     bench.provider.error = EmbeddingUnavailable("mock", "quota", retry_after=86_400.0)
     assert await bench.make_worker().run_once()
-    async with connected(bench.superuser_dsn) as superuser:
-        assert await superuser.fetchval("select paused_until - clock_timestamp() from embedding_models") < (
-            timedelta(minutes=16)
-        )
+    assert await fetchval(bench.superuser_dsn, "select paused_until - clock_timestamp() from embedding_models") < (
+        timedelta(minutes=16)
+    )
 
 
 async def test_provider_missing_in_one_process_pauses_nothing(bench: Bench, run_jobs: RunJobs) -> None:
     asset_id = await bench.upload()
     without = Ingestion(bench.services.database, {}, bench.services.tenants)
     assert await bench.make_worker(ingestion=without).run_once()
-    async with connected(bench.superuser_dsn) as superuser:
-        assert await superuser.fetchval("select paused_until from embedding_models") is None
+    assert await fetchval(bench.superuser_dsn, "select paused_until from embedding_models") is None
     await run_jobs()
     assert (await bench.get(asset_id)).status == "indexed"
 
@@ -315,8 +312,7 @@ async def test_text_that_the_provider_fails_on_blocks_no_other_and_is_dropped_af
     await bench.change("update jobs set postponed = $1", MAX_POSTPONED)
     stumbling.down = True
     assert await pending_after_another_turn() == 1
-    async with connected(bench.superuser_dsn) as superuser:
-        assert await superuser.fetchval("select attempts from pending_embeddings") == 0, "that was an outage"
+    assert await fetchval(bench.superuser_dsn, "select attempts from pending_embeddings") == 0, "that was an outage"
     stumbling.down = False
     for _ in range(5):
         assert await pending_after_another_turn() == 1

@@ -17,7 +17,6 @@ from app.contract.entries import EntryDraft
 from app.contract.results import Facet
 from app.contract.search import SearchQuery
 from app.contract.vocabulary import Audience
-from app.errors import InvalidInput
 from app.knowledge.search.answer import page as counting
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
@@ -252,11 +251,3 @@ async def test_a_search_that_asks_for_no_facets_has_none(services: Services, ten
     assert found.facets is None
     asked = SearchQuery(query="quokka", mode="keyword", limit=1, facets=["tags"], cursor=found.metadata.next_cursor)
     assert (await services.search.search(tenant.id, asked)).facets is None
-
-
-@pytest.mark.parametrize(
-    "wrong", [["title"], ["metadata."], ["metadata"], ["tags"] * 11, ["metadata." + "x" * 101], "tags", [1]]
-)
-def test_unknown_facets_are_refused(wrong: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"facets(\.0)?: must (be|have)"):
-        SearchQuery(query="x", facets=wrong)

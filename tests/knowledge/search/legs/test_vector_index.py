@@ -21,7 +21,7 @@ from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.search.plan import SearchDefaults
-from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
+from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, execute, fetchval, new_database
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import semantic_leg_of
 
@@ -40,8 +40,7 @@ class Large:
     async def work(self) -> None:
         """Run all queued work at once."""
         while True:
-            async with connected(self.made.superuser_dsn) as superuser:
-                await superuser.execute("update jobs set run_at = now() where state = 'queued'")
+            await execute(self.made.superuser_dsn, "update jobs set run_at = now() where state = 'queued'")
             if not await self.services.worker.run_once():
                 return
 
@@ -94,8 +93,7 @@ async def test_tenant_that_outgrew_exact_search_is_indexed(large: Large) -> None
     assert stats.passages == ENTRIES
     assert stats.indexed is True
     assert (stats.pending_embeddings, stats.jobs) == (0, 0)
-    async with connected(large.made.superuser_dsn) as superuser:
-        assert await superuser.fetchval("select bool_and(in_index) from embeddings")
+    assert await fetchval(large.made.superuser_dsn, "select bool_and(in_index) from embeddings")
 
 
 async def test_index_finds_nearly_all_that_exact_search_finds(large: Large) -> None:
@@ -259,8 +257,7 @@ async def test_vector_copied_while_the_index_is_finished_is_in_it(
         finishing = asyncio.create_task(finish())
         await asyncio.sleep(0.2)
     finished = await finishing
-    async with connected(superuser_dsn) as superuser:
-        outside = await superuser.fetchval("select count(*) from embeddings where not in_index")
+    outside = await fetchval(superuser_dsn, "select count(*) from embeddings where not in_index")
     assert not (finished and outside), "declared complete with a vector outside"
 
 

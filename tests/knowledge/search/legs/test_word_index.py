@@ -15,7 +15,7 @@ from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.queries import statistics
 from app.knowledge.search.plan import SearchDefaults
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import connected, fetchval
 from tests.fixtures.searching import explanation_of, keyword_leg_of
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.writing import ids, write
@@ -126,8 +126,7 @@ async def test_entry_of_more_words_than_the_vector_has_room_for_is_scored_as_any
     words = [f"{a}{b}{c}{d}" for a in letters for b in letters for c in letters for d in "xyz"][:8_300]
     texts = [" ".join([*words, *words, "harbour"]), "harbour pilot", " ".join(words[:50])]
     written = await write(services, tenant, *texts, language=SIMPLE)
-    async with connected(superuser_dsn) as superuser:
-        assert await superuser.fetchval("select word_weights is null from entries where id = $1", written[0])
+    assert await fetchval(superuser_dsn, "select word_weights is null from entries where id = $1", written[0])
     query = ["harbour", words[7], words[8_000]]
     expected = dict(zip(written, (score_of(query, text, texts) for text in texts), strict=True))
     assert await scores(services, tenant, " ".join(query)) == pytest.approx(expected, rel=1e-5)
