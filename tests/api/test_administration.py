@@ -1,7 +1,6 @@
 """The tenant's administration."""
 
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +10,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from app.composition.services import Services
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller, open_client
 from tests.fixtures.http.expectations import expect_fields, expect_problem, is_time
 from tests.fixtures.http.limits import expect_refusal
@@ -18,11 +18,7 @@ from tests.fixtures.providers.failing import FailingProvider
 
 
 async def test_the_stats_count_what_is_stored(
-    admin: Caller,
-    stranger: Caller,
-    provider: FailingProvider,
-    work: Callable[[], Awaitable[None]],
-    api_services: Services,
+    admin: Caller, stranger: Caller, provider: FailingProvider, work: Work, api_services: Services
 ) -> None:
     await stranger.add("Not counted")
     await admin.upload("a.txt", b"The harbour opens at six", "text/plain")

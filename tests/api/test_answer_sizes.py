@@ -18,6 +18,7 @@ from app.knowledge.tenants.admission import ANSWER_BYTES, Admission
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_problem
 from tests.fixtures.http.limits import expect_refusal
+from tests.fixtures.workers import run_due
 
 SHIP = "\U0001f6a2"
 """Four bytes."""
@@ -118,10 +119,9 @@ async def test_a_page_of_assets_ends_early(admin: Caller) -> None:
 
 
 async def test_a_page_of_the_audit_trail_ends_early(admin: Caller, api_services: Services) -> None:
-    assert admin.tenant_id is not None
     ids = [uuid4() for _ in range(1_000)]
     filling = -(-PAGE_BYTES // (39 * len(ids)))
-    async with api_services.database.tenant_session(admin.tenant_id) as session:
+    async with api_services.database.tenant_session(admin.own_tenant) as session:
         for _ in range(filling + 1):
             await write_audit(session, "ada", "entry.write", ids, {})
     assert await read_pages(admin, "/admin/audit") == [filling, 1]
@@ -282,6 +282,5 @@ async def test_memory_is_released_after_a_large_body_a_large_answer_and_a_large_
     text = b"A file about a harbour."
     sizes.clear()
     await admin.upload("a.txt", text, "text/plain")
-    while await api_services.worker.run_once():
-        pass
+    await run_due(api_services.worker)
     assert len(text) in sizes

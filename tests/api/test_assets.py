@@ -3,18 +3,18 @@
 import hashlib
 import io
 import zipfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from app.samples import load_documents
 from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields, expect_problem, is_id, is_time
 
 PATH = "/knowledge/assets"
-Work = Callable[[], Awaitable[None]]
 
 
 async def get(admin: Caller, asset_id: str) -> dict[str, Any]:

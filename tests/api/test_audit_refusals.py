@@ -211,8 +211,7 @@ async def refuse(trail: AuditTrail, tenant_id: UUID) -> None:
 async def test_a_refusal_is_noted_again_after_the_interval(scene: Scene) -> None:
     times = iter((0.0, REFUSAL_SECONDS - 0.1, REFUSAL_SECONDS, REFUSAL_SECONDS + 0.1))
     trail = AuditTrail(scene.services.database, clock=times.__next__)
-    tenant_id = scene.admin.tenant_id
-    assert tenant_id is not None
+    tenant_id = scene.admin.own_tenant
     counts = []
     for _ in range(4):
         await refuse(trail, tenant_id)
@@ -223,8 +222,7 @@ async def test_a_refusal_is_noted_again_after_the_interval(scene: Scene) -> None
 async def test_reads_are_noted_once_in_an_interval_with_their_number(scene: Scene) -> None:
     now = 0.0
     trail = AuditTrail(scene.services.database, clock=lambda: now)
-    tenant_id = scene.admin.tenant_id
-    assert tenant_id is not None
+    tenant_id = scene.admin.own_tenant
     one, another = uuid4(), uuid4()
 
     async def note(reader: str, subject: UUID | None = None, *, found: bool = True) -> None:
@@ -266,8 +264,7 @@ class UnsteadyDatabase(Database):
 async def test_a_refusal_that_could_not_be_written_is_noted_next_time(scene: Scene) -> None:
     database = UnsteadyDatabase(scene.made.service_dsn, pool_size=1)
     trail = AuditTrail(database, clock=lambda: 0.0)
-    tenant_id = scene.admin.tenant_id
-    assert tenant_id is not None
+    tenant_id = scene.admin.own_tenant
     noted = []
     for database.away in (True, False, False):
         await refuse(trail, tenant_id)

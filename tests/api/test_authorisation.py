@@ -245,18 +245,16 @@ async def test_another_process_refuses_it_when_its_context_of_the_tenant_expires
     admin: Caller, api_services: Services
 ) -> None:
     now = 0.0
-    assert admin.tenant_id is not None
     database = api_services.database
     elsewhere = TenantDirectory(database, AuditTrail(database), default_model_id=1, clock=lambda: now)
-    assert "leaked" not in (await elsewhere.context(admin.tenant_id)).revoked_tokens
+    assert "leaked" not in (await elsewhere.context(admin.own_tenant)).revoked_tokens
     await admin.post(PATH, {"token_id": "leaked"})
     now = 2.0
-    assert "leaked" in (await elsewhere.context(admin.tenant_id)).revoked_tokens
+    assert "leaked" in (await elsewhere.context(admin.own_tenant)).revoked_tokens
 
 
 async def test_a_revocation_while_the_list_is_read_counts_at_once(admin: Caller, api_services: Services) -> None:
-    assert admin.tenant_id is not None
-    tenant_id, database = admin.tenant_id, api_services.database
+    tenant_id, database = admin.own_tenant, api_services.database
 
     async def revoke() -> None:
         tenants.database = database  # nothing overtakes the revocation itself
@@ -282,19 +280,18 @@ async def test_a_platform_admins_revocation_while_the_list_is_read_counts_at_onc
 
 
 async def test_a_revocation_ends_when_the_token_has_expired(admin: Caller, api_services: Services) -> None:
-    assert admin.tenant_id is not None
     until = datetime.now(UTC) + timedelta(seconds=0.3)
     revoked = await api_services.tenants.revoke(
-        admin.tenant_id, NewRevocation(token_id="short", expires_at=until), actor="test"
+        admin.own_tenant, NewRevocation(token_id="short", expires_at=until), actor="test"
     )
     assert revoked.expires_at == until
-    again = await api_services.tenants.revoke(admin.tenant_id, NewRevocation(token_id="long"), actor="test")
+    again = await api_services.tenants.revoke(admin.own_tenant, NewRevocation(token_id="long"), actor="test")
     assert again.expires_at - again.revoked_at > timedelta(days=3600)
     while datetime.now(UTC) < until:
-        api_services.tenants.forget(admin.tenant_id)
-        await api_services.tenants.context(admin.tenant_id)
-    api_services.tenants.forget(admin.tenant_id)
-    assert (await api_services.tenants.context(admin.tenant_id)).revoked_tokens == {"long"}
+        api_services.tenants.forget(admin.own_tenant)
+        await api_services.tenants.context(admin.own_tenant)
+    api_services.tenants.forget(admin.own_tenant)
+    assert (await api_services.tenants.context(admin.own_tenant)).revoked_tokens == {"long"}
 
 
 async def test_a_second_revocation_does_not_shorten_the_first(admin: Caller) -> None:
@@ -311,8 +308,7 @@ async def test_a_tenants_list_is_bounded(
     for number in (1, 2, 3, 3, 1):
         assert (await admin.post(PATH, {"token_id": f"token-{number}"})).status_code == 200
     expect_problem(await admin.post(PATH, {"token_id": "token-4"}), 409)
-    assert admin.tenant_id is not None
-    context = await api_services.tenants.context(admin.tenant_id)
+    context = await api_services.tenants.context(admin.own_tenant)
     assert context.revoked_tokens == {"token-1", "token-2", "token-3"}
 
 

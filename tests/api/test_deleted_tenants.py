@@ -69,10 +69,9 @@ async def deleted(admin: Caller, api_services: Services, api_database: TestDatab
         "name": "shelf",
     }
     await api_services.journal.flush()
-    assert admin.tenant_id is not None
-    recall = await delete_elsewhere(api_services, api_database.service_dsn, admin.tenant_id)
+    recall = await delete_elsewhere(api_services, api_database.service_dsn, admin.own_tenant)
     yield Deleted(admin, ids, recall)
-    api_services.tenants.forget(admin.tenant_id)
+    api_services.tenants.forget(admin.own_tenant)
 
 
 def fill(request: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
@@ -143,8 +142,7 @@ async def test_a_tool_refuses_a_deleted_tenants_token(deleted: Deleted) -> None:
 async def test_a_job_of_a_deleted_tenant_is_dropped_quietly(
     deleted: Deleted, api_services: Services, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tenant_id = deleted.caller.tenant_id
-    assert tenant_id is not None
+    tenant_id = deleted.caller.own_tenant
     for kind, remembered in itertools.product((*KINDS, *OUTWARD_KINDS), (True, False)):
         deleted.recall() if remembered else api_services.tenants.forget(tenant_id)
         job = Job(tenant_id, uuid4(), kind, deleted.ids["asset_id"], attempts=1, fence=1)

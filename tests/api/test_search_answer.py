@@ -1,7 +1,6 @@
 """Answers of a search."""
 
 import math
-from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import uuid4
 
@@ -9,9 +8,11 @@ import pytest
 
 from app.composition.services import Services
 from tests.api.notes import add_notes
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields, expect_problem
 from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.workers import run_due
 
 
 async def test_a_search_of_an_empty_tenant_finds_nothing(reader: Caller) -> None:
@@ -42,7 +43,7 @@ def recompute(debug: dict[str, Any], hit: dict[str, Any]) -> float:
 @pytest.mark.parametrize("down", [False, True], ids=["both legs", "provider down"])
 @pytest.mark.parametrize("fusion", ["rrf", "score"])
 async def test_explain_makes_every_score_recomputable(
-    admin: Caller, provider: FailingProvider, work: Callable[[], Awaitable[None]], fusion: str, down: bool
+    admin: Caller, provider: FailingProvider, work: Work, fusion: str, down: bool
 ) -> None:
     provider.vectors["harbour"] = provider.direction(1.0, 0.2)
     provider.vectors["A pier, found by its vector"] = provider.direction(1.0)
@@ -132,8 +133,7 @@ async def fill(admin: Caller, services: Services) -> None:
     await admin.add("The harbour opens", tags=["sea"], metadata={"port": "Hamburg"})
     await admin.add("The harbour closes", tags=["sea", "a"], metadata={"port": 7})
     await admin.upload("harbour.md", b"# Harbour\n\nThe harbour is deep.", "text/markdown", tags="sea")
-    while await services.worker.run_once():
-        pass
+    await run_due(services.worker)
 
 
 async def test_facets_and_groups_are_the_same_in_each_way_to_search(

@@ -172,11 +172,10 @@ async def ask(caller: Caller, kind: str, body: bytes, path: str = "/knowledge/se
 
 @pytest.mark.parametrize("body", [VALID, b"{}", b'{"query": '], ids=["valid", "missing query", "no JSON"])
 async def test_each_request_counts_once(admin: Caller, platform: Caller, api_services: Services, body: bytes) -> None:
-    limits = f"/admin/tenants/{admin.tenant_id}"
+    limits = f"/admin/tenants/{admin.own_tenant}"
     assert (await platform.patch(limits, {"limits": {"requests_per_minute": 100}})).status_code == 200
     await admin.search("harbour")
-    assert admin.tenant_id is not None
-    tenant = await api_services.tenants.context(admin.tenant_id)
+    tenant = await api_services.tenants.context(admin.own_tenant)
     before = api_services.admission.used(tenant)["requests_per_minute"]
     for _ in range(10):
         await ask(admin, JSON, body)

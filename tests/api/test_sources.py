@@ -1,7 +1,6 @@
 """Sources and versions."""
 
 import hashlib
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,8 +11,8 @@ from app.contract.sources import NAME_RULE
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_problem
 from tests.fixtures.http.mcp_client import connect, fail, succeed
+from tests.fixtures.workers import run_due
 
-Work = Callable[[], Awaitable[None]]
 FILES = {f"{word}.md": f"The {word} mine is open.".encode() for word in ("amber", "basalt", "copper")}
 
 
@@ -97,13 +96,11 @@ async def test_versions_of_an_asset_are_listed_page_by_page(
     await keep_versions(admin)
     text = "# One\n\nThe old harbour.\n\n# Two\n\nThe old quay.\n"
     asset = (await admin.upload("a.md", text.encode(), "text/markdown", external_id="a")).json()
-    while await api_services.worker.run_once():
-        pass
+    await run_due(api_services.worker)
     path = f"/knowledge/assets/{asset['id']}/versions"
     assert (await reader.get(path)).json() == {"items": [], "next_cursor": None}
     await admin.upload("a.md", b"The new harbour.", "text/markdown", external_id="a")
-    while await api_services.worker.run_once():
-        pass
+    await run_due(api_services.worker)
     await admin.delete(f"/knowledge/assets/{asset['id']}")
     whole = (await reader.get(path)).json()["items"]
     assert whole[0]["content"] == "The new harbour."

@@ -33,8 +33,7 @@ async def wait_until_waiting(waiting: Callable[[], int]) -> None:
 @asynccontextmanager
 async def busy(services: Services, caller: Caller) -> AsyncIterator[None]:
     """The tenant's only place for a search is taken until another search has waited for a moment."""
-    assert caller.tenant_id is not None
-    context = await services.tenants.context(caller.tenant_id)
+    context = await services.tenants.context(caller.own_tenant)
     taken = asyncio.Event()
 
     async def search() -> None:
@@ -91,9 +90,8 @@ async def test_every_kind_of_search_counts_its_wait_for_a_turn(
         structured, _ = await succeed(client, "kb_search", query="harbour")
     expect_times(structured["metadata"])
 
-    assert limited.tenant_id is not None
     async with busy(api_services, limited):
-        result = await api_services.search.search(limited.tenant_id, SearchQuery(query="harbour"))
+        result = await api_services.search.search(limited.own_tenant, SearchQuery(query="harbour"))
     expect_times({"waiting_ms": result.metadata.waiting_ms, "query_time_ms": result.metadata.query_time_ms})
 
 
@@ -107,8 +105,7 @@ async def test_the_record_of_a_search_has_the_time_of_its_answer(limited: Caller
 
 
 async def test_a_wait_for_a_read_is_part_of_a_batch(limited: Caller, api_services: Services) -> None:
-    assert limited.tenant_id is not None
-    context = await api_services.tenants.context(limited.tenant_id)
+    context = await api_services.tenants.context(limited.own_tenant)
     readings = api_services.admission._readings
     readings.note(context.tenant_id)
     places = readings.share

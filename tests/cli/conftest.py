@@ -29,6 +29,7 @@ from app.embeddings.factory import ProviderConfig, build_provider
 from app.settings import variable_names
 from tests.fixtures.database.cluster import MODEL, TestDatabase, execute, new_database
 from tests.fixtures.embedded import FAST
+from tests.fixtures.workers import run_due
 
 LOGGERS = ("", "app", "uvicorn", "alembic")
 SECRET = "a secret of more than thirty-two bytes for tests"
@@ -176,8 +177,7 @@ async def harbour(cli_database: TestDatabase) -> str:
         tenant = await services.tenants.find("harbour")
         for result in await services.entries.create_many(tenant.id, ENTRIES, actor="test"):
             assert result.id is not None
-        while await services.worker.run_once():
-            pass
+        await run_due(services.worker)
     finally:
         await services.close()
         await provider.close()

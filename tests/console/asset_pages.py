@@ -1,13 +1,9 @@
 """Uploads on the pages of documents."""
 
-from collections.abc import Awaitable, Callable
-
 from tests.console.browser import Browser, Page
 
 LIST = "/console/assets"
 PART_OF_PAGE = {"HX-Request": "true"}
-
-Work = Callable[[], Awaitable[None]]
 
 
 async def upload(browser: Browser, name: str, data: bytes, *, part: bool = False, **form: str) -> Page:

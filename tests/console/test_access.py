@@ -9,11 +9,12 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.console.pages import access
 from tests.console import asset_pages
-from tests.console.asset_pages import Work, upload
+from tests.console.asset_pages import upload
 from tests.console.browser import Browser, Page
 from tests.console.conftest import SignIn
 from tests.console.entry_pages import LIST, entry_id, facts, fields
 from tests.console.members import join, offer
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 
 ACCESS = "/console/access"

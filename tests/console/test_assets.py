@@ -1,7 +1,6 @@
 """Pages of assets and documents."""
 
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -11,11 +10,12 @@ from app.console.pages.assets import PART
 from app.db.queries.entries import ChunkSpan
 from app.knowledge.entries.reading import DOCUMENT_PART, DocumentPart, TextPart
 from app.web.bodies import UPLOAD_ROOM
-from tests.console.asset_pages import LIST, PART_OF_PAGE, Work, upload
+from tests.console.asset_pages import LIST, PART_OF_PAGE, upload
 from tests.console.browser import OWN, Browser, Page
 from tests.console.conftest import SignIn
 from tests.documents.ocr.pages import ENGLISH, join_pdfs, needs_no_ocr, write_scan
 from tests.fixtures.documents import write_pdf
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
@@ -445,7 +445,7 @@ async def upload_source_file(admin: Caller, name: str, run: str = "1") -> None:
 
 
 async def test_a_source_shows_its_items_and_what_failed(
-    browser: Browser, admin: Caller, stranger: Caller, work: Callable[[], Awaitable[None]]
+    browser: Browser, admin: Caller, stranger: Caller, work: Work
 ) -> None:
     assert await put(admin, ["a.md", "b.md", "c.bin"]) == 201
     await upload_source_file(admin, "a.md")
@@ -464,9 +464,7 @@ async def test_a_source_shows_its_items_and_what_failed(
     assert (await browser.get(f"{LIST_OF_SOURCES}/%00")).status == 422
 
 
-async def test_held_deletions_are_shown_until_a_run_is_accepted(
-    browser: Browser, admin: Caller, work: Callable[[], Awaitable[None]]
-) -> None:
+async def test_held_deletions_are_shown_until_a_run_is_accepted(browser: Browser, admin: Caller, work: Work) -> None:
     names = [f"{n}.md" for n in range(4)]
     assert await put(admin, names) == 201
     for name in names:

@@ -9,10 +9,11 @@ import pytest
 
 from app.console.words import NAMED, picker_of, read_moment, write_moment
 from app.contract.administration import AuditAction
-from tests.console.asset_pages import Work, upload
+from tests.console.asset_pages import upload
 from tests.console.browser import Browser, Page
 from tests.console.conftest import SignIn
 from tests.console.entry_pages import LIST, fields
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 
 AUDIT = "/console/audit"

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ from tests.console.browser import ADDRESS, OWN, Browser, Page, open_browser
 from tests.console.conftest import SignIn
 from tests.console.members import join, offer
 from tests.console.pages import ADMINISTER, PAGES, path_of
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller, make_token
 
 ACT = "/console/everything"
@@ -266,7 +267,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 async def test_script_in_every_field_is_shown_as_text_on_every_page(
-    app: FastAPI, api_services: Services, http: object, work: Callable[[], Awaitable[None]]
+    app: FastAPI, api_services: Services, http: object, work: Work
 ) -> None:
     tenant = await api_services.tenants.create(NewTenant(f"t-{new_id().hex}", EVIL[:200]), actor=EVIL)
     token = make_token(tenant.id, Role.TENANT_ADMIN, subject=f"ada {EVIL}")

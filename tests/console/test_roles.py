@@ -1,7 +1,6 @@
 """What each role sees."""
 
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import uuid4
 
@@ -13,15 +12,16 @@ from app.composition.services import Services
 from app.contract.administration import NewTenant
 from app.db.rows import new_id
 from app.errors import InvalidInput
-from tests.console.asset_pages import Work
 from tests.console.browser import Browser, Page, open_browser
 from tests.console.conftest import SignIn
 from tests.console.members import join
 from tests.console.pages import IDS, OPEN, PAGES, path_of
 from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.routes import list_endpoints
 from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.workers import run_due
 from tests.isolation.holdings import fill, replace_cursor_id
 
 
@@ -73,7 +73,7 @@ CHANGING = re.compile(r'request [0-9a-f]{16}|search <span class="mono search-id"
 
 
 async def test_another_tenants_ids_are_answered_like_unknown_ones(
-    sign_in: SignIn, admin: Caller, stranger: Caller, work: Callable[[], Awaitable[None]]
+    sign_in: SignIn, admin: Caller, stranger: Caller, work: Work
 ) -> None:
     theirs = await fill(admin, "bluebird", work)
     await fill(stranger, "sparrow", work)
@@ -206,8 +206,7 @@ async def test_a_reader_sees_no_quarantined_text_on_any_page(
     parent = await admin.add("Harbour pilots guide ships.")
     held = await admin.add(ORDER, parent_id=parent["id"])
     uploaded = (await admin.upload("a.txt", ORDER.encode(), "text/plain")).json()
-    while await api_services.worker.run_once():
-        pass
+    await run_due(api_services.worker)
     asset = f"/console/assets/{uploaded['id']}"
     pages = (asset, f"{asset}/chunks", f"/console/entries/{parent['id']}")
     for path in pages:
@@ -246,12 +245,7 @@ async def last_pages(browser: Browser) -> list[Page]:
 
 
 async def test_a_tenant_is_shown_in_counts_and_never_by_content(
-    sign_in: SignIn,
-    platform: Caller,
-    admin: Caller,
-    provider: FailingProvider,
-    api_services: Services,
-    work: Callable[[], Awaitable[None]],
+    sign_in: SignIn, platform: Caller, admin: Caller, provider: FailingProvider, api_services: Services, work: Work
 ) -> None:
     await admin.patch("/admin/settings", {"keep_query_text": True})
     await admin.upload(f"{CANARY}.txt", f"The harbour {CANARY}".encode(), "text/plain", tags=CANARY)

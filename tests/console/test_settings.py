@@ -1,6 +1,5 @@
 """Settings, usage, model and health."""
 
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from app.knowledge.tenants.directory import read_settings
 from tests.console.browser import Browser, Page, all_fields
 from tests.console.conftest import SignIn
 from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -93,8 +93,7 @@ async def test_a_recent_query_keeps_its_filters_and_given_queries_come_first(
     for number in range(6):
         await admin.search(f"boat {number}", mode="keyword")
     await admin.search("pier", tags=["other"], weights={"semantic": 0.2, "keyword": 0.8}, limit=3)
-    assert admin.tenant_id is not None
-    preview = await api_services.replays.preview(admin.tenant_id, SettingsPatch(fusion="rrf"), queries=["Near"])
+    preview = await api_services.replays.preview(admin.own_tenant, SettingsPatch(fusion="rrf"), queries=["Near"])
     assert [found.query for found in preview.queries] == ["Near", "pier", "boat 5", "boat 4", "boat 3"]
     pier = preview.queries[1]
     assert [hit.content for hit in pier.after.results] == ["The pier of the other side"]
@@ -224,9 +223,7 @@ async def test_callers_are_counted_by_their_searches_and_changes(
 MODEL = "/console/model"
 
 
-async def test_vectors_are_rebuilt_from_the_page(
-    browser: Browser, admin: Caller, work: Callable[[], Awaitable[None]]
-) -> None:
+async def test_vectors_are_rebuilt_from_the_page(browser: Browser, admin: Caller, work: Work) -> None:
     await admin.add("A fact")
     page = await browser.get(MODEL)
     assert page.texts("h2") == ["Move to the other model", "Rebuild"]
@@ -258,8 +255,7 @@ async def test_an_action_that_is_not_possible_is_explained(
     assert refused.status == 422
     assert "EMBEDDING_NEXT_PROVIDER" in refused.text
     assert (await browser.post(MODEL, {"action": "upgrade"})).status == 422
-    assert admin.tenant_id is not None
-    await api_services.reembedding.start(admin.tenant_id, rebuild=True)
+    await api_services.reembedding.start(admin.own_tenant, rebuild=True)
     assert (await browser.post(MODEL, {"action": "switch"})).status == 409
 
 
@@ -302,12 +298,7 @@ HEALTH = "/console/health"
 
 
 async def test_the_page_shows_stock_backlog_and_searches(
-    browser: Browser,
-    admin: Caller,
-    stranger: Caller,
-    provider: FailingProvider,
-    api_services: Services,
-    work: Callable[[], Awaitable[None]],
+    browser: Browser, admin: Caller, stranger: Caller, provider: FailingProvider, api_services: Services, work: Work
 ) -> None:
     await stranger.add("Not counted", entry_type="decision")
     await admin.add("A fact")

@@ -22,10 +22,11 @@ from app.console.start import QUESTIONS
 from app.contract.administration import Tenant
 from app.settings import load_settings
 from tests.api.deletion import delete_elsewhere
-from tests.console.asset_pages import Work, upload
+from tests.console.asset_pages import upload
 from tests.console.browser import ADDRESS, OWN, Browser, all_fields, open_browser, read_page
 from tests.console.conftest import SignIn
 from tests.fixtures.database.cluster import TestDatabase
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import SECRET, Caller, make_token
 from tests.fixtures.identity.forgery import forge
 

@@ -1,12 +1,13 @@
 """A tenant's data, created through the HTTP API: one object of each kind, with ids and cursors for attacks."""
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
 from tests.fixtures.database.cluster import Connection
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 
 SUBJECTS = ("routes in vercel.json", "a backup of the database", "the harbour at night")
@@ -26,12 +27,7 @@ class Holdings:
 
 
 async def fill(
-    caller: Caller,
-    word: str,
-    work: Callable[[], Awaitable[None]],
-    *,
-    with_sources: bool = True,
-    lists: Sequence[str] = LISTS,
+    caller: Caller, word: str, work: Work, *, with_sources: bool = True, lists: Sequence[str] = LISTS
 ) -> Holdings:
     """Give the caller's tenant entries, an asset with chunks, searches and sources; all contain `word`."""
     parent = await caller.add(f"All about {word}", tags=[word, "harbour", "night"], external_id=word)

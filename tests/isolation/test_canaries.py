@@ -2,13 +2,13 @@
 
 import io
 import json
-from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI
 
 from app.composition.services import Services
 from app.contract.settings import SettingsPatch
 from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.providers.failing import FailingProvider
 from tests.isolation.holdings import fill, snapshot
@@ -22,7 +22,7 @@ async def test_canaries_of_one_tenant_are_not_visible_to_others(
     provider: FailingProvider,
     api_services: Services,
     api_database: TestDatabase,
-    work: Callable[[], Awaitable[None]],
+    work: Work,
     log: io.StringIO,
 ) -> None:
     theirs = await fill(admin, CANARY, work)

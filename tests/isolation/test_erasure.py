@@ -1,6 +1,5 @@
 """What was erased is in no answer of any endpoint and in no row of any table."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -11,14 +10,13 @@ from app.composition.services import Services
 from app.contract.settings import SettingsPatch
 from app.db.rows import new_id
 from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller, make_token
 from tests.isolation.holdings import fill, snapshot
 from tests.isolation.looking import CANARY, look_everywhere
 
 
-async def plant(
-    leaver: Caller, services: Services, database: TestDatabase, work: Callable[[], Awaitable[None]]
-) -> dict[str, str]:
+async def plant(leaver: Caller, services: Services, database: TestDatabase, work: Work) -> dict[str, str]:
     """Leave the canary wherever a caller can leave it; returns ids."""
     assert leaver.tenant_id is not None
     await services.tenants.change_settings(leaver.tenant_id, SettingsPatch(keep_query_text=True), actor="boss")
@@ -47,12 +45,7 @@ async def plant(
 
 
 async def test_what_was_erased_is_nowhere(
-    app: FastAPI,
-    http: httpx.AsyncClient,
-    admin: Caller,
-    api_services: Services,
-    api_database: TestDatabase,
-    work: Callable[[], Awaitable[None]],
+    app: FastAPI, http: httpx.AsyncClient, admin: Caller, api_services: Services, api_database: TestDatabase, work: Work
 ) -> None:
     leaver = Caller(http, admin.tenant_id, make_token(admin.tenant_id, Role.TENANT_ADMIN, subject=CANARY))
     kept = await admin.add("The harbour at night is quiet", tags=["harbour"])

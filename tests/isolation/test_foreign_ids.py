@@ -1,6 +1,5 @@
 """Another tenant's id gets the same response as an unknown id, byte for byte, except for varying fields."""
 
-from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
 import pytest
@@ -9,12 +8,11 @@ from fastapi import FastAPI
 from app.composition.services import Services
 from app.mcp.tools import TOOLS
 from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.isolation.answers import call, normalise
 from tests.isolation.holdings import fill, replace_cursor_id, snapshot
 from tests.isolation.places import list_places, list_tool_places
-
-Work = Callable[[], Awaitable[None]]
 
 
 async def test_another_tenants_ids_get_the_response_of_unknown_ones(

@@ -18,7 +18,7 @@ from app.knowledge.transfer.tenant import PART_BYTES
 from tests.fixtures.database.cluster import MODEL, connected, new_database
 from tests.fixtures.database.tenant_rows import fill_tenant
 from tests.fixtures.providers.failing import FailingProvider
-from tests.fixtures.workers import Bench
+from tests.fixtures.workers import Bench, run_due
 from tests.knowledge.subscriptions.endpoint import open_endpoint
 from tests.knowledge.subscriptions.subscribing import Desk
 
@@ -86,8 +86,7 @@ async def full(services: Services, tenant: Tenant, failing_provider: FailingProv
     asset, _ = await services.assets.upload(
         tenant.id, Upload("bad.pdf", broken, external_id="bad", metadata={"a": 0.1, "b": 10**18})
     )
-    while await services.worker.run_once():
-        pass
+    await run_due(services.worker)
     assert (await services.assets.get(tenant.id, asset.id)).status == "failed"
     newer, _ = await services.entries.create(tenant.id, EntryDraft(content="The newer truth", title="Truth"))
     await services.entries.create(

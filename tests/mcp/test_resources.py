@@ -1,6 +1,5 @@
 """Documents and entries as resources, and prompts with passages to cite."""
 
-from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
 import pytest
@@ -11,10 +10,9 @@ from mcp_types import TextContent, TextResourceContents
 from app.embeddings.provider import estimate_tokens
 from app.mcp.resources import OFFERS, PROMPT_TOKENS
 from tests.fixtures.documents import write_pdf
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.mcp_client import connect, succeed
-
-Work = Callable[[], Awaitable[None]]
 
 
 async def read(client: Client, uri: str) -> str:

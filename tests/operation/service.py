@@ -22,6 +22,7 @@ from app.settings import IngestionSettings, Settings
 from tests.fixtures.database.cluster import MODEL, TestDatabase, new_database
 from tests.fixtures.http.callers import SECRET, Caller, make_token, open_client
 from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.workers import run_due
 
 POLICY = ResiliencePolicy(
     attempts=2, query=CallBudget(2.0, 0.001), documents=CallBudget(2.0, 0.001), failure_threshold=3
@@ -48,8 +49,7 @@ class Operated:
 
     async def work(self) -> None:
         """Run all queued work that is due."""
-        while await self.services.worker.run_once():
-            pass
+        await run_due(self.services.worker)
 
 
 @contextlib.asynccontextmanager

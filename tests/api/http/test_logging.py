@@ -3,7 +3,7 @@
 import io
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.telemetry.logs import configure_logging
 from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import SECRET, Caller, make_token
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -116,7 +117,7 @@ async def test_a_refused_callers_tenant_is_logged(
 
 
 async def test_nothing_that_callers_send_reaches_the_logs(
-    admin: Caller, provider: FailingProvider, work: Callable[[], Awaitable[None]], lines: Lines
+    admin: Caller, provider: FailingProvider, work: Work, lines: Lines
 ) -> None:
     canary = "canary-bluebird"
     fields = {"title": canary, "tags": [canary], "metadata": {canary: canary}, "external_id": canary}

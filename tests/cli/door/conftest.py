@@ -1,18 +1,15 @@
 """A service on a port and at its private socket, and one on a database that no other test uses."""
 
 from collections.abc import AsyncIterator, Iterator
-from uuid import UUID
 
 import pytest
 
-from app.auth.principal import Role
 from app.embedded import EmbeddedAddress
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.settings import load_settings
 from tests.cli.conftest import ENCRYPTION_KEY, SECRET, CommandLine
 from tests.cli.door.ways import Served, Ways, run_served
 from tests.fixtures.database.cluster import MODEL, TestDatabase, new_database
-from tests.fixtures.http.callers import make_token
 from tests.fixtures.http.running_service import RunningService, run_service
 
 
@@ -74,8 +71,3 @@ def anywhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     here: CommandLine = request.getfixturevalue("knowledge")
     monkeypatch.setenv("KB_TENANT", request.getfixturevalue("tenant"))
     return here
-
-
-def token_of(tenant_id: UUID, *roles: Role) -> str:
-    """A token for a tenant."""
-    return make_token(tenant_id, *roles)

@@ -4,7 +4,6 @@ import pytest
 
 from app.auth.principal import Role
 from tests.cli.conftest import CommandLine
-from tests.cli.door.conftest import token_of
 from tests.fixtures.http.callers import make_token
 from tests.fixtures.http.running_service import RunningService
 
@@ -51,7 +50,7 @@ def test_doctor_names_what_is_wrong_with_the_token(
     ends_soon = make_token(tenant, Role.READER, ttl=600)
     for token, status, reason in (
         ("a.b.c", "wrong", "the token is malformed"),
-        (f"{token_of(tenant, Role.READER)[:-4]}AAAA", "wrong", "signature"),
+        (f"{make_token(tenant, Role.READER)[:-4]}AAAA", "wrong", "signature"),
         (make_token(tenant, Role.PLATFORM_ADMIN, Role.READER), "wrong", "the token has platform_admin, reader"),
         (ends_soon, "warning", "valid for 0.2 hours"),
     ):

@@ -9,7 +9,7 @@ import pytest
 
 from app.auth.principal import Role
 from tests.cli.conftest import CommandLine
-from tests.cli.door.conftest import token_of
+from tests.fixtures.http.callers import make_token
 from tests.fixtures.http.running_service import RunningService
 
 
@@ -80,7 +80,7 @@ def test_records_are_administered(anywhere: CommandLine) -> None:
 def test_a_creator_without_statistics_ingests(
     remote: CommandLine, service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KB_TOKEN", token_of(service.new_tenant(), Role.CREATOR))
+    monkeypatch.setenv("KB_TOKEN", make_token(service.new_tenant(), Role.CREATOR))
     file = tmp_path / "a.md"
     file.write_text("The quay is open.")
     done = remote.succeed("ingest", str(file), "--json").json
@@ -90,7 +90,7 @@ def test_a_creator_without_statistics_ingests(
 def test_a_platform_admin_manages_tenants(
     remote: CommandLine, service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KB_TOKEN", token_of(service.new_tenant(), Role.PLATFORM_ADMIN))
+    monkeypatch.setenv("KB_TOKEN", make_token(service.new_tenant(), Role.PLATFORM_ADMIN))
     made = remote.succeed("tenant", "create", "made-remotely", "--json").json
     assert made["id"] in remote.succeed("tenant", "list").out
     assert remote.succeed("tenant", "delete", "made-remotely", "--yes", "--json").json == {"deleted": made}

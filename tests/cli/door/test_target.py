@@ -16,7 +16,6 @@ from app.auth.principal import Role
 from app.cli.door import explain
 from knowledge_client.retries import Retries
 from tests.cli.conftest import CommandLine
-from tests.cli.door.conftest import token_of
 from tests.fixtures.http.callers import make_token
 from tests.fixtures.http.running_service import RunningService
 
@@ -97,7 +96,7 @@ def test_refusals_of_the_service_are_shown_as_they_are(
     remote: CommandLine, service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "must be between 1 and 50" in remote("search", "x", "--limit", "51").err
-    monkeypatch.setenv("KB_TOKEN", token_of(service.new_tenant(), Role.READER))
+    monkeypatch.setenv("KB_TOKEN", make_token(service.new_tenant(), Role.READER))
     refused = remote("add", "x")
     assert (refused.status, refused.err.count("\n")) == (1, 1)
     assert "role" in refused.err

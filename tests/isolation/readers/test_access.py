@@ -1,18 +1,17 @@
 """Permissions of many items at once, and the overviews of admins, over HTTP."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.isolation.readers.changing import PATH, change
 from tests.isolation.readers.conftest import Join
 
 ALL = {"X-KB-Access": "all"}
-Work = Callable[[], Awaitable[None]]
 
 
 async def test_readers_of_many_items_are_changed_by_a_filter(join: Join, work: Work) -> None:

@@ -2,12 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
 import pytest
 
 from app.auth.principal import Role
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.isolation.readers.conftest import Join
 
@@ -117,7 +117,7 @@ async def test_links_stay_within_the_readers(join: Join) -> None:
     assert (seen["parent_id"], seen["source_ids"]) == (None, [])
 
 
-async def test_chunks_have_the_readers_of_their_asset(join: Join, work: Callable[[], Awaitable[None]]) -> None:
+async def test_chunks_have_the_readers_of_their_asset(join: Join, work: Work) -> None:
     ann, cleo = join("ann", "finance"), join("cleo", "board")
     asset = (await ann.upload("pay.md", TEXT, "text/markdown", readers=["group:finance"])).json()
     assert asset["readers"] == ["group:finance"]

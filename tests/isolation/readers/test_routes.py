@@ -1,6 +1,6 @@
 """Each place in HTTP and the MCP tools that takes an id, by each principal, with ids of items that it may not read."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -11,13 +11,12 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.mcp.tools import TOOLS
 from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.isolation.answers import call, normalise
 from tests.isolation.holdings import fill, snapshot
 from tests.isolation.places import Place, list_places, list_tool_places
 from tests.isolation.readers.conftest import Join
-
-Work = Callable[[], Awaitable[None]]
 
 ORDER = {"GET": 0, "POST": 1, "PUT": 1, "PATCH": 1, "DELETE": 2}
 """What an item's readers may do with it is tried in this order, so that it is deleted last."""

@@ -3,13 +3,13 @@
 import io
 import json
 import re
-from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI
 
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.contract.settings import SettingsPatch
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.providers.failing import FailingProvider
 from tests.isolation.holdings import LISTS, fill
@@ -22,7 +22,7 @@ ONLY = ["group:finance"]
 REQUEST = re.compile(r'"request_id": ?"\w+"')
 
 
-async def hide(writer: Caller, work: Callable[[], Awaitable[None]]) -> set[str]:
+async def hide(writer: Caller, work: Work) -> set[str]:
     """Write what only the writer's group may read, of every kind; returns its ids."""
     parent = await writer.add(f"All about {CANARY}", tags=[CANARY, "harbour"], readers=ONLY, external_id=CANARY)
     ids = {parent["id"]}
@@ -52,7 +52,7 @@ async def test_canaries_that_a_caller_may_not_read_are_in_none_of_its_answers(
     join: Join,
     provider: FailingProvider,
     api_services: Services,
-    work: Callable[[], Awaitable[None]],
+    work: Work,
     log: io.StringIO,
 ) -> None:
     await api_services.tenants.change_settings(
@@ -107,7 +107,7 @@ async def call_tools(caller: Caller) -> list[object]:
 
 
 async def test_answers_are_the_same_as_without_what_a_caller_may_not_read(
-    admin: Caller, stranger: Caller, api_services: Services, work: Callable[[], Awaitable[None]]
+    admin: Caller, stranger: Caller, api_services: Services, work: Work
 ) -> None:
     """The same knowledge in two tenants, one of which also has hidden entries with the same words."""
 

@@ -1,17 +1,16 @@
 """Entries, assets and sources with writers, over HTTP: who may read one may not always change it."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from app.auth.principal import Role
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.isolation.readers.conftest import Join
 
 ALL = {"X-KB-Access": "all"}
 TEXT = b"# Payroll\n\nThe payroll of the harbour pilots is due in May.\n"
-Work = Callable[[], Awaitable[None]]
 
 
 def is_refused(answer: Any) -> bool:

@@ -21,6 +21,7 @@ from app.db.statements import parse_statement
 from app.errors import AssetNotFound, EntryNotFound, ErasureNotFound, InvalidInput, PartOfAsset
 from app.knowledge.erasure import OF_ITEMS, OF_SUBJECTS, ErasureService
 from tests.fixtures.database.cluster import Connection, connected
+from tests.fixtures.workers import run_due
 from tests.knowledge.conftest import RunJobs
 
 pytestmark = pytest.mark.own_tenants
@@ -58,8 +59,7 @@ async def look_again(services: Services, dsn: str, tenant_id: UUID, erasure: Era
     """Run the jobs of erasures now, and return the receipt after them."""
     async with connected(dsn) as superuser:
         await superuser.execute("update jobs set run_at = now() where kind = 'erase'")
-    while await services.worker.run_once():
-        pass
+    await run_due(services.worker)
     return await services.erasures.get(tenant_id, erasure.id)
 
 
@@ -161,8 +161,7 @@ async def test_an_erased_asset_leaves_nothing_in_any_table(
     upload = Upload(f"{MARKER}.md", text.encode(), external_id=MARKER, tags=[MARKER], metadata={"a": MARKER})
     asset, _ = await services.assets.upload(tenant.id, upload, actor="ada")
     copy, _ = await services.assets.upload(tenant.id, Upload("copy.md", text.encode(), external_id="copy"), actor="ada")
-    while await services.worker.run_once():
-        pass
+    await run_due(services.worker)
     await services.assets.delete(tenant.id, copy.id)
     chunks = (await services.entries.list_entries(tenant.id, asset_id=asset.id, limit=200)).items
     assert chunks
@@ -205,8 +204,7 @@ async def test_items_that_depend_on_an_erased_entry_are_named_and_stay(services:
 async def test_only_own_items_can_be_erased(services: Services, tenant: Tenant, other_tenant: Tenant) -> None:
     entry, _ = await services.entries.create(other_tenant.id, EntryDraft(content="The harbour"))
     asset, _ = await services.assets.upload(other_tenant.id, Upload("a.txt", b"The lighthouse"))
-    while await services.worker.run_once():
-        pass
+    await run_due(services.worker)
     for unknown in (uuid4(), entry.id):
         with pytest.raises(EntryNotFound):
             await services.erasures.erase(tenant.id, NewErasure(entry_id=unknown))
@@ -384,8 +382,7 @@ async def fill(services: Services, tenant: Tenant) -> dict[str, str]:
     )  # fmt: skip
     own, _ = await services.assets.upload(tenant.id, Upload("a.txt", b"The file of the leaver"), actor=LEAVER)
     other, _ = await services.assets.upload(tenant.id, Upload("b.txt", b"The file of another"), actor="ada")
-    while await services.worker.run_once():
-        pass
+    await run_due(services.worker)
     saved, _ = await services.saved_searches.save(tenant.id, LEAVER, NewSavedSearch("mine", {"query": "leaver"}))
     await services.saved_searches.save(tenant.id, "ada", NewSavedSearch("hers", {"query": "another"}))
     await services.subscriptions.subscribe(tenant.id, LEAVER, saved.id, "https://198.51.101.7/hook")

@@ -22,6 +22,7 @@ from app.db.queries import jobs
 from app.db.schema.owner import rewrite_files
 from app.errors import AssetNotFound
 from tests.fixtures.database.cluster import TestDatabase, connected, execute, fetch
+from tests.fixtures.workers import run_due
 
 MARKER = "zqxvquokka7"
 
@@ -67,8 +68,7 @@ async def test_rewritten_files_have_nothing_of_what_was_erased(
     asset, _ = await services.assets.upload(
         tenant.id, Upload(f"{MARKER}.txt", f"A file of {MARKER}.".encode(), tags=[MARKER])
     )
-    while await services.worker.run_once():
-        pass
+    await run_due(services.worker)
     await services.search.search(tenant.id, SearchQuery(query=f"{MARKER} harbour"), subject=MARKER)
     await services.saved_searches.save(tenant.id, MARKER, NewSavedSearch(MARKER, {"query": MARKER}))
     dsn = fresh_database.superuser_dsn
@@ -89,8 +89,7 @@ async def test_rewritten_files_have_nothing_of_what_was_erased(
         erasure = await services.erasures.erase(tenant.id, NewErasure(**target))
         assert erasure.state == "erased"
     await execute(dsn, "update jobs set run_at = now() where kind = 'erase'")
-    while await services.worker.run_once():
-        pass
+    await run_due(services.worker)
     await execute(dsn, "vacuum")
     left = await read_files(dsn, patterns)
     assert "pg_statistic" in left

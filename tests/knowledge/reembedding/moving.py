@@ -100,6 +100,11 @@ class Move:
             assert done < 1000, "the work does not end"
         return done
 
+    async def finish(self) -> ModelChange:
+        """Run all queued work, and return what it has led to."""
+        await self.run_jobs()
+        return await self.status()
+
     async def sql(self, statement: str, *values: Any) -> Any:
         return await fetchval(self.made.superuser_dsn, statement, *values)
 

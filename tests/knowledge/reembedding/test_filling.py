@@ -120,8 +120,7 @@ async def test_rate_limits_the_entries_per_minute(move: Move) -> None:
     assert not await move.services.worker.run_once(), "no worker waits for the next minute"
     change = await move.start(rate=None)
     assert change.rate is None
-    await move.run_jobs()
-    assert (await move.status()).state == "ready"
+    assert (await move.finish()).state == "ready"
     assert len(move.new.documents) == 30
 
 
@@ -153,8 +152,7 @@ async def test_unavailable_provider_only_delays_the_work(move: Move) -> None:
     assert (await move.search("entry number 1")).metadata.fallback_mode is False
     assert (await move.status()).failure == "mock unavailable: told to fail"
     move.new.down = False
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.failure) == ("ready", None)
 
 
@@ -163,8 +161,7 @@ async def test_vectors_without_meaning_in_common_wait_for_the_admin_by_default(m
     await move.judge(8)
     await move.lose_meaning([f"entry number {n}" for n in range(50)] + [*move.old.vectors])
     await move.start()
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.decision.switch, change.decision.basis) == ("ready", "by_hand", "semantic_overlap")
     found = change.comparison
     assert found is not None
@@ -200,8 +197,7 @@ async def test_model_with_the_same_neighbours_is_switched_to(move: Move) -> None
     await move.add(50)
     await move.keep_meaning(f"entry number {n}" for n in range(50))
     await move.start()
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.decision.basis) == ("switched", "semantic_overlap")
     assert change.comparison is not None
     assert (change.comparison.semantic_overlap, change.comparison.queries) == (1.0, 50)
@@ -212,8 +208,7 @@ async def test_few_entries_are_too_little_evidence_at_any_threshold(move: Move, 
     await move.add(entries)
     await move.keep_meaning(f"entry number {n}" for n in range(entries))
     await move.start(switch_at_overlap=0.0)
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.decision.basis) == ("ready", "too_little_evidence")
 
 
@@ -222,8 +217,7 @@ async def test_queries_that_neither_model_answers_do_not_count(move: Move) -> No
     await move.services.tenants.change_settings(move.tenant.id, SettingsPatch(similarity_threshold=0.999))
     await move.add(50)
     await move.start(switch_at_overlap=0.0)
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert change.comparison is not None
     assert (change.comparison.queries, change.comparison.semantic_overlap) == (0, None)
     assert change.decision.basis == "too_little_evidence"
@@ -235,8 +229,7 @@ async def test_enough_feedback_decides_against_a_worse_model_at_any_threshold(mo
     await move.judge(20)
     await move.lose_meaning([f"entry number {n}" for n in range(50)] + [*move.old.vectors])
     await move.start(switch_at_overlap=0.0)
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.decision.switch, change.decision.basis) == ("ready", "by_hand", "feedback")
     assert change.comparison is not None
     quality = change.comparison.semantic_quality
@@ -251,8 +244,7 @@ async def test_enough_feedback_decides_for_a_model_that_is_not_worse(move: Move)
     await move.judge(20)
     await move.keep_meaning([f"entry number {n}" for n in range(50)] + [*move.old.vectors])
     await move.start(switch_at_overlap=1.0)
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.decision.basis) == ("switched", "feedback")
 
 
@@ -261,13 +253,11 @@ async def test_by_hand_is_by_hand_with_any_evidence(move: Move) -> None:
     await move.add(50)
     await move.keep_meaning(f"entry number {n}" for n in range(50))
     await move.start(switch_at_overlap=None)
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.decision.basis, change.rests) == ("ready", "request", True)
     assert change.comparison is not None
     assert (await move.start(switch_at_overlap=0.9)).decision.switch == "automatic"
-    await move.run_jobs()
-    assert (await move.status()).state == "switched"
+    assert (await move.finish()).state == "switched"
 
 
 async def test_a_wait_for_a_failing_provider_ends_and_names_the_reason(move: Move) -> None:
@@ -324,8 +314,7 @@ async def test_switching_back_keeps_entries_written_after_the_switch(move: Move)
     move.new.down = True
     assert (await move.search("written after the switch")).results[0].content == "written after the switch"
     # Only its admin switches it again.
-    await move.run_jobs()
-    assert (await move.status()).state == "ready"
+    assert (await move.finish()).state == "ready"
     move.new.down = False
     assert (await move.services.reembedding.switch(move.tenant.id)).state == "switched"
 
@@ -371,8 +360,7 @@ async def test_upkeep_queues_a_lost_job_again(move: Move) -> None:
     await move.start()
     await move.sql("delete from jobs")
     await move.services.worker.sweep.run()
-    await move.run_jobs()
-    assert (await move.status()).state == "ready"
+    assert (await move.finish()).state == "ready"
 
 
 async def test_every_step_is_in_the_audit(move: Move) -> None:
@@ -438,8 +426,7 @@ async def test_terms_that_are_omitted_stay_unchanged(move: Move) -> None:
 async def test_search_uses_the_old_model_until_the_switch(move: Move) -> None:
     await move.add(10)
     await move.start(switch_at_overlap=None)
-    await move.run_jobs()
-    assert (await move.status()).state == "ready"
+    assert (await move.finish()).state == "ready"
     move.new.queries.clear()
     move.new.down = True
     result = await move.search("entry number 3")
@@ -527,8 +514,7 @@ async def test_text_that_the_new_provider_refuses_prevents_the_automatic_switch(
     await move.add(3)
     move.new.refused = {"entry number 1"}
     await move.start()
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.refused, change.waiting) == ("ready", 1, 0)
     assert change.progress == pytest.approx(2 / 3, abs=1e-4)
     assert (await move.services.reembedding.switch(move.tenant.id)).state == "switched"

@@ -112,8 +112,7 @@ async def test_models_are_compared_on_the_queries_that_the_tenant_keeps(move: Mo
     await move.services.journal.flush()
     move.new.queries.clear()
     await move.start(switch_at_overlap=None)
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert change.comparison is not None
     assert (change.comparison.source, change.comparison.queries) == ("both", 50)
     assert {"a first question", "a second question"} < set(move.new.queries)
@@ -133,8 +132,7 @@ async def test_models_are_compared_on_titles_without_kept_queries(move: Move) ->
     await move.search("not kept")
     await move.services.journal.flush()
     await move.start(switch_at_overlap=None)
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert change.comparison is not None
     assert (change.comparison.source, change.comparison.queries) == ("titles", 20)
     assert {f"Title {n}" for n in range(20)} == set(move.new.queries)

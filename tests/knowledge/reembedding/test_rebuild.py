@@ -40,8 +40,7 @@ async def test_every_vector_is_replaced_and_the_rebuild_ends_by_itself(move: Mov
     move.old.documents.clear()
     started = await rebuild(move)
     assert (started.state, started.rebuild, started.progress, started.waiting) == ("filling", True, 0.0, 30)
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.progress, change.waiting) == ("switched", 1.0, 0)
     assert (change.decision.switch, change.decision.basis, change.rests) == ("automatic", "same_model", True)
     after = await move.vectors(OLD)
@@ -77,8 +76,7 @@ async def test_rebuild_goes_on_where_its_provider_failed(move: Move) -> None:
     assert (change.state, change.failure) == ("filling", "mock unavailable: told to fail")
     assert len(await move.vectors(OLD)) == 30
     move.old.down = False
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.failure) == ("switched", None)
     assert sorted(move.old.documents) == sorted(f"entry number {n}" for n in range(30))
 
@@ -95,8 +93,7 @@ async def test_entries_written_changed_and_deleted_during_the_rebuild_are_right(
     for n in (1, 28):
         await service.delete(tenant_id, by_content[f"entry number {n}"])
     await service.create(tenant_id, EntryDraft(content="written during the rebuild"))
-    await move.run_jobs()
-    assert (await move.status()).state == "switched"
+    assert (await move.finish()).state == "switched"
     unchanged = {f"entry number {n}" for n in range(30) if n not in (0, 1, 28, 29)}
     expected = unchanged | {"changed 0", "changed 29", "written during the rebuild"}
     assert (await move.vectors(OLD)).keys() == expected
@@ -110,8 +107,7 @@ async def test_text_that_the_provider_refuses_keeps_its_vector(move: Move) -> No
     await turn_around(move, 5)
     move.old.refused = {"entry number 3"}
     await rebuild(move)
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.refused, change.progress) == ("switched", 1, 1.0)
     after = await move.vectors(OLD)
     assert [text for text in before if before[text] == after[text]] == ["entry number 3"]
@@ -247,8 +243,7 @@ async def test_killed_workers_leave_the_vectors_of_an_undisturbed_change(
         await move.sql("update jobs set lease_until = now() where state = 'running'")
     assert 0 < made < entries, "the workers were to be killed in the middle"
 
-    await move.run_jobs()
-    change = await move.status()
+    change = await move.finish()
     assert (change.state, change.progress) == ("ready", 1.0)
     assert await move.pending(NEW) == 0
     vectors = await move.vectors(NEW)

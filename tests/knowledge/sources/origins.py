@@ -13,6 +13,7 @@ from app.contract.results import Hit
 from app.contract.search import SearchQuery
 from app.knowledge.sources.run import RunOptions, RunOutcome, SourceRun
 from app.origins.origin import Listing, OriginFile, OriginUnavailable
+from tests.fixtures.workers import run_due
 
 PLAIN = RunOptions()
 
@@ -54,8 +55,7 @@ async def run_source(
     """One run, with all of its ingestion."""
     run = SourceRun(services.sources, max_bytes=services.assets.max_bytes)
     outcome = await run.run(tenant.id, name, shelf, options)
-    while await services.worker.run_once():
-        pass
+    await run_due(services.worker)
     return outcome
 
 

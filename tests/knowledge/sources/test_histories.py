@@ -26,6 +26,7 @@ from app.errors import AssetNotFound, InvalidInput, TooManyDeletions
 from app.knowledge.sources.run import RunOptions
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, execute, fetchval, new_database
 from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.workers import run_due
 from tests.knowledge.sources.origins import FIVE, Shelf, assets_of, find, run_source
 
 pytestmark = pytest.mark.own_tenants
@@ -185,8 +186,7 @@ class History:
         return [hit for hit in await find(self.services, self.tenant, word) if word in hit.content]
 
     async def _work(self) -> None:
-        while await self.services.worker.run_once():
-            pass
+        await run_due(self.services.worker)
 
     def new_text(self) -> bytes:
         number, letters = len(self.words) + 1, ""

@@ -19,6 +19,7 @@ from app.knowledge.sources.manifest import Plan, plan_manifest
 from app.knowledge.sources.run import RunOptions
 from app.knowledge.sources.service import MAX_SOURCES
 from app.origins.origin import OriginUnavailable
+from tests.fixtures.workers import run_due
 from tests.knowledge.sources.origins import FIVE, Shelf, assets_of, digest, find, run_source
 
 pytestmark = pytest.mark.own_tenants
@@ -179,8 +180,7 @@ async def test_asset_deleted_during_a_run_prevents_agreement(services: Services,
         await services.sources.upload(tenant.id, "shelf", run, Upload(name, data, external_id=name))
     page = await services.assets.list_assets(tenant.id)
     await services.assets.delete(tenant.id, page.items[0].id)
-    while await services.worker.run_once():
-        pass
+    await run_due(services.worker)
     status = await services.sources.get(tenant.id, "shelf")
     assert (status.agrees, status.agreed_at, status.missing) == (False, None, 1)
 

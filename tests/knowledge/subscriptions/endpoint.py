@@ -79,6 +79,12 @@ class Endpoint:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hook?key=abc"
 
+    async def wait(self) -> None:
+        """Return when a message has arrived."""
+        async with asyncio.timeout(60):
+            while not self.received:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()

@@ -59,6 +59,11 @@ class Desk:
         while await self.services.worker.run_once():
             pass
 
+    async def match(self) -> None:
+        """Compare the entries that have changed with the saved searches, which queues messages."""
+        while await self.services.worker.run_once(["match_changes"]):
+            pass
+
     async def hasten(self) -> None:
         """Make all waiting work due, and run it."""
         await self.sql("update jobs set run_at = now() where state = 'queued'")

@@ -121,13 +121,10 @@ async def test_a_message_of_a_worker_that_died_is_sent_by_another(desk: Desk) ->
     """It died after sending and before recording it: the endpoint gets the message twice, with the same id."""
     await desk.subscribe(query="harbour", mode="keyword")
     await desk.write("The harbour")
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     desk.endpoint.hold = asyncio.Event()
     sending = asyncio.create_task(desk.deliverer(lease=timedelta(seconds=0.2)).deliver(desk.tenant.id))
-    async with asyncio.timeout(60):
-        while not desk.endpoint.received:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await desk.endpoint.wait()
     sending.cancel()
     await asyncio.gather(sending, return_exceptions=True)
     desk.endpoint.hold.set()
@@ -145,8 +142,7 @@ async def test_two_workers_at_once_send_each_message_once(desk: Desk) -> None:
     contents = [f"The harbour {n}" for n in range(12)]
     await desk.services.entries.create_many(desk.tenant.id, [EntryDraft(content=c) for c in contents])
     await desk.services.embedder.embed_all(desk.tenant.id)
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     await asyncio.gather(*(desk.deliverer().deliver(desk.tenant.id) for _ in range(3)))
     assert sorted(desk.contents) == sorted(contents)
 
@@ -177,8 +173,7 @@ async def test_upkeep_removes_old_deliveries_and_queues_lost_ones(desk: Desk) ->
     await desk.subscribe(query="harbour", mode="keyword")
     for n in range(3):
         await desk.write(f"The harbour {n}")
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     ids = await desk.sql("select id from deliveries order by created_at, id")
     await desk.sql("update deliveries set created_at = now() - interval '8 days' where id = $1", ids[0])
     await desk.sql(
@@ -194,8 +189,7 @@ async def test_upkeep_removes_old_deliveries_and_queues_lost_ones(desk: Desk) ->
 async def test_deleting_the_saved_search_ends_its_subscription(desk: Desk) -> None:
     saved = await desk.subscribe(query="harbour", mode="keyword")
     await desk.write("The harbour")
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     await desk.services.saved_searches.delete(desk.tenant.id, OWNER, saved)
     await desk.work()
     assert desk.endpoint.received == []
@@ -223,8 +217,7 @@ async def test_an_outage_of_the_database_leaves_no_send_running(desk: Desk) -> N
     await desk.subscribe(query="harbour", mode="keyword")
     gone = await desk.write("The old harbour")
     await desk.write("The new harbour")
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     await desk.services.entries.change(desk.tenant.id, gone, EntryDraft(content="A road"))
     desk.endpoint.hold = asyncio.Event()
     await desk.sql("""create function refuse() returns trigger language plpgsql
@@ -233,9 +226,7 @@ async def test_an_outage_of_the_database_leaves_no_send_running(desk: Desk) -> N
                       when (new.state = 'overtaken') execute function refuse()""")
     try:
         sending = asyncio.create_task(desk.deliverer().deliver(desk.tenant.id))
-        async with asyncio.timeout(60):
-            while not desk.endpoint.received:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await desk.endpoint.wait()
         await asyncio.wait([sending], timeout=0.3)
         assert not sending.done()
         desk.endpoint.hold.set()
@@ -275,8 +266,7 @@ async def test_messages_over_the_waiting_limit_are_dropped_and_reported_to_the_o
     contents = [*(f"The harbour {n}" for n in range(4)), "The lamp"]
     await desk.services.entries.create_many(desk.tenant.id, [EntryDraft(content=c) for c in contents])
     await desk.services.embedder.embed_all(desk.tenant.id)
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     assert sorted(await desk.states()) == ["given_up", "given_up", "waiting", "waiting", "waiting"]
     await desk.work()
     assert len(desk.contents) == 3
@@ -332,17 +322,13 @@ async def test_a_tenant_has_one_turn_at_a_time(desk: Desk) -> None:
     """Its writes queue further jobs while its endpoints hang: they do not take the turns of other tenants."""
     await desk.subscribe(query="harbour", mode="keyword")
     await desk.write("The old harbour")
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     desk.endpoint.hold = asyncio.Event()
     service = desk.deliverer()
     sending = asyncio.create_task(service.deliver(desk.tenant.id))
-    async with asyncio.timeout(60):
-        while not desk.endpoint.received:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await desk.endpoint.wait()
     await desk.write("The new harbour")
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     assert await service.deliver(desk.tenant.id) == LEAST_PAUSE_SECONDS
     assert len(desk.endpoint.received) == 1
     desk.endpoint.hold.set()

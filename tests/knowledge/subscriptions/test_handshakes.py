@@ -201,8 +201,7 @@ async def test_only_its_owner_schedules_a_challenge(desk: Desk) -> None:
 async def test_a_disabled_subscription_gets_neither_challenges_nor_messages(desk: Desk) -> None:
     await subscribe(desk)
     await desk.write("The harbour")
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     database, sender = desk.services.database, WebhookSender(allow_private=True)
     # Other tests have used the turns of this address.
     pace = SendPace(database, 1_000_000)

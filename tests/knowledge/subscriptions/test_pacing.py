@@ -145,8 +145,7 @@ async def test_messages_over_the_pace_wait_and_none_is_lost(desk: Desk) -> None:
     contents = [f"The harbour {n}" for n in range(12)]
     await desk.services.entries.create_many(desk.tenant.id, [EntryDraft(content=c) for c in contents])
     await desk.services.embedder.embed_all(desk.tenant.id)
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     sender = WebhookSender(allow_private=True)
     async with open_line(desk.services.database, desk.superuser_dsn, 50) as line:  # five in each window
         service = desk.deliverer(sender, line.pace)
@@ -224,8 +223,7 @@ async def test_messages_and_challenges_over_the_pace_of_an_address_wait_uncounte
         for _ in range(9):
             assert not await line.pace.admit_at(new_id(), "127.0.0.1")
         await desk.write("The harbour")
-        while await desk.services.worker.run_once(["match_changes"]):
-            pass
+        await desk.match()
         await service.deliver(desk.tenant.id)
         assert len(desk.contents) == 1
         assert await desk.sql("select max(attempts) from deliveries where state = 'waiting'") == [0]

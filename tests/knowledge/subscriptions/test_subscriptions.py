@@ -205,8 +205,7 @@ async def test_a_change_committed_during_matching_is_also_matched(desk: Desk) ->
 async def test_messages_of_an_earlier_request_of_the_search_are_dropped(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     await desk.write("The harbour")
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     await desk.services.saved_searches.save(
         desk.tenant.id, OWNER, NewSavedSearch("mine", {"mode": "keyword", "query": "harbour"})
     )
@@ -270,8 +269,7 @@ async def test_another_tenants_entries_are_not_sent(desk: Desk) -> None:
 async def test_entries_hidden_or_changed_before_sending_are_not_sent(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     entries = [await desk.write(f"The harbour {n}") for n in range(4)]
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
+    await desk.match()
     past = datetime.now(UTC) - timedelta(seconds=1)
     changes: list[EntryDraft] = [
         EntryDraft(expires_at=past), EntryDraft(superseded_by_id=entries[3]), EntryDraft(content="A road"),

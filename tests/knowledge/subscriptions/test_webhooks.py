@@ -38,6 +38,7 @@ from app.knowledge.subscriptions.webhooks import (
     sending_tenant,
     sign,
 )
+from tests.fixtures.workers import run_due
 from tests.knowledge.subscriptions.endpoint import Endpoint, open_endpoint, resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
@@ -386,8 +387,7 @@ async def test_the_database_has_no_secret_in_plain_text_and_messages_are_signed_
     await desk.confirm()
     assert SEALING_SECRET.removeprefix("whsec_") not in await stored(desk)
     await desk.write("The harbour")
-    while await desk.services.worker.run_once():
-        pass
+    await run_due(desk.services.worker)
     assert desk.endpoint.received == [], "the worker has no key"
     await desk.sql("update deliveries set run_at = now(), attempts = 0")
     await desk.sql("update subscriptions set retry_at = null")

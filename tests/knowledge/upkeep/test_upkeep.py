@@ -21,6 +21,7 @@ from app.knowledge.feedback import WeightTuner
 from app.knowledge.search.plan import KEYWORD_BUDGET
 from app.knowledge.upkeep import ACTOR, LEAST_ENTRIES, PURGE_BATCH, RecordTrimmer, Sweep, Upkeep
 from tests.fixtures.database.cluster import connected, execute
+from tests.fixtures.workers import run_due
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.writing import write
 
@@ -308,7 +309,6 @@ async def test_words_are_recounted_after_entries_with_readers_have_grown(
         for start in range(0, len(drafts), 500):
             await services.entries.create_many(tenant.id, drafts[start : start + 500])
         await Upkeep(services.database, services.tenants, services.jobs).check(tenant.id)
-        while await services.worker.run_once():
-            pass
+        await run_due(services.worker)
     count = len(drafts)
     assert await read_counted(tenant, superuser_dsn) == {"*": {"harbour": count}, "group:east": {"harbour": count}}

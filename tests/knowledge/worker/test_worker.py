@@ -17,7 +17,7 @@ from app.knowledge.queue import Lease
 from app.knowledge.worker import MAX_LOST, MAX_POSTPONED
 from tests.fixtures.database.cluster import MODEL, connected, fetchval
 from tests.fixtures.providers.failing import FailingProvider
-from tests.fixtures.workers import PATIENCE, Bench, find_parser
+from tests.fixtures.workers import PATIENCE, Bench, find_parser, run_due
 from tests.knowledge.conftest import RunJobs
 
 
@@ -143,8 +143,7 @@ async def test_unavailable_provider_gets_requests_of_one_file_only(
     counting = CountingProvider(MODEL)
     counting.error = EmbeddingUnavailable("mock", "rate limit reached (HTTP 429)", retry_after=120.0)
     worker = bench.make_worker(ingestion=bench.make_ingestion(counting))
-    while await worker.run_once():
-        pass
+    await run_due(worker)
     assert counting.asked == 1, "nothing else is tried without success"
     assert {asset.status for asset in (await bench.services.assets.list_assets(other_tenant.id)).items} == {"indexed"}
     assert [(j["attempts"], j["postponed"]) for j in await bench.jobs() if j["kind"] == "embed_entries"] == [
@@ -297,8 +296,7 @@ async def test_text_that_the_provider_fails_on_blocks_no_other_and_is_dropped_af
     async def pending_after_another_turn() -> int:
         await bench.change("update jobs set run_at = now()")
         await bench.change("update embedding_models set paused_until = null")
-        while await worker.run_once():
-            pass
+        await run_due(worker)
         return int((await bench.services.administration.stats(bench.tenant.id)).pending_embeddings)
 
     assert await pending_after_another_turn() == 2, "the first failure may be an outage"

@@ -1,12 +1,13 @@
 """Tools act as the principals of the token: they read, write and refuse as the other ways in do."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 
 from app.auth.principal import Role
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.mcp_client import connect, fail, succeed
 
@@ -54,7 +55,7 @@ async def test_an_entry_with_readers_is_read_by_them_alone(app: FastAPI, token: 
 
 
 async def test_a_document_with_readers_is_read_by_them_alone(
-    app: FastAPI, admin: Caller, token: Token, work: Callable[[], Awaitable[None]]
+    app: FastAPI, admin: Caller, token: Token, work: Work
 ) -> None:
     jane = Caller(admin.http, admin.tenant_id, token("jane", "finance"))
     file = (await jane.upload("pay.md", SECRET.encode(), "text/markdown", readers=["group:finance"])).json()

@@ -1,7 +1,6 @@
 """Tools that search and read."""
 
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from mcp import Client
 from app.embeddings.provider import estimate_tokens
 from app.knowledge.entries.reading import READ_LENGTH
 from tests.fixtures.documents import write_pdf
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.mcp_client import connect, fail, succeed
 from tests.fixtures.providers.failing import FailingProvider
@@ -210,7 +210,6 @@ async def test_a_search_without_the_provider_is_marked_as_a_fallback(
     assert "The embedding provider is unavailable: keyword search only." in text
 
 
-Work = Callable[[], Awaitable[None]]
 HANDBOOK = """\
 # Incident handbook
 

@@ -1,11 +1,11 @@
 """Tools that write, rebuild and judge."""
 
 import json
-from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI
 
 from app.mcp.tools.reading import FETCH_LENGTH
+from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.mcp_client import connect, fail, succeed
 from tests.fixtures.searching import without_times
@@ -44,9 +44,7 @@ async def test_a_deleted_entry_no_longer_exists(app: FastAPI, admin: Caller) -> 
     assert (await admin.get(f"/knowledge/entries/{entry['id']}")).status_code == 404
 
 
-async def test_a_passage_of_a_document_cannot_be_deleted(
-    app: FastAPI, admin: Caller, work: Callable[[], Awaitable[None]]
-) -> None:
+async def test_a_passage_of_a_document_cannot_be_deleted(app: FastAPI, admin: Caller, work: Work) -> None:
     await admin.upload("rules.md", b"# Opening\n\nThe harbour opens at six.", "text/markdown")
     await work()
     async with connect(app, admin.token) as client:
@@ -59,7 +57,7 @@ TOOL = "kb_rebuild_embeddings"
 
 
 async def test_without_a_model_the_vectors_of_the_model_in_use_are_rebuilt(
-    app: FastAPI, admin: Caller, work: Callable[[], Awaitable[None]]
+    app: FastAPI, admin: Caller, work: Work
 ) -> None:
     await admin.add("A fact")
     async with connect(app, admin.token) as client:
@@ -165,7 +163,7 @@ async def test_a_written_entry_is_found_and_fetched(app: FastAPI, admin: Caller,
 
 
 async def test_a_passage_is_fetched_with_the_document_around_it(
-    app: FastAPI, admin: Caller, reader: Caller, work: Callable[[], Awaitable[None]]
+    app: FastAPI, admin: Caller, reader: Caller, work: Work
 ) -> None:
     filler = "".join(f"Line {number} of the log.\n" for number in range(3_000))
     text = f"# Log\n\n{filler}\n## Opening\n\nThe zanzibar ferry opens at six.\n\n## More\n\n{filler}"

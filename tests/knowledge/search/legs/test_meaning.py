@@ -11,6 +11,7 @@ from app.db.queries.search import Readable, count_readable
 from app.knowledge.search.legs.semantic import usual_breadth, widened_breadth
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.tenants.directory import MOST, WIDE_KEPT_SECONDS, WideCallers
+from tests.fixtures.workers import run_due
 from tests.knowledge.writing import ids
 
 TEXTS = (
@@ -48,8 +49,7 @@ async def divided(services: Services, tenant: Tenant) -> Services:
     drafts = [EntryDraft(content=f"harbour number {n}", readers=readers) for n, readers in enumerate(LISTS)]
     with acting_as(SERVICE):
         await services.entries.create_many(tenant.id, drafts)
-        while await services.worker.run_once():
-            pass
+        await run_due(services.worker)
     services.tenants.forget(tenant.id)
     return await build_services(services.database, services.provider, defaults=SearchDefaults(exact_limit=FEW))
 
