@@ -12,8 +12,7 @@ from starlette.types import Receive, Scope, Send
 from app.composition.services import Services
 from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller, open_client
-from tests.fixtures.http.expectations import expect_fields, expect_problem, is_time
-from tests.fixtures.http.limits import expect_refusal
+from tests.fixtures.http.expectations import expect_fields, expect_problem, expect_refusal, is_time
 from tests.fixtures.providers.failing import FailingProvider
 
 

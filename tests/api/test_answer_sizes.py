@@ -16,8 +16,7 @@ from app.knowledge.paging import PAGE_BYTES, count_within
 from app.knowledge.search.service import BATCH_BYTES
 from app.knowledge.tenants.admission import ANSWER_BYTES, Admission
 from tests.fixtures.http.callers import Caller
-from tests.fixtures.http.expectations import expect_problem
-from tests.fixtures.http.limits import expect_refusal
+from tests.fixtures.http.expectations import expect_problem, expect_refusal
 from tests.fixtures.workers import run_due
 
 SHIP = "\U0001f6a2"

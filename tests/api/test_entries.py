@@ -10,8 +10,7 @@ from sqlalchemy import event
 from app.composition.services import Services
 from app.db.queries.entries import SQL
 from tests.fixtures.http.callers import Caller
-from tests.fixtures.http.expectations import expect_fields, expect_problem, is_id
-from tests.fixtures.http.limits import allow
+from tests.fixtures.http.expectations import allow, expect_fields, expect_problem, is_id
 
 PATH = "/knowledge/entries"
 UNKNOWN_ID = "0b6f0a5e-5b0c-4d0a-9f0e-3a1d2c4b5e6f"

@@ -18,8 +18,7 @@ from app.knowledge.tenants.directory import TenantContext
 from app.main import create_app
 from app.settings import Settings
 from tests.fixtures.http.callers import Caller, open_client
-from tests.fixtures.http.expectations import expect_problem
-from tests.fixtures.http.limits import allow, expect_refusal
+from tests.fixtures.http.expectations import allow, expect_problem, expect_refusal
 from tests.fixtures.providers.failing import FailingProvider
 
 MESSAGE = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

@@ -13,8 +13,7 @@ from app.contract.search import SearchQuery
 from app.knowledge.search.journal import mark_search
 from tests.api.notes import add_notes
 from tests.fixtures.http.callers import Caller
-from tests.fixtures.http.expectations import expect_problem, is_id
-from tests.fixtures.http.limits import allow
+from tests.fixtures.http.expectations import allow, expect_problem, is_id
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import without_times
 

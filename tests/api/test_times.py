@@ -14,7 +14,7 @@ from app.contract.search import SearchQuery
 from app.knowledge.words import fold, unify
 from tests.fixtures.characters import pairs, representatives
 from tests.fixtures.http.callers import Caller
-from tests.fixtures.http.limits import allow
+from tests.fixtures.http.expectations import allow
 from tests.fixtures.http.mcp_client import connect, succeed
 
 HELD = 0.06

@@ -1,21 +1,18 @@
 """Tokens of an issuer and of the service, and links that sign in once."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from fastapi import FastAPI
 
 from app.auth.issuing import VALID_SECONDS, SignInLink
 from app.auth.jwks import MAX_KEYS, PublicKey, SigningKey, UnusableKeySet, find_key, parse_key_set
 from app.auth.tokens import TokenVerifier
 from app.errors import Unauthenticated
 from app.hosts import is_loopback
-from tests.fixtures.http.callers import Caller
 from tests.fixtures.identity.forgery import NOW, PrivateKey, encode, forge, forge_asymmetric, make_claims, to_jwk
 
 RSA = rsa.generate_private_key(65537, 2048)
@@ -176,18 +173,6 @@ def test_a_document_that_is_not_a_key_set_is_refused(document: bytes) -> None:
         parse_key_set(document.replace(b"%s", b",".join([b"{}"] * (MAX_KEYS + 1))))
 
 
-PATH = "/console/sign-in/once"
-
-
-@pytest.fixture
-def key(app: FastAPI, admin: Caller) -> Iterator[str]:
-    """The key of a link to the admin's token."""
-    link = SignInLink(admin.token)
-    app.state.sign_in_link = link
-    yield link.issue()
-    del app.state.sign_in_link
-
-
 def test_a_key_is_exchanged_once() -> None:
     link = SignInLink("a token")
     assert link.redeem("") is None
@@ -226,18 +211,3 @@ def test_a_key_expires() -> None:
 )
 def test_only_addresses_of_this_machine_are_loopback(host: str, near: bool) -> None:
     assert is_loopback(host) is near
-
-
-async def test_head_neither_uses_the_link_nor_tells_whether_it_is_valid(app: FastAPI, key: str) -> None:
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://console.test") as browser:
-        asked = [await browser.head(PATH, params={"key": sent}) for sent in (key, key, f"{key}x")]
-        for answer in asked:
-            assert (answer.status_code, answer.content) == (200, b"")
-            assert "set-cookie" not in answer.headers
-        assert len({answer.headers["content-length"] for answer in asked}) == 1
-        signed_in = await browser.get(PATH, params={"key": key})
-        assert (signed_in.status_code, signed_in.headers["location"]) == (303, "/console")
-        assert "set-cookie" in signed_in.headers
-        told = await browser.head(PATH, params={"key": key})
-        assert "set-cookie" not in told.headers

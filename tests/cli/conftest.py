@@ -5,7 +5,6 @@
 
 import asyncio
 import json
-import logging
 import os
 import re
 import subprocess
@@ -29,9 +28,9 @@ from app.embeddings.factory import ProviderConfig, build_provider
 from app.settings import variable_names
 from tests.fixtures.database.cluster import MODEL, TestDatabase, execute, new_database
 from tests.fixtures.embedded import FAST
+from tests.fixtures.logs import restored_logging
 from tests.fixtures.workers import run_due
 
-LOGGERS = ("", "app", "uvicorn", "alembic")
 SECRET = "a secret of more than thirty-two bytes for tests"
 ENCRYPTION_KEY = "k" * 43
 PROGRAM = Path(sys.executable).with_name("knowledge")
@@ -106,20 +105,10 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def restored_logging() -> Iterator[None]:
-    """Commands configure logging for the whole process."""
-    before = [(log, log.level, list(log.handlers), log.propagate) for log in map(logging.getLogger, LOGGERS)]
-    yield
-    for log, level, handlers, propagate in before:
-        log.setLevel(level)
-        log.handlers[:] = handlers
-        log.propagate = propagate
-
-
-@pytest.fixture
-def offline(clean_environment: None, restored_logging: None, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+def offline(clean_environment: None, capsys: pytest.CaptureFixture[str]) -> Iterator[CommandLine]:
     """The command, for tests without a database."""
-    return CommandLine(capsys)
+    with restored_logging():
+        yield CommandLine(capsys)
 
 
 @pytest.fixture

@@ -8,12 +8,9 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.console.pages import access
-from tests.console import asset_pages
-from tests.console.asset_pages import upload
 from tests.console.browser import Browser, Page
 from tests.console.conftest import SignIn
-from tests.console.entry_pages import LIST, entry_id, facts, fields
-from tests.console.members import join, offer
+from tests.console.contents import ASSETS, ENTRIES, entry_id, facts, fields, join, offer, upload
 from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 
@@ -290,30 +287,30 @@ OPEN = {"Who may read": "all readers of the tenant", "Who may change": "all of i
 
 async def test_an_entry_names_its_readers_and_writers(sign_in: SignIn, admin: Caller) -> None:
     ann = sign_in(join(admin, "ann", "finance"))
-    form = fields(await ann.get(f"{LIST}/new"))
+    form = fields(await ann.get(f"{ENTRIES}/new"))
     assert (form["readers"], form["writers"]) == ("", "")
-    open_entry = await ann.post(LIST, {**form, "content": "The pier opens"})
-    assert facts(await ann.get(f"{LIST}/{entry_id(open_entry)}")).items() >= OPEN.items()
+    open_entry = await ann.post(ENTRIES, {**form, "content": "The pier opens"})
+    assert facts(await ann.get(f"{ENTRIES}/{entry_id(open_entry)}")).items() >= OPEN.items()
     lists = {"readers": 'user:ann,group: finance\r\n"group:CN=hr,OU=all"', "writers": "user:ann"}
-    entry = entry_id(await ann.post(LIST, {**form, "content": "The payroll", **lists}))
+    entry = entry_id(await ann.post(ENTRIES, {**form, "content": "The payroll", **lists}))
     stored = (await join(admin, "ann").get(f"/knowledge/entries/{entry}")).json()
     assert stored["readers"] == ["group:CN=hr,OU=all", "group:finance", "user:ann"]
     assert stored["writers"] == ["user:ann"]
-    page = await ann.get(f"{LIST}/{entry}")
+    page = await ann.get(f"{ENTRIES}/{entry}")
     assert facts(page)["Who may read"] == "CN=hr,OU=all (group), finance (group), ann (user)"
     assert facts(page)["Who may change"] == "ann (user)"
     assert not page.all("a[href^='/console/access']"), "only an admin may look at callers"
-    shown = fields(await ann.get(f"{LIST}/{entry}/edit"))
+    shown = fields(await ann.get(f"{ENTRIES}/{entry}/edit"))
     assert shown["readers"] == '"group:CN=hr,OU=all"\ngroup:finance\nuser:ann'
     ben = sign_in(join(admin, "ben", "board"))
-    assert (await ben.get(f"{LIST}/{entry}")).status == 404
-    assert "The payroll" not in (await ben.get(LIST)).text
+    assert (await ben.get(f"{ENTRIES}/{entry}")).status == 404
+    assert "The payroll" not in (await ben.get(ENTRIES)).text
 
 
 async def test_a_form_changes_only_lists_that_it_has_and_that_differ(sign_in: SignIn, admin: Caller) -> None:
     ann = join(admin, "ann", "finance")
     entry = (await ann.add("The payroll", readers=["group:finance"], writers=["user:ann"]))["id"]
-    page, path = sign_in(ann), f"{LIST}/{entry}/edit"
+    page, path = sign_in(ann), f"{ENTRIES}/{entry}/edit"
     form = fields(await page.get(path))
     assert (await page.post(path, form)).status == 303
     stored = (await ann.get(f"/knowledge/entries/{entry}")).json()
@@ -343,7 +340,7 @@ async def test_a_refused_list_is_named_as_in_the_form(
     ann = join(admin, "ann", "finance")
     page = sign_in(ann)
     entry = (await ann.add("The payroll"))["id"]
-    for path in (LIST, f"{LIST}/{entry}/edit"):
+    for path in (ENTRIES, f"{ENTRIES}/{entry}/edit"):
         sent = {"content": "The payroll", "entry_type": "fact", "version": "1", field: text}
         refused = await page.post(path, {**sent, "confidence": "1", "scope": "global", "roles": "all"})
         assert refused.status == 422, refused.text
@@ -359,7 +356,7 @@ async def test_a_reader_that_is_not_a_writer_gets_no_form(sign_in: SignIn, admin
     ann, ben = join(admin, "ann", "finance"), join(admin, "ben", "finance")
     entry = (await ann.add("The payroll", readers=["group:finance"], writers=["user:ann"]))["id"]
     asset = (await ann.upload("a.md", b"A file", "text/markdown", writers=["user:ann"])).json()["id"]
-    for place in (f"{LIST}/{entry}", f"{asset_pages.LIST}/{asset}"):
+    for place in (f"{ENTRIES}/{entry}", f"{ASSETS}/{asset}"):
         assert (await sign_in(ann).get(place)).all(f"a[href='{place}/edit']")
         assert not (await sign_in(ben).get(place)).all(f"a[href='{place}/edit']")
         assert not (await sign_in(ben).get(place)).all(f"a[href='{place}/delete']")
@@ -369,7 +366,7 @@ async def test_a_reader_that_is_not_a_writer_gets_no_form(sign_in: SignIn, admin
         assert "writers" in refused.one("[role=alert]").text_content()
     assert (await ann.get(f"/knowledge/entries/{entry}")).json()["title"] is None
     rita = sign_in(join(admin, "rita", "finance", role=Role.READER))
-    assert facts(await rita.get(f"{LIST}/{entry}"))["Who may change"] == "ann (user)"
+    assert facts(await rita.get(f"{ENTRIES}/{entry}"))["Who may change"] == "ann (user)"
 
 
 async def test_a_document_names_its_readers_and_so_do_its_passages(sign_in: SignIn, admin: Caller, work: Work) -> None:
@@ -380,17 +377,17 @@ async def test_a_document_names_its_readers_and_so_do_its_passages(sign_in: Sign
     await work()
     assert facts(await page.get(place))["Who may read"] == "finance (group), ben (user)"
     passage = (await ann.search("payroll", mode="keyword"))["results"][0]["id"]
-    seen = await page.get(f"{LIST}/{passage}")
+    seen = await page.get(f"{ENTRIES}/{passage}")
     assert facts(seen)["Who may read"] == "finance (group), ben (user)"
-    form = await page.get(f"{LIST}/{passage}/edit")
+    form = await page.get(f"{ENTRIES}/{passage}/edit")
     assert not form.all("[name=readers]")
     assert "readers and writers of the document" in form.one(".notice").text_content()
-    assert (await page.post(f"{LIST}/{passage}/edit", {**fields(form), "tags": "pay"})).status == 303
+    assert (await page.post(f"{ENTRIES}/{passage}/edit", {**fields(form), "tags": "pay"})).status == 303
     changed = await page.post(f"{place}/edit", fields(await page.get(f"{place}/edit")) | {"readers": "user:ann"})
     assert changed.status == 303
     await work()
     assert facts(await page.get(place))["Who may read"] == "ann (user)"
-    assert facts(await page.get(f"{LIST}/{passage}"))["Who may read"] == "ann (user)"
+    assert facts(await page.get(f"{ENTRIES}/{passage}"))["Who may read"] == "ann (user)"
     refused = await page.post(f"{place}/edit", fields(await page.get(f"{place}/edit")) | {"readers": "user:ben"})
     assert (refused.status, refused.texts("[role=alert] a")) == (422, ["Who may read"])
 
@@ -409,7 +406,7 @@ async def test_an_upload_keeps_or_names_readers(sign_in: SignIn, admin: Caller, 
         assert refused.status == 422
         assert "Who may read: 'jane' must be" in refused.one("[role=alert]").text_content()
     files = [("file", ("c.md", b"Four")), ("file", ("d.md", b"Five"))]
-    refused = await page.post(asset_pages.LIST, {"readers": "group:hr"}, files=files)
+    refused = await page.post(ASSETS, {"readers": "group:hr"}, files=files)
     assert refused.status == 200
     assert "d.md was refused: Who may read: must contain you" in refused.texts("#upload-answer .warning")[1]
 
@@ -421,7 +418,7 @@ async def test_a_source_decides_for_its_documents(browser: Browser, sign_in: Sig
     place = {"source": "shelf", "run": made["run"], "external_id": "a.md"}
     asset = (await ann.upload("a.md", b"A file", "text/markdown", **place)).json()["id"]
     await work()
-    page, path = sign_in(ann), f"{asset_pages.LIST}/{asset}"
+    page, path = sign_in(ann), f"{ASSETS}/{asset}"
     seen = facts(await page.get(path))
     assert (seen["Who may read"], seen["Decided by"]) == ("finance (group)", "the source shelf")
     form = await page.get(f"{path}/edit")

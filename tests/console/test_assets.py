@@ -10,9 +10,9 @@ from app.console.pages.assets import PART
 from app.db.queries.entries import ChunkSpan
 from app.knowledge.entries.reading import DOCUMENT_PART, DocumentPart, TextPart
 from app.web.bodies import UPLOAD_ROOM
-from tests.console.asset_pages import LIST, PART_OF_PAGE, upload
 from tests.console.browser import OWN, Browser, Page
 from tests.console.conftest import SignIn
+from tests.console.contents import ASSETS, PART_OF_PAGE, upload
 from tests.documents.ocr.pages import ENGLISH, join_pdfs, needs_no_ocr, write_scan
 from tests.fixtures.documents import write_pdf
 from tests.fixtures.http.application import Work
@@ -39,7 +39,7 @@ async def test_a_file_is_uploaded_and_tracked_until_it_is_indexed(browser: Brows
     asked = await browser.get(following, headers=PART_OF_PAGE)
     assert asked.one("#follower").get("hx-get") is None, "and stops"
     assert asked.texts(f"#status-{asset} .badge") == ["indexed"]
-    row = (await browser.get(LIST)).texts("tbody tr")[0]
+    row = (await browser.get(ASSETS)).texts("tbody tr")[0]
     assert row.startswith("harbour.md")
     assert "indexed" in row
     page = await browser.get(address)
@@ -53,7 +53,7 @@ async def test_a_part_of_the_page_reports_the_upload(browser: Browser) -> None:
     assert (taken.status, taken.answer.headers["hx-trigger"]) == (200, "assets-changed")
     assert "a.txt has been uploaded" in taken.text
     assert "already stored" in (await upload(browser, "b.txt", b"one", part=True)).text
-    (listed,) = (await browser.get(LIST)).all("#list[hx-trigger='assets-changed from:body'] tbody tr")
+    (listed,) = (await browser.get(ASSETS)).all("#list[hx-trigger='assets-changed from:body'] tbody tr")
     assert "waiting" in listed.text_content()
 
 
@@ -69,15 +69,15 @@ async def test_an_invalid_upload_is_explained(browser: Browser) -> None:
             assert page.status == 422
             assert message in page.one("[role=alert]").text_content()
         assert page.all("#upload"), "the form is there to try again"
-    assert (await browser.get(LIST)).all(".empty")
+    assert (await browser.get(ASSETS)).all(".empty")
 
 
 async def test_empty_too_large_or_unreadable_files_are_refused(browser: Browser, api_services: Services) -> None:
-    assert (await browser.post(LIST, {"tags": "a"})).status == 422
+    assert (await browser.post(ASSETS, {"tags": "a"})).status == 422
     assert (await upload(browser, "a.exe", b"MZ\x00\x01", part=True)).status == 415
     limit = api_services.assets.max_bytes
     announced = {**OWN, "Content-Type": "multipart/form-data; boundary=b", "Content-Length": str(limit * 2)}
-    refused = await browser.http.post(LIST, content=b"--b", headers=announced)
+    refused = await browser.http.post(ASSETS, content=b"--b", headers=announced)
     assert refused.status_code == 413
     assert str(limit + UPLOAD_ROOM) in refused.text
 
@@ -86,7 +86,7 @@ async def test_empty_too_large_or_unreadable_files_are_refused(browser: Browser,
 async def test_pages_without_text_are_shown(browser: Browser, work: Work) -> None:
     await upload(browser, "scan.pdf", join_pdfs(write_pdf([["A page of letters."]]), write_scan([ENGLISH])))
     await work()
-    page = await browser.get(LIST)
+    page = await browser.get(ASSETS)
     assert "1 of 2 pages without text" in page.one("tbody th").text_content()
     page = await browser.get(page.one("tbody a").get("href"))
     assert "Pages without text2" in page.one("dl.facts").text_content()
@@ -110,25 +110,25 @@ async def test_a_document_with_suspicious_content_says_so(browser: Browser, admi
     notice = (await browser.get(address)).one(".notice.warning").text_content()
     assert "Suspicious content" in notice
     assert "Searches skip" not in notice
-    clean = next(link for link in (await browser.get(LIST)).all("tbody th a") if "clean" in link.text_content())
+    clean = next(link for link in (await browser.get(ASSETS)).all("tbody th a") if "clean" in link.text_content())
     assert not (await browser.get(clean.get("href"))).all(".notice.warning")
 
 
 async def test_a_failed_document_shows_the_reason_and_can_be_read_again(browser: Browser, work: Work) -> None:
     await upload(browser, "broken.pdf", b"%PDF-1.7 nothing")
     await work()
-    page = await browser.get(LIST, {"status": "failed"})
+    page = await browser.get(ASSETS, {"status": "failed"})
     row = page.one("td.status")
     assert "failed" in row.text_content()
     assert len(" ".join(row.text_content().split())) > len("failed Try again"), "the reason"
-    assert not (await browser.get(LIST, {"status": "indexed"})).all("tbody tr")
+    assert not (await browser.get(ASSETS, {"status": "indexed"})).all("tbody tr")
     retry = page.one("td.status form").get("action")
     part = await browser.post(retry, headers=PART_OF_PAGE)
     assert part.texts(".badge") == ["waiting"]
     assert part.one("#follower").get("hx-get")
     again = await browser.post(retry)
     assert again.status == 303
-    assert (await browser.get(LIST, {"status": "x"})).status == 422
+    assert (await browser.get(ASSETS, {"status": "x"})).status == 422
 
 
 async def test_a_text_shows_its_chunks_part_by_part(browser: Browser, admin: Caller, work: Work) -> None:
@@ -165,7 +165,7 @@ async def test_a_document_is_deleted_after_confirmation(browser: Browser, work: 
     await work()
     assert "1 passage" in (await browser.get(f"{address}/delete")).text
     assert (await browser.get(address)).status == 200
-    assert (await browser.post(f"{address}/delete")).answer.headers["location"] == f"{LIST}?done=deleted"
+    assert (await browser.post(f"{address}/delete")).answer.headers["location"] == f"{ASSETS}?done=deleted"
     assert (await browser.get(address)).status == 404
     assert not (await browser.get("/console/entries")).all("tbody tr")
 
@@ -176,12 +176,12 @@ async def test_a_reader_cannot_upload_retry_or_delete(
     browser = sign_in(reader)
     asset = (await admin.upload("broken.pdf", b"%PDF-1.7 nothing", "application/pdf")).json()["id"]
     await work()
-    for page in (await browser.get(LIST), await browser.get(f"{LIST}/{asset}")):
+    for page in (await browser.get(ASSETS), await browser.get(f"{ASSETS}/{asset}")):
         assert page.status == 200
         assert not page.all("main form[method=post], main a[href*=delete]")
-    for path in (LIST, f"{LIST}/{asset}/retry", f"{LIST}/{asset}/delete"):
+    for path in (ASSETS, f"{ASSETS}/{asset}/retry", f"{ASSETS}/{asset}/delete"):
         assert (await browser.post(path, files={"file": ("a.txt", b"a")})).status == 403, path
-    assert (await browser.get(f"{LIST}/{asset}/delete")).status == 403
+    assert (await browser.get(f"{ASSETS}/{asset}/delete")).status == 403
     assert (await admin.get(f"/knowledge/assets/{asset}")).json()["status"] == "failed"
 
 
@@ -190,13 +190,13 @@ async def test_another_tenants_document_is_not_found(browser: Browser, stranger:
     await work()
     found = {}
     for asset in (foreign, str(uuid4())):
-        pages = [await browser.get(f"{LIST}/{asset}{tail}") for tail in ("", "?chunk=0", "/delete")]
-        pages += [await browser.post(f"{LIST}/{asset}/{act}") for act in ("retry", "delete")]
-        pages.append(await browser.get(f"{LIST}/progress?asset_id={asset}", headers=PART_OF_PAGE))
+        pages = [await browser.get(f"{ASSETS}/{asset}{tail}") for tail in ("", "?chunk=0", "/delete")]
+        pages += [await browser.post(f"{ASSETS}/{asset}/{act}") for act in ("retry", "delete")]
+        pages.append(await browser.get(f"{ASSETS}/progress?asset_id={asset}", headers=PART_OF_PAGE))
         found[asset] = [(p.status, p.text.split(" · request")[0]) for p in pages]
     assert found[foreign] == found.popitem()[1]
     assert [status for status, _ in found[foreign]] == [404] * 5 + [200]
-    assert "canary" not in (await browser.get(LIST)).text
+    assert "canary" not in (await browser.get(ASSETS)).text
     assert not (await browser.get("/console/entries", {"asset_id": foreign})).all("tbody tr")
     assert (await stranger.get(f"/knowledge/assets/{foreign}")).json()["status"] == "indexed"
 
@@ -206,7 +206,7 @@ async def test_content_of_a_document_is_shown_as_text(browser: Browser, admin: C
     form = {"tags": SCRIPT, "external_id": SCRIPT, "metadata": '{"a": "<script>alert(1)</script>"}'}
     asset = (await admin.upload(f"{SCRIPT.replace('/', '')}.txt", text.encode(), "text/plain", **form)).json()
     await work()
-    for address in (LIST, f"{LIST}/{asset['id']}", f"{LIST}/{asset['id']}/delete", "/console/entries?source=any"):
+    for address in (ASSETS, f"{ASSETS}/{asset['id']}", f"{ASSETS}/{asset['id']}/delete", "/console/entries?source=any"):
         page = await browser.get(address)
         assert page.status == 200
         assert not page.all("main script, main img")
@@ -218,9 +218,9 @@ async def test_content_of_a_document_is_shown_as_text(browser: Browser, admin: C
 
 async def test_only_a_page_of_the_console_uploads(browser: Browser) -> None:
     for headers in ({}, {"Origin": "http://elsewhere.test"}):
-        answer = await browser.http.post(LIST, files={"file": ("a.txt", b"a")}, headers=headers)
+        answer = await browser.http.post(ASSETS, files={"file": ("a.txt", b"a")}, headers=headers)
         assert answer.status_code == 403
-    assert (await browser.get(LIST)).all(".empty")
+    assert (await browser.get(ASSETS)).all(".empty")
 
 
 def test_marks_are_right_when_chunks_overlap_leave_gaps_or_are_invalid() -> None:
@@ -389,7 +389,7 @@ def test_marks_without_an_end_take_linear_time() -> None:
 
 
 async def upload_all(browser: Browser, files: dict[str, bytes], **form: str) -> Page:
-    return await browser.post(LIST, form, files=[("file", item) for item in files.items()])
+    return await browser.post(ASSETS, form, files=[("file", item) for item in files.items()])
 
 
 async def test_several_files_are_uploaded_with_the_same_tags(browser: Browser, admin: Caller, work: Work) -> None:
@@ -407,7 +407,7 @@ async def test_an_external_id_belongs_to_one_file(browser: Browser) -> None:
     page = await upload_all(browser, {"a.txt": b"Boats", "b.txt": b"Lamps"}, external_id="x")
     assert page.status == 422
     assert "belongs to one file" in page.one("#field-external_id-error").text_content()
-    assert (await browser.get(LIST)).all(".empty")
+    assert (await browser.get(ASSETS)).all(".empty")
 
 
 async def test_duplicates_and_versions_are_told(browser: Browser, work: Work) -> None:
@@ -419,10 +419,10 @@ async def test_duplicates_and_versions_are_told(browser: Browser, work: Work) ->
     second = await upload(browser, "a.txt", b"More boats", part=True, external_id="one")
     assert "as version 2" in second.text
     await work()
-    names = [row.text_content() for row in (await browser.get(LIST)).all("tbody th")]
+    names = [row.text_content() for row in (await browser.get(ASSETS)).all("tbody th")]
     assert any("version 2" in name for name in names)
     same = await browser.post(
-        LIST, {"external_id": "one"}, files={"file": ("a.txt", b"More boats")}, headers=PART_OF_PAGE
+        ASSETS, {"external_id": "one"}, files={"file": ("a.txt", b"More boats")}, headers=PART_OF_PAGE
     )
     assert "already stored" in same.text
 

@@ -9,10 +9,9 @@ import pytest
 
 from app.console.words import NAMED, picker_of, read_moment, write_moment
 from app.contract.administration import AuditAction
-from tests.console.asset_pages import upload
 from tests.console.browser import Browser, Page
 from tests.console.conftest import SignIn
-from tests.console.entry_pages import LIST, fields
+from tests.console.contents import ENTRIES, fields, upload
 from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 
@@ -230,7 +229,7 @@ def test_a_day_begins_at_midnight_in_utc() -> None:
 
 async def test_an_entry_expires_when_the_picker_says(browser: Browser, admin: Caller) -> None:
     form = {"content": "A tide", "expires_at": "2199-01-31T12:00", "confidence": "1", "roles": "all"}
-    sent = await browser.post(LIST, {**form, "entry_type": "fact", "scope": "global"})
+    sent = await browser.post(ENTRIES, {**form, "entry_type": "fact", "scope": "global"})
     path = sent.answer.headers["location"].split("?")[0]
     stored = (await admin.get(path.replace("/console", "/knowledge"))).json()
     assert datetime.fromisoformat(stored["expires_at"]) == datetime(2199, 1, 31, 12, tzinfo=UTC)

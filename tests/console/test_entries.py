@@ -10,7 +10,7 @@ from app.contract.search import SearchQuery
 from app.contract.vocabulary import EntryType
 from tests.console.browser import ADDRESS, Browser
 from tests.console.conftest import SignIn
-from tests.console.entry_pages import LIST, entry_id, facts, fields
+from tests.console.contents import ENTRIES, entry_id, facts, fields
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -19,7 +19,7 @@ SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
 
 async def test_the_list_shows_the_newest_first_and_continues(browser: Browser, admin: Caller) -> None:
     await admin.post("/knowledge/entries/bulk", {"entries": [{"content": f"Fact number {n:02}"} for n in range(27)]})
-    page = await browser.get(LIST)
+    page = await browser.get(ENTRIES)
     names = page.texts("tbody th a")
     assert names == [f"Fact number {n:02}" for n in range(26, 1, -1)]
     older = await browser.get(page.one("a[rel=next]").get("href"))
@@ -44,20 +44,20 @@ async def test_the_list_is_filtered_by_type_tag_and_source(browser: Browser, adm
         ({"source": "entry", "tag": "land", "entry_type": "", "asset_id": ""}, ["A fact"]),
         ({"tag": "sea"}, []),
     ):
-        page = await browser.get(LIST, condition)
+        page = await browser.get(ENTRIES, condition)
         assert page.texts("tbody th > a") == expected, condition
     assert "No matching entries" in page.text
-    shown = await browser.get(LIST, {"entry_type": "lesson", "source": "entry"})
+    shown = await browser.get(ENTRIES, {"entry_type": "lesson", "source": "entry"})
     assert shown.one("#entry_type option[selected]").text == "lesson"
     assert shown.one("#source option[selected]").get("value") == "entry"
     for bad in ({"entry_type": "x"}, {"source": "x"}, {"asset_id": "x"}, {"cursor": "x"}, {"tag": "\x00"}):
-        assert (await browser.get(LIST, bad)).status == 422, bad
+        assert (await browser.get(ENTRIES, bad)).status == 422, bad
 
 
 async def test_the_list_shows_texts_as_they_read(browser: Browser, admin: Caller, work: Any) -> None:
     await admin.upload("a.md", b"# Boats\n\n## At night\n\nThey **moor** at the `quay`.", "text/markdown")
     await work()
-    page = await browser.get(LIST, {"source": "any"})
+    page = await browser.get(ENTRIES, {"source": "any"})
     assert page.texts("tbody th .faint")[0] == "They moor at the quay."
 
 
@@ -67,7 +67,7 @@ async def test_the_list_marks_only_entries_whose_vector_is_pending(
     await admin.add("Ready")
     provider.down = True
     await admin.add("Waiting")
-    rows = dict(zip(*map((await browser.get(LIST)).texts, ("tbody th", "td[data-label=Type]")), strict=True))
+    rows = dict(zip(*map((await browser.get(ENTRIES)).texts, ("tbody th", "td[data-label=Type]")), strict=True))
     assert rows == {"Ready": "fact", "Waiting": "fact vector pending"}
 
 
@@ -82,7 +82,7 @@ async def test_an_entry_is_shown_with_its_model_passages_and_neighbours(
     )  # fmt: skip
     await admin.patch(f"/knowledge/entries/{old['id']}", {"superseded_by_id": entry["id"]})
     await admin.add("A part of the bell", parent_id=entry["id"])
-    page = await browser.get(f"{LIST}/{entry['id']}")
+    page = await browser.get(f"{ENTRIES}/{entry['id']}")
     assert page.answer.headers["etag"] == '"1"'
     assert page.texts("h1") == ["Bell"]
     assert page.one("pre.text").text_content() == "word " * 2000
@@ -97,24 +97,24 @@ async def test_an_entry_is_shown_with_its_model_passages_and_neighbours(
     assert '"b": 1' in shown["Metadata"]
     assert len(page.all("ol.passages li")) > 1
     assert page.texts("ol.passages li")[0].startswith("Bell word word")
-    replaced = await browser.get(f"{LIST}/{old['id']}")
+    replaced = await browser.get(f"{ENTRIES}/{old['id']}")
     assert "searches skip this entry" in replaced.text
     provider.down = True
     waiting = await admin.add("Waits for its vector")
-    assert "pending" in (await browser.get(f"{LIST}/{waiting['id']}")).text
-    assert "pending" in (await browser.get(LIST)).texts("tbody tr")[0]
+    assert "pending" in (await browser.get(f"{ENTRIES}/{waiting['id']}")).text
+    assert "pending" in (await browser.get(ENTRIES)).texts("tbody tr")[0]
 
 
 async def test_a_reader_is_offered_no_change(sign_in: SignIn, reader: Caller, admin: Caller) -> None:
     browser, entry = sign_in(reader), await admin.add("A fact")
-    path = f"{LIST}/{entry['id']}"
-    for page in (await browser.get(LIST), await browser.get(path)):
+    path = f"{ENTRIES}/{entry['id']}"
+    for page in (await browser.get(ENTRIES), await browser.get(path)):
         assert page.status == 200
         assert not page.all("main a[href*=edit], main a[href*=delete], main a[href*=new]")
-    for wrong in (f"{LIST}/new", f"{path}/edit", f"{path}/delete"):
+    for wrong in (f"{ENTRIES}/new", f"{path}/edit", f"{path}/delete"):
         refused = await browser.get(wrong)
         assert (refused.status, len(refused.all("[role=alert]"))) == (403, 1), wrong
-    for wrong in (LIST, f"{path}/edit", f"{path}/delete"):
+    for wrong in (ENTRIES, f"{path}/edit", f"{path}/delete"):
         assert (await browser.post(wrong, {"content": "Mine", "version": "1"})).status == 403, wrong
     assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json() == entry
 
@@ -123,7 +123,7 @@ async def test_another_tenants_entry_is_answered_like_a_missing_one(browser: Bro
     foreign, unknown = (await stranger.add("Foreign canary"))["id"], str(uuid4())
 
     async def answers(entry: str) -> list[tuple[int, str]]:
-        pages = [await browser.get(f"{LIST}/{entry}{tail}") for tail in ("", "/edit", "/delete")]
+        pages = [await browser.get(f"{ENTRIES}/{entry}{tail}") for tail in ("", "/edit", "/delete")]
         form = {
             "content": "Mine",
             "version": "1",
@@ -132,8 +132,8 @@ async def test_another_tenants_entry_is_answered_like_a_missing_one(browser: Bro
             "scope": "global",
             "entry_type": "fact",
         }
-        pages += [await browser.post(f"{LIST}/{entry}{tail}", form) for tail in ("/edit", "/delete")]
-        pages.append(await browser.post(LIST, {**form, "parent_id": entry}))
+        pages += [await browser.post(f"{ENTRIES}/{entry}{tail}", form) for tail in ("/edit", "/delete")]
+        pages.append(await browser.post(ENTRIES, {**form, "parent_id": entry}))
         return [
             (p.status, " ".join(p.texts("h1") + [alert.split(" · request")[0] for alert in p.texts("[role=alert]")]))
             for p in pages
@@ -142,7 +142,7 @@ async def test_another_tenants_entry_is_answered_like_a_missing_one(browser: Bro
     found = await answers(foreign)
     assert found == await answers(unknown)
     assert [status for status, _ in found] == [404, 404, 404, 404, 404, 422]
-    assert "canary" not in (await browser.get(LIST)).text
+    assert "canary" not in (await browser.get(ENTRIES)).text
     assert (await stranger.get(f"/knowledge/entries/{foreign}")).json()["version"] == 1
 
 
@@ -153,14 +153,14 @@ async def test_stored_markup_is_shown_as_text(browser: Browser, admin: Caller) -
         metadata={SCRIPT: SCRIPT}, parent_id=parent["id"],
     )  # fmt: skip
     await admin.add("child", title=SCRIPT, parent_id=hostile["id"], tags=[SCRIPT, 'a", "b'])
-    path = f"{LIST}/{hostile['id']}"
+    path = f"{ENTRIES}/{hostile['id']}"
     for address in (
-        LIST,
+        ENTRIES,
         path,
         f"{path}/edit",
         f"{path}/delete",
-        f"{LIST}?tag={SCRIPT}",
-        f"{LIST}/new?parent_id={SCRIPT}",
+        f"{ENTRIES}?tag={SCRIPT}",
+        f"{ENTRIES}/new?parent_id={SCRIPT}",
     ):
         page = await browser.get(address)
         assert page.status == 200, address
@@ -179,47 +179,49 @@ async def test_only_a_page_of_the_console_changes_entries(browser: Browser, admi
     entry = await admin.add("A fact")
     form = {"content": "Mine", "version": "1"}
     for headers in ({}, {"Origin": "http://elsewhere.test"}, {"Origin": ADDRESS, "Sec-Fetch-Site": "cross-site"}):
-        for path in (LIST, f"{LIST}/{entry['id']}/edit", f"{LIST}/{entry['id']}/delete"):
+        for path in (ENTRIES, f"{ENTRIES}/{entry['id']}/edit", f"{ENTRIES}/{entry['id']}/delete"):
             assert (await browser.http.post(path, data=form, headers=headers)).status_code == 403, path
     assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json() == entry
 
 
 async def test_an_entry_is_created_changed_and_deleted(browser: Browser) -> None:
-    new = await browser.get(f"{LIST}/new")
+    new = await browser.get(f"{ENTRIES}/new")
     form = {**fields(new), "content": "First line\r\n\r\nThird line", "tags": 'sea, "deep, dark"', "title": "T"}
-    written = await browser.post(LIST, form)
+    written = await browser.post(ENTRIES, form)
     entry = entry_id(written)
     page = await browser.get(written.answer.headers["location"])
     assert "The entry has been stored." in page.text
     assert page.one("pre.text").text_content() == "First line\n\nThird line"
     assert page.texts("main a.tag") == ["sea", "deep, dark"]
-    assert entry_id(await browser.post(LIST, form)) == entry, "the same text is the same entry"
+    assert entry_id(await browser.post(ENTRIES, form)) == entry, "the same text is the same entry"
 
-    shown = fields(await browser.get(f"{LIST}/{entry}/edit"))
+    shown = fields(await browser.get(f"{ENTRIES}/{entry}/edit"))
     assert shown["tags"] == 'sea, "deep, dark"'
-    unchanged = await browser.post(f"{LIST}/{entry}/edit", shown)
+    unchanged = await browser.post(f"{ENTRIES}/{entry}/edit", shown)
     assert entry_id(unchanged) == entry
-    assert fields(await browser.get(f"{LIST}/{entry}/edit"))["version"] == "1", "a form sent as it was changes nothing"
+    assert fields(await browser.get(f"{ENTRIES}/{entry}/edit"))["version"] == "1", (
+        "a form sent as it was changes nothing"
+    )
 
     changes = {"title": "", "confidence": "0.25", "expires_at": "2199-01-31T12:00:00Z", "metadata": '{"a": 1}'}
-    assert (await browser.post(f"{LIST}/{entry}/edit", {**shown, **changes, "is_verified": "on"})).status == 303
-    now = facts(await browser.get(f"{LIST}/{entry}"))
+    assert (await browser.post(f"{ENTRIES}/{entry}/edit", {**shown, **changes, "is_verified": "on"})).status == 303
+    now = facts(await browser.get(f"{ENTRIES}/{entry}"))
     assert (now["Version"], now["Verified"], now["Confidence"]) == ("2 (former versions)", "yes", "0.25")
     assert now["Expires"] == "2199-01-31 12:00 UTC"
 
-    question = await browser.get(f"{LIST}/{entry}/delete")
-    assert (await browser.get(f"{LIST}/{entry}")).status == 200, "the confirmation deletes nothing"
-    gone = await browser.post(f"{LIST}/{entry}/delete", fields(question))
-    assert (gone.status, gone.answer.headers["location"]) == (303, f"{LIST}?done=deleted")
-    assert (await browser.get(f"{LIST}/{entry}")).status == 404
+    question = await browser.get(f"{ENTRIES}/{entry}/delete")
+    assert (await browser.get(f"{ENTRIES}/{entry}")).status == 200, "the confirmation deletes nothing"
+    gone = await browser.post(f"{ENTRIES}/{entry}/delete", fields(question))
+    assert (gone.status, gone.answer.headers["location"]) == (303, f"{ENTRIES}?done=deleted")
+    assert (await browser.get(f"{ENTRIES}/{entry}")).status == 404
 
 
 async def test_a_changed_text_has_its_language_detected_again(browser: Browser, admin: Caller) -> None:
     entry = await admin.add("The harbour closes at dusk, and the ships have to wait outside until the morning")
-    form = fields(await browser.get(f"{LIST}/{entry['id']}/edit"))
+    form = fields(await browser.get(f"{ENTRIES}/{entry['id']}/edit"))
     assert form["language"] == "english"
     german = "Der Hafen schließt in der Dämmerung, und die Schiffe müssen bis zum Morgen draußen warten"
-    await browser.post(f"{LIST}/{entry['id']}/edit", {**form, "content": german})
+    await browser.post(f"{ENTRIES}/{entry['id']}/edit", {**form, "content": german})
     assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json()["language"] == "german"
 
 
@@ -233,7 +235,7 @@ async def test_a_form_changes_only_edited_fields(browser: Browser, admin: Caller
         roles=["qa", "dev"],
     )
     path = f"/knowledge/entries/{entry['id']}"
-    form = await browser.get(f"{LIST}/{entry['id']}/edit")
+    form = await browser.get(f"{ENTRIES}/{entry['id']}/edit")
     # A browser sends each line feed as two characters, and none from single-line fields.
     areas = {area.get("name") for area in form.all("main textarea")}
     sent: dict[str, Any] = {
@@ -242,9 +244,9 @@ async def test_a_form_changes_only_edited_fields(browser: Browser, admin: Caller
         if n != "roles"
     }
     sent["roles"] = ["dev", "qa"]
-    assert entry_id(await browser.post(f"{LIST}/{entry['id']}/edit", sent)) == entry["id"]
+    assert entry_id(await browser.post(f"{ENTRIES}/{entry['id']}/edit", sent)) == entry["id"]
     assert (await admin.get(path)).json() == entry
-    await browser.post(f"{LIST}/{entry['id']}/edit", {**sent, "content": "The harbour closes at dusk"})
+    await browser.post(f"{ENTRIES}/{entry['id']}/edit", {**sent, "content": "The harbour closes at dusk"})
     now = (await admin.get(path)).json()
     assert (now["content"], now["version"]) == ("The harbour closes at dusk", 2)
     assert {n: now[n] for n in ("external_id", "language", "tags", "title", "roles")} == {
@@ -254,7 +256,7 @@ async def test_a_form_changes_only_edited_fields(browser: Browser, admin: Caller
 
 async def test_a_stale_edit_is_refused_and_loses_nothing(browser: Browser, admin: Caller) -> None:
     entry = await admin.add("The first text", title="Mine")
-    path = f"{LIST}/{entry['id']}"
+    path = f"{ENTRIES}/{entry['id']}"
     form = fields(await browser.get(f"{path}/edit"))
     question = fields(await browser.get(f"{path}/delete"))
     await admin.patch(f"/knowledge/entries/{entry['id']}", {"content": "The text of another"})
@@ -290,7 +292,7 @@ WRONG = [
 async def test_a_refused_value_is_explained_at_its_field(browser: Browser) -> None:
     form = {"content": "A text", "entry_type": "fact", "scope": "global", "confidence": "1", "roles": "all"}
     for field, value, message in WRONG:
-        page = await browser.post(LIST, {**form, field: value})
+        page = await browser.post(ENTRIES, {**form, field: value})
         assert page.status == 422, field
         assert message in page.one(f"#field-{field}-error").text_content()
         assert [link.get("href") for link in page.all("[role=alert] a")] == [f"#field-{field}"]
@@ -302,18 +304,18 @@ async def test_a_refused_value_is_explained_at_its_field(browser: Browser) -> No
 async def test_other_entries_are_named_by_id_or_address(browser: Browser, admin: Caller) -> None:
     harbour, lock, gate = [(await admin.add(text))["id"] for text in ("The harbour", "The lock", "The gate")]
     form = {
-        **fields(await browser.get(f"{LIST}/new")),
+        **fields(await browser.get(f"{ENTRIES}/new")),
         "content": "The bell",
         "parent_id": f" http://kb.example/console/entries/{harbour}?done=created ",
         "superseded_by_id": f"/console/entries/{lock}",
         "source_ids": f"{gate}\nhttps://kb.example/console/entries/{lock}#content-heading",
     }
-    entry = entry_id(await browser.post(LIST, form))
+    entry = entry_id(await browser.post(ENTRIES, form))
     stored = (await admin.get(f"/knowledge/entries/{entry}")).json()
     assert (stored["parent_id"], stored["superseded_by_id"]) == (harbour, lock)
     assert stored["source_ids"] == [gate, lock]
     for other in ("http://kb.example/console/assets/" + harbour, "http://kb.example/console/entries/" + "x" * 36):
-        refused = await browser.post(LIST, {**form, "content": "Another", "parent_id": other})
+        refused = await browser.post(ENTRIES, {**form, "content": "Another", "parent_id": other})
         assert refused.status == 422
         assert refused.one("#field-parent_id").get("value") == other
 
@@ -321,7 +323,7 @@ async def test_other_entries_are_named_by_id_or_address(browser: Browser, admin:
 async def test_a_chunk_keeps_the_text_of_its_document(browser: Browser, admin: Caller, work: Any) -> None:
     await admin.upload("a.txt", b"The harbour closes at dusk", "text/plain")
     await work()
-    chunk = (await browser.get(LIST, {"source": "asset"})).one("tbody th > a").get("href")
+    chunk = (await browser.get(ENTRIES, {"source": "asset"})).one("tbody th > a").get("href")
     page = await browser.get(f"{chunk}/edit")
     assert not page.all("[name=content], [name=title], [name=entry_type], [name=external_id]")
     sent = {**fields(page), "tags": "sea"}

@@ -17,7 +17,7 @@ from app.contract.administration import NewTenant
 from app.db.rows import new_id
 from tests.console.browser import ADDRESS, OWN, Browser, Page, open_browser
 from tests.console.conftest import SignIn
-from tests.console.members import join, offer
+from tests.console.contents import join, offer
 from tests.console.pages import ADMINISTER, PAGES, path_of
 from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller, make_token

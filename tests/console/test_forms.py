@@ -21,9 +21,8 @@ from app.contract.assets import AssetPatch
 from app.contract.settings import DEFAULT_SETTINGS
 from app.contract.validation import validate
 from app.errors import InvalidInput
-from tests.console.asset_pages import LIST as ASSETS
-from tests.console.asset_pages import upload
 from tests.console.browser import Browser, all_fields
+from tests.console.contents import ASSETS, upload
 
 FORMS = {
     "entry": BLANK,

@@ -14,7 +14,7 @@ from app.db.rows import new_id
 from app.errors import InvalidInput
 from tests.console.browser import Browser, Page, open_browser
 from tests.console.conftest import SignIn
-from tests.console.members import join
+from tests.console.contents import join
 from tests.console.pages import IDS, OPEN, PAGES, path_of
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.application import Work

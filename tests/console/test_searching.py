@@ -13,7 +13,7 @@ from app.console.search_form import INPUTS, SearchForm
 from app.console.words import read_list, write_list
 from tests.console.browser import Browser, Page, all_fields
 from tests.console.conftest import SignIn
-from tests.console.search_pages import form_of, search_id
+from tests.console.contents import form_of, search_id
 from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.providers.failing import FailingProvider

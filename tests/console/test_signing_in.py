@@ -22,9 +22,9 @@ from app.console.start import QUESTIONS
 from app.contract.administration import Tenant
 from app.settings import load_settings
 from tests.api.deletion import delete_elsewhere
-from tests.console.asset_pages import upload
 from tests.console.browser import ADDRESS, OWN, Browser, all_fields, open_browser, read_page
 from tests.console.conftest import SignIn
+from tests.console.contents import upload
 from tests.fixtures.database.cluster import TestDatabase
 from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import SECRET, Caller, make_token
@@ -312,6 +312,21 @@ async def test_the_link_signs_in_once(
     logged = " ".join(str(vars(record)) for record in caplog.records)
     assert key not in logged
     assert admin.token not in logged
+
+
+async def test_head_neither_uses_the_link_nor_tells_whether_it_is_valid(app: FastAPI, key: str) -> None:
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url=ADDRESS) as browser:
+        asked = [await browser.head(PATH, params={"key": sent}) for sent in (key, key, f"{key}x")]
+        for answer in asked:
+            assert (answer.status_code, answer.content) == (200, b"")
+            assert "set-cookie" not in answer.headers
+        assert len({answer.headers["content-length"] for answer in asked}) == 1
+        signed_in = await browser.get(PATH, params={"key": key})
+        assert (signed_in.status_code, signed_in.headers["location"]) == (303, "/console")
+        assert "set-cookie" in signed_in.headers
+        told = await browser.head(PATH, params={"key": key})
+        assert "set-cookie" not in told.headers
 
 
 async def test_the_link_is_refused_from_another_machine(app: FastAPI, key: str) -> None:

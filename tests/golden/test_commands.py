@@ -12,23 +12,14 @@ import yaml
 from app.cli.main import command
 from app.db.schema.owner import register_model
 from app.embedded import EmbeddedAddress
-from tests.cli.conftest import (
-    ENCRYPTION_KEY,
-    SECRET,
-    CommandLine,
-    Result,
-    clean_environment,
-    leave_out_checks,
-    offline,
-    restored_logging,
-)
+from tests.cli.conftest import ENCRYPTION_KEY, SECRET, CommandLine, Result, clean_environment, leave_out_checks, offline
 from tests.fixtures.database.cluster import MODEL, TestDatabase, new_database
 from tests.golden.files import expect_golden, expect_only, write_json
 from tests.golden.placeholders import Placeholders
 from tests.golden.scene import UNKNOWN, fill_ids, find_id
 from tests.knowledge.reembedding.moving import WIDER
 
-__all__ = ["clean_environment", "offline", "restored_logging"]
+__all__ = ["clean_environment", "offline"]
 
 CALLS = yaml.safe_load(Path(__file__).with_name("commands.yaml").read_text("utf-8"))
 NOT_RUN = {

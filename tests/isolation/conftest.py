@@ -1,7 +1,6 @@
 """Two tenants with the same knowledge in one database, access that only a superuser has, and the log."""
 
 import io
-import logging
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from app.telemetry.logs import configure_logging
 from tests.fixtures.database.cluster import Connection, connected
 from tests.fixtures.database.seeded import Seeded
+from tests.fixtures.logs import restored_logging
 
 
 @pytest.fixture
@@ -24,12 +24,7 @@ async def breaker(seeded: Seeded) -> AsyncIterator[Connection]:
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
     """Everything that the service logs at level debug."""
-    names = ("", "app", "uvicorn", "alembic", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
-    before = [(log, log.level, list(log.handlers), log.propagate) for log in map(logging.getLogger, names)]
-    stream = io.StringIO()
-    configure_logging("debug", json=True, stream=stream)
-    yield stream
-    for log, level, handlers, propagate in before:
-        log.setLevel(level)
-        log.handlers[:] = handlers
-        log.propagate = propagate
+    with restored_logging():
+        stream = io.StringIO()
+        configure_logging("debug", json=True, stream=stream)
+        yield stream

@@ -8,12 +8,13 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.cli.main import command as program
-from tests.cli.conftest import CommandLine, Result, clean_environment, leave_out_checks, restored_logging
+from tests.cli.conftest import CommandLine, Result, clean_environment, leave_out_checks
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.database.seeded import Seeded
+from tests.fixtures.logs import restored_logging
 from tests.isolation.holdings import replace_cursor_id, snapshot
 
-__all__ = ["clean_environment", "restored_logging"]
+__all__ = ["clean_environment"]
 
 
 Spot = tuple[tuple[str, ...], str]
@@ -94,17 +95,14 @@ def list_spots(takes: Callable[[str, Any, str], bool], group: Any = None, way: t
 
 @pytest.fixture
 def knowledge(
-    seeded: Seeded,
-    clean_environment: None,
-    restored_logging: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> CommandLine:
+    seeded: Seeded, clean_environment: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[CommandLine]:
     """The command, on the seeded database."""
     monkeypatch.setenv("DATABASE_URL", seeded.database.service_dsn)
     monkeypatch.setenv("EMBEDDING_DIMENSIONS", str(MODEL.dimensions))
     leave_out_checks(monkeypatch)
-    return CommandLine(capsys)
+    with restored_logging():
+        yield CommandLine(capsys)
 
 
 @pytest.fixture

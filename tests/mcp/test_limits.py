@@ -30,8 +30,8 @@ from app.mcp.arguments import MIN_TOKEN_BUDGET
 from app.mcp.endpoint import SMALL
 from app.settings import Settings
 from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.http.expectations import allow, expect_refusal
 from tests.fixtures.http.inspector import install_inspector
-from tests.fixtures.http.limits import allow, expect_refusal
 from tests.fixtures.http.mcp_client import HEADERS, READING, connect, fail, succeed
 from tests.fixtures.http.serving import serve
 from tests.mcp.calls import CALLS

@@ -18,20 +18,16 @@ from pydantic import SecretStr
 from app.auth.principal import Role
 from app.errors import EmbeddingUnavailable
 from app.telemetry.logs import configure_logging, request_id
+from tests.fixtures.logs import restored_logging
 
 CONTENT = "the merger is called Bluebird"
-LOGGERS = ("", "app", "alembic", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "httpx")
 logger = logging.getLogger("app.knowledge.search")
 
 
 @pytest.fixture(autouse=True)
 def _restored_logging() -> Iterator[None]:
-    before = [(log, log.level, list(log.handlers), log.propagate) for log in map(logging.getLogger, LOGGERS)]
-    yield
-    for log, level, handlers, propagate in before:
-        log.setLevel(level)
-        log.handlers[:] = handlers
-        log.propagate = propagate
+    with restored_logging():
+        yield
 
 
 @pytest.fixture

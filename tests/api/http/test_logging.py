@@ -2,7 +2,6 @@
 
 import io
 import json
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from app.telemetry.logs import configure_logging
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.application import Work
 from tests.fixtures.http.callers import SECRET, Caller, make_token
+from tests.fixtures.logs import restored_logging
 from tests.fixtures.providers.failing import FailingProvider
 
 STANDARD = {"timestamp", "level", "logger", "message", "request_id"}
@@ -27,15 +27,10 @@ FIELDS = {
 @pytest.fixture
 def lines() -> Iterator[Callable[[], list[dict[str, Any]]]]:
     """The records that the service would write at level debug."""
-    names = ("", "app", "uvicorn", "alembic", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
-    before = [(log, log.level, list(log.handlers), log.propagate) for log in map(logging.getLogger, names)]
-    stream = io.StringIO()
-    configure_logging("debug", json=True, stream=stream)
-    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
-    for log, level, handlers, propagate in before:
-        log.setLevel(level)
-        log.handlers[:] = handlers
-        log.propagate = propagate
+    with restored_logging():
+        stream = io.StringIO()
+        configure_logging("debug", json=True, stream=stream)
+        yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 Lines = Callable[[], list[dict[str, Any]]]
