@@ -18,7 +18,6 @@ PAGE = f"<h1>Port</h1><p>{'The tide turns twice a day. ' * 90}</p><h1>Gate</h1><
 
 @pytest.fixture
 async def creator(http: httpx.AsyncClient, api_tenant: Tenant) -> Caller:
-    """A creator of the test's tenant."""
     return Caller(http, api_tenant.id, make_token(api_tenant.id, Role.CREATOR, subject="carl"))
 
 

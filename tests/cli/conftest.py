@@ -198,7 +198,6 @@ def start_program(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 
 
 def write_lines(path: Path, lines: Sequence[Any]) -> Path:
-    """Write JSON Lines."""
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     return path
 

@@ -28,7 +28,6 @@ class Outcome:
 
 
 def run_command(*arguments: str, **environment: str) -> Outcome:
-    """Run a command in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, *arguments], capture_output=True, text=True, env=os.environ | environment
     )

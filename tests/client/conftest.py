@@ -32,7 +32,6 @@ def token(service: RunningService) -> str:
 
 @pytest.fixture(params=["sync", "async"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """The kind of client."""
     kind: str = request.param
     return kind
 

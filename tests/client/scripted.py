@@ -42,7 +42,6 @@ class ScriptedTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
 
 def answer(status: int, body: Any = None, headers: Mapping[str, str] | None = None) -> httpx.Response:
-    """A JSON answer."""
     return httpx.Response(status, content=orjson.dumps(body), headers=dict(headers or {}))
 
 

@@ -398,7 +398,6 @@ Join = Callable[..., ClientCaller]
 
 @pytest.fixture
 def tenant_id(service: RunningService) -> UUID:
-    """A tenant of the test."""
     return service.new_tenant()
 
 

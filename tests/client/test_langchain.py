@@ -28,7 +28,6 @@ class TestKnowledgeVectorStore(VectorStoreIntegrationTests):
 
     @pytest.fixture
     def vectorstore(self, store: KnowledgeVectorStore) -> VectorStore:
-        """An empty store in a tenant of the test's own."""
         return store
 
 
@@ -39,18 +38,15 @@ class TestKnowledgeRetriever(RetrieversIntegrationTests):
 
     @pytest.fixture(autouse=True)
     def knowledge(self, client: KnowledgeClient, async_client: AsyncKnowledgeClient) -> None:
-        """Four entries to find."""
         client.create_entries([{"content": f"The harbour has berth number {n}."} for n in range(4)])
         self.params.update(client=client, async_client=async_client)
 
     @property
     def retriever_constructor(self) -> type[BaseRetriever]:
-        """The retriever under test."""
         return KnowledgeRetriever
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
-        """Both clients."""
         return self.params
 
     @property

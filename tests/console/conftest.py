@@ -40,7 +40,6 @@ async def browser(sign_in: SignIn, admin: Caller) -> Browser:
 
 @pytest.fixture
 async def signed_out(app: FastAPI) -> AsyncIterator[Browser]:
-    """A browser without a signed-in user."""
     browser = open_browser(app)
     yield browser
     await browser.http.aclose()
@@ -78,7 +77,6 @@ async def sso(sso_app: FastAPI, openid: OpenIdProvider) -> AsyncIterator[FastAPI
 
 @pytest.fixture
 async def visitor(sso: FastAPI) -> AsyncIterator[Browser]:
-    """A browser that is not signed in."""
     browser = open_browser(sso)
     yield browser
     await browser.http.aclose()

@@ -43,12 +43,10 @@ def form_of(address: str) -> SearchForm:
 
 
 def search_id(page: Page) -> str:
-    """The id of the search that a page shows."""
     return str(page.one(".search-id").text_content())
 
 
 def join(admin: Caller, subject: str, *groups: str, role: Role = Role.CREATOR) -> Caller:
-    """A caller of the admin's tenant."""
     token = make_token(admin.tenant_id, role, subject=subject, groups=groups)
     return Caller(admin.http, admin.tenant_id, token)
 

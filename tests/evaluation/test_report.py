@@ -10,8 +10,7 @@ from app.cli.eval import print_report
 from app.evaluation.collection import join_collections
 from app.evaluation.metrics import Variant
 from app.evaluation.report import Report, make_rows, write_runs
-from tests.evaluation.reports import make_evaluation, make_report
-from tests.evaluation.samples import make_tiny_collection
+from tests.evaluation.samples import make_evaluation, make_report, make_tiny_collection
 
 
 @pytest.fixture

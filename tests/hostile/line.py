@@ -41,7 +41,6 @@ class Line:
 
 @contextlib.asynccontextmanager
 async def connect(address: str) -> AsyncIterator[Line]:
-    """A connection to a served application."""
     host, port = address.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:

@@ -21,14 +21,12 @@ WRITERS = (Role.CREATOR, Role.TENANT_ADMIN)
 
 @pytest.fixture(autouse=True)
 async def quarantining(admin: Caller) -> None:
-    """The tenant quarantines suspicious content."""
     answer = await admin.patch("/admin/settings", {"suspicious_content": "quarantine"})
     assert answer.status_code == 200, answer.text
 
 
 @pytest.fixture
 async def parent(admin: Caller) -> dict[str, Any]:
-    """A clean entry."""
     return await admin.add("Pilots guide ships at night.", tags=["sea", "night"])
 
 

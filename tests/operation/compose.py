@@ -19,7 +19,6 @@ def read_dockerfile() -> list[str]:
 
 
 def read_compose() -> dict[str, Any]:
-    """The whole compose file."""
     loaded = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
     assert isinstance(loaded, dict)
     return loaded

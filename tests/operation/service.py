@@ -40,7 +40,6 @@ class Operated:
     http: httpx.AsyncClient
 
     async def make_tenant(self) -> Tenant:
-        """A tenant created for the test."""
         return await self.services.tenants.create(NewTenant(f"t-{new_id().hex}", "Tests"), actor="test")
 
     def call_as(self, tenant: Tenant, role: Role = Role.TENANT_ADMIN) -> Caller:

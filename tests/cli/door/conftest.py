@@ -33,7 +33,6 @@ def served(cli_database: TestDatabase) -> Iterator[Served]:
 
 @pytest.fixture
 def ways(knowledge: CommandLine, served: Served) -> Ways:
-    """The command, over each way to the service."""
     return Ways(knowledge, served)
 
 
@@ -46,7 +45,6 @@ async def service_database(cluster: EmbeddedAddress, template: str) -> AsyncIter
 
 @pytest.fixture(scope="session")
 def service(service_database: TestDatabase) -> Iterator[RunningService]:
-    """The service on a real port."""
     provider = build_provider(ProviderConfig(kind="mock", dimensions=MODEL.dimensions))
     with run_service(service_database.service_dsn, provider) as running:
         yield running

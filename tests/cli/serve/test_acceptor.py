@@ -22,8 +22,6 @@ class Process:
 
 
 class Connection(asyncio.Protocol):
-    """A connection of a process."""
-
     def __init__(self, process: Process) -> None:
         self._process = process
 

@@ -27,7 +27,6 @@ pytestmark = pytest.mark.own_tenants
 
 @pytest.fixture(autouse=True)
 async def quarantining(services: Services, tenant: Tenant) -> None:
-    """The tenant quarantines suspicious content."""
     await choose(services, tenant, "quarantine")
 
 

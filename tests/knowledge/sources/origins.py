@@ -60,7 +60,6 @@ async def run_source(
 
 
 async def find(services: Services, tenant: Tenant, word: str) -> list[Hit]:
-    """The hits of a word."""
     result = await services.search.search(tenant.id, SearchQuery(query=word, mode="keyword", limit=50))
     return list(result.results)
 
