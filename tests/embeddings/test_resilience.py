@@ -10,7 +10,7 @@ from app.embeddings.provider import InputRefused, Vector
 from app.embeddings.resilience import ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
 from app.resilience import CHECK_TEXT, CallBudget
-from tests.embeddings.wrapping import POLICY, down, fail_query, open_circuit, state_of, wrap
+from tests.embeddings.wrapping import POLICY, down, fail_query, open_circuit, state_of, wrap, wrap_scripted
 from tests.fixtures.clock import FakeClock
 from tests.fixtures.providers.scripted import ScriptedProvider
 
@@ -80,8 +80,7 @@ async def test_unexpected_error_becomes_unavailable_without_its_text(caplog: pyt
 
 
 async def test_documents_are_cut_into_batches_with_a_budget_each() -> None:
-    inner, clock = ScriptedProvider(), FakeClock()
-    provider = wrap(inner, clock)
+    provider, inner, _ = wrap_scripted()
     texts = ["a", "b", "c", "d " * 9, "e e", "f"]
     vectors = await provider.embed_documents(texts)
     assert inner.batches == [["a", "b", "c"], ["d " * 9], ["e e", "f"]]
@@ -90,8 +89,7 @@ async def test_documents_are_cut_into_batches_with_a_budget_each() -> None:
 
 
 async def test_documents_budget_restarts_with_each_batch() -> None:
-    inner, clock = ScriptedProvider(), FakeClock()
-    provider = wrap(inner, clock)
+    provider, inner, clock = wrap_scripted()
     inner.failures = [down(retry_after=50)]
     inner.failures_after_success = [down(retry_after=50)]
     assert len(await provider.embed_documents(["a", "b", "c", "d"])) == 4
@@ -99,8 +97,7 @@ async def test_documents_budget_restarts_with_each_batch() -> None:
 
 
 async def test_resilient_provider_closes_the_wrapped_one() -> None:
-    inner = ScriptedProvider()
-    provider = wrap(inner, FakeClock())
+    provider, inner, _ = wrap_scripted()
     assert provider.model is inner.model
     assert provider.count_tokens("one two") == 2
     await provider.close()
@@ -108,8 +105,7 @@ async def test_resilient_provider_closes_the_wrapped_one() -> None:
 
 
 async def test_circuit_opens_and_fails_at_once() -> None:
-    inner, clock = ScriptedProvider(), FakeClock()
-    provider = wrap(inner, clock)
+    provider, inner, clock = wrap_scripted()
     await open_circuit(provider, inner)
     clock.advance(10)
     failure = await fail_query(provider)
@@ -120,8 +116,7 @@ async def test_circuit_opens_and_fails_at_once() -> None:
 
 
 async def test_circuit_counts_only_consecutive_failures() -> None:
-    inner = ScriptedProvider()
-    provider = wrap(inner, FakeClock())
+    provider, inner, _ = wrap_scripted()
     for _ in range(3):
         inner.failures = [down() for _ in range(3)]
         await fail_query(provider)
@@ -130,8 +125,7 @@ async def test_circuit_counts_only_consecutive_failures() -> None:
 
 
 async def test_circuit_closes_after_a_good_probe(caplog: pytest.LogCaptureFixture) -> None:
-    inner, clock = ScriptedProvider(), FakeClock()
-    provider = wrap(inner, clock)
+    provider, inner, clock = wrap_scripted()
     with caplog.at_level(logging.WARNING, logger="app.embeddings"):
         await open_circuit(provider, inner)
         clock.advance(30)
@@ -145,8 +139,7 @@ async def test_circuit_closes_after_a_good_probe(caplog: pytest.LogCaptureFixtur
 
 
 async def test_circuit_opens_again_after_one_failed_probe() -> None:
-    inner, clock = ScriptedProvider(), FakeClock()
-    provider = wrap(inner, clock)
+    provider, inner, clock = wrap_scripted()
     await open_circuit(provider, inner)
     clock.advance(30)
     inner.failures = [down(), down()]
@@ -167,8 +160,7 @@ async def begin_probe(provider: ResilientProvider, inner: ScriptedProvider, cloc
 
 
 async def test_circuit_lets_one_probe_through_at_a_time() -> None:
-    inner, clock = ScriptedProvider(), FakeClock()
-    provider = wrap(inner, clock)
+    provider, inner, clock = wrap_scripted()
     probe = await begin_probe(provider, inner, clock)
     assert (await fail_query(provider)).attempts == 0
     inner.gate.set()
@@ -177,8 +169,7 @@ async def test_circuit_lets_one_probe_through_at_a_time() -> None:
 
 
 async def test_circuit_probe_that_is_cancelled_makes_room_for_the_next() -> None:
-    inner, clock = ScriptedProvider(), FakeClock()
-    provider = wrap(inner, clock)
+    provider, inner, clock = wrap_scripted()
     probe = await begin_probe(provider, inner, clock)
     probe.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -190,8 +181,7 @@ async def test_circuit_probe_that_is_cancelled_makes_room_for_the_next() -> None
 
 
 async def test_circuit_ignores_calls_that_began_before_it_opened() -> None:
-    inner, clock = ScriptedProvider(), FakeClock()
-    provider = wrap(inner, clock)
+    provider, inner, _ = wrap_scripted()
     inner.gate.clear()
     slow = asyncio.create_task(provider.embed_query("slow"))
     await asyncio.sleep(0)
@@ -203,8 +193,7 @@ async def test_circuit_ignores_calls_that_began_before_it_opened() -> None:
 
 
 async def test_circuit_is_not_opened_by_cancelled_calls() -> None:
-    inner = ScriptedProvider()
-    provider = wrap(inner, FakeClock())
+    provider, inner, _ = wrap_scripted()
     inner.gate.clear()
     for _ in range(5):
         task = asyncio.create_task(provider.embed_query("question"))
@@ -241,8 +230,7 @@ async def test_circuit_is_not_opened_by_refused_input() -> None:
 @pytest.mark.parametrize("operation", ["query", "documents"])
 async def test_circuit_is_not_opened_by_texts_of_one_tenant(operation: str) -> None:
     """Some texts make the provider fail or time out; texts of other tenants do not."""
-    inner = ScriptedProvider()
-    provider = wrap(inner, FakeClock())
+    provider, inner, _ = wrap_scripted()
     for _ in range(3 * POLICY.failure_threshold):
         inner.failures = [down() for _ in range(POLICY.attempts)]
         with pytest.raises(EmbeddingUnavailable) as caught:
@@ -254,8 +242,7 @@ async def test_circuit_is_not_opened_by_texts_of_one_tenant(operation: str) -> N
 
 
 async def test_circuit_closes_after_a_probe_that_fails_because_of_its_text() -> None:
-    inner, clock = ScriptedProvider(), FakeClock()
-    provider = wrap(inner, clock)
+    provider, inner, clock = wrap_scripted()
     await open_circuit(provider, inner)
     clock.advance(30)
     inner.failures = [down()]
@@ -264,8 +251,7 @@ async def test_circuit_closes_after_a_probe_that_fails_because_of_its_text() -> 
 
 
 async def test_circuit_is_checked_once_for_calls_that_fail_together() -> None:
-    inner = ScriptedProvider()
-    provider = wrap(inner, FakeClock())
+    provider, inner, _ = wrap_scripted()
     inner.failures = [down() for _ in range(100)]
     failed = await asyncio.gather(*(provider.embed_query("question") for _ in range(10)), return_exceptions=True)
     assert all(isinstance(failure, EmbeddingUnavailable) for failure in failed)

@@ -28,6 +28,11 @@ def wrap(
     return ResilientProvider(inner, policy, Timing(clock, clock.sleep, lambda: jitter))
 
 
+def wrap_scripted() -> tuple[ResilientProvider, ScriptedProvider, FakeClock]:
+    inner, clock = ScriptedProvider(), FakeClock()
+    return wrap(inner, clock), inner, clock
+
+
 async def fail_query(provider: ResilientProvider) -> EmbeddingUnavailable:
     with pytest.raises(EmbeddingUnavailable) as caught:
         await provider.embed_query("question")

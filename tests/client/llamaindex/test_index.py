@@ -108,6 +108,7 @@ class TestRetriever:
 
     @pytest.fixture(autouse=True)
     def knowledge(self, client: KnowledgeClient) -> None:
+        """Two entries with metadata."""
         client.create_entry("The harbour opens at six.", title="Hours", metadata={"topic": "time"})
         client.create_entry("The quay has nine berths.", title="Berths", metadata={"topic": "place"})
 
