@@ -44,7 +44,8 @@ def install_routes(app: FastAPI) -> None:
         operations.router,
         operations.problem_router,
     ):
-        app.include_router(router)
+        # `include_router` would build each route and its validators again, for each application.
+        app.router.routes += router.routes
 
 
 def create_private_api(services: Services | Platform, *, max_upload_bytes: int) -> FastAPI:

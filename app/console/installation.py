@@ -46,7 +46,7 @@ def install_console(app: FastAPI) -> None:
         audit.router,
         platform.router,
     ):
-        app.include_router(router)
+        app.router.routes += router.routes
     _show_refusals_as_pages(app)
 
 

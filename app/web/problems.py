@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
@@ -45,8 +46,11 @@ class MethodTable:
 
     @cached_property
     def _methods(self) -> Mapping[str, frozenset[str]]:
-        paths = self._app.openapi()["paths"]
-        return {path: frozenset(method.upper() for method in methods) for path, methods in paths.items()}
+        found: dict[str, frozenset[str]] = {}
+        for route in self._app.routes:
+            if isinstance(route, APIRoute) and route.include_in_schema:
+                found[route.path_format] = found.get(route.path_format, frozenset()) | frozenset(route.methods or ())
+        return found
 
     @cached_property
     def _forms(self) -> Mapping[str, re.Pattern[str]]:
