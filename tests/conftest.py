@@ -1,5 +1,6 @@
 """Loads the fixtures that folders share. A fixture starts nothing and imports nothing slow until a test requests it."""
 
+import gc
 import logging
 
 import pytest
@@ -10,6 +11,10 @@ from app.db.principals import warn_of_unnamed_work
 logging.disable()
 warn_of_unnamed_work()
 logging.disable(logging.NOTSET)
+
+# With Python's own thresholds, a process that has imported the service and all tests would look for garbage thousands
+# of times.
+gc.set_threshold(50_000, 20, 20)
 
 pytest.register_assert_rewrite("tests.fixtures")
 pytest_plugins = (
@@ -27,3 +32,8 @@ pytest_plugins = (
     "tests.fixtures.http.application",
     "tests.fixtures.http.certificates",
 )
+
+
+def pytest_collection_finish() -> None:
+    """Take what has been imported and collected out of all later searches for garbage."""
+    gc.freeze()
