@@ -104,6 +104,10 @@ def test_traffic_is_counted_by_mode_leg_provider_and_kind(traffic: Traffic) -> N
 async def test_pool_shows_connections_in_use_and_waiting_callers(operated: Operated) -> None:
     tenant = await operated.make_tenant()
     observation = Observation(operated.services)
+    async with asyncio.timeout(60):
+        # The start rehearses the statements on each connection of the pool.
+        while operated.services.database.pool_use.in_use:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
     async with operated.services.database.tenant_session(tenant.id):
         series = read_scrape((await observation.render()).decode())
         assert value(series, "knowledge_pool_in_use") == 1
