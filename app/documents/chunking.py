@@ -33,10 +33,20 @@ def list_sections(document: ParsedDocument, cutter: Cutter) -> Iterator[PartSpan
     if not cuts:
         yield PartSpan(0, len(document.text), document.format)
         return
-    parts = document.parts or (PartSpan(0, len(document.text), document.format),)
-    for part in parts:
+    for part in _cover(document):
         inside = cuts[bisect_right(cuts, part.start) : bisect_left(cuts, part.end)]
         yield from _join(document, cutter, part, [part.start, *inside, part.end])
+
+
+def _cover(document: ParsedDocument) -> Iterator[PartSpan]:
+    """The separate files in the text, and the text of the document itself before, between and after them."""
+    place = 0
+    for part in (*document.parts, PartSpan(len(document.text), len(document.text), document.format)):
+        if place < part.start:
+            yield PartSpan(place, part.start, document.format)
+        if part.start < part.end:
+            yield part
+        place = part.end
 
 
 def _list_cuts(document: ParsedDocument) -> list[int]:

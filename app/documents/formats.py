@@ -76,6 +76,25 @@ _CODE_TYPES = (
 )
 _CODE_HINTS = frozenset(_CODE_EXTENSIONS.split()) | frozenset(_CODE_TYPES.split())
 _CODE_NAMES = frozenset({"dockerfile", "makefile", "gnumakefile", "jenkinsfile", "rakefile", "gemfile", "vagrantfile"})
+_FILE_NAME = re.compile(rb"name\*?\d*\*?=[^\r\n;]{0,300}(\.[A-Za-z0-9]{1,8})\b")
+_MAIL_HINTS = frozenset({".eml", "message/rfc822"})
+_MAIL_HEADERS = frozenset({"from", "to", "subject", "date", "message-id", "mime-version", "received", "return-path"})
+_HEADER = re.compile(r"^([A-Za-z][A-Za-z0-9-]{0,50}):", re.M)
+_HEADERS = re.compile(r"(?>(?:From [^\n]*\n)?)(?>[A-Za-z][A-Za-z0-9-]{0,50}:[^\n]*+\n(?:[ \t][^\n]*+\n)*+)++")
+_NOTEBOOK_HINTS = frozenset({".ipynb", "application/x-ipynb+json"})
+_NOTEBOOK_KEY = re.compile(r'"cell_type"\s*:\s*"(?:code|markdown|raw)"')
+_CAPTIONS_START = re.compile(
+    r"\s*(?:WEBVTT\b|\d{1,6}[ \t]*\r?\n(?:\d{1,3}:)?\d{1,2}:\d{2}[.,]\d{3}[ \t]+-->)", re.ASCII
+)
+_RST_HINTS = frozenset({".rst", ".rest", "text/x-rst", "text/prs.fallenstein.rst"})
+_ASCIIDOC_HINTS = frozenset({".adoc", ".asciidoc", ".asc", "text/asciidoc", "text/x-asciidoc"})
+_ORG_HINTS = frozenset({".org", "text/org", "text/x-org"})
+_OPEN = "application/vnd.oasis.opendocument"
+_EPUB = "application/epub+zip"
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0"
+_XLS = "Workbook"
+_STREAMS = (_XLS, "WordDocument", "PowerPoint Document", "EncryptedPackage")
+"""Streams of old Office files that tell their kind."""
 _HEAD = 8_192
 _CONTROLS = re.compile(rb"[\x01-\x07\x0e-\x1a\x1c-\x1f]")
 _CONTROLS_SHARE = 0.02
@@ -94,7 +113,7 @@ class Sample:
         text: the decoded head, "" when the bytes are not text.
         whole: whether the head is the whole file.
         second_line: whether a line longer than the head ends, and the next one begins, like a JSON value.
-        members: names of the members of a ZIP file; empty for other files.
+        members: names of the members of a ZIP file, or of the telling streams of an old Office file.
         name: the file name in lowercase, "" if it has none.
         hints: the file extension and the declared media type, in lowercase; the bytes take precedence.
     """
@@ -138,6 +157,45 @@ def _is_pptx(sample: Sample) -> bool:
 
 def _is_xlsx(sample: Sample) -> bool:
     return "xl/workbook.xml" in sample.members
+
+
+def _is_xls(sample: Sample) -> bool:
+    return _XLS in sample.members
+
+
+def _has_type(suffix: str) -> Callable[[Sample], bool]:
+    """Whether the first member of a ZIP file states the media type of the format with this suffix."""
+
+    def recognise(sample: Sample) -> bool:
+        return sample.head[30:].startswith(b"mimetype" + find_format(suffix).media_type.encode())
+
+    return recognise
+
+
+def _hinted(hints: frozenset[str]) -> Callable[[Sample], bool]:
+    return lambda sample: sample.is_hinted(hints)
+
+
+def _is_mail(sample: Sample) -> bool:
+    """Begins with headers, and is declared as a mail or has those of one."""
+    if not sample.is_text or not (headers := _HEADERS.match(sample.text)):
+        return False
+    names = {name.lower() for name in _HEADER.findall(headers.group())}
+    if sample.is_hinted(_MAIL_HINTS):
+        return not names.isdisjoint(_MAIL_HEADERS)
+    return sample.is_undeclared() and "from" in names and len(names & _MAIL_HEADERS) > 2
+
+
+def _is_notebook(sample: Sample) -> bool:
+    """Begins like JSON, and is declared as a notebook or has the keys of one."""
+    if not sample.text.lstrip().startswith("{"):
+        return False
+    return sample.is_hinted(_NOTEBOOK_HINTS) or _NOTEBOOK_KEY.search(sample.text) is not None
+
+
+def _is_captions(sample: Sample) -> bool:
+    """Begins like WebVTT or SubRip."""
+    return sample.is_text and _CAPTIONS_START.match(sample.text) is not None
 
 
 def _is_javascript(sample: Sample) -> bool:
@@ -235,7 +293,7 @@ class DocumentFormat:
 
     `suffixes` are those of most files of a kind whose reader takes long to load; empty for the other kinds. An
     `image` is read only with the extra `ocr`. The reader of a `text` gets it decoded; some of them `declare` their
-    encoding.
+    encoding, and other files `hold_texts` in encodings of their own.
     """
 
     name: str
@@ -247,6 +305,7 @@ class DocumentFormat:
     image: bool = False
     text: bool = False
     declares: bool = False
+    holds_texts: bool = False
 
     def load(self) -> Callable[[Any, ParseLimits], ParsedDocument]:
         """Its reader; raises ImportError or OSError where its libraries cannot be loaded."""
@@ -283,11 +342,11 @@ def _row(
     *suffixes: str,
     text: bool = False,
     declares: bool = False,
+    holds_texts: bool = False,
 ) -> DocumentFormat:
     place = f"app.documents.readers.{reader}"
-    return DocumentFormat(
-        name, label, media_type, place, recognise, frozenset(suffixes), text=text or declares, declares=declares
-    )
+    kind = {"text": text or declares, "declares": declares, "holds_texts": holds_texts}
+    return DocumentFormat(name, label, media_type, place, recognise, frozenset(suffixes), **kind)
 
 
 _text = partial(_row, text=True)
@@ -298,7 +357,12 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _row("docx", "DOCX", f"{_OFFICE}.wordprocessingml.document", "office.docx:parse", _is_docx, ".docx"),
     _row("pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "office.pptx:parse", _is_pptx, ".pptx"),
     _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "office.xlsx:parse", _is_xlsx, ".xlsx"),
-    _row("zip", "ZIP", "application/zip", "bundle:parse", lambda sample: bool(sample.members)),
+    _row("xls", "XLS", "application/vnd.ms-excel", "office.xlsx:parse_xls", _is_xls, ".xls"),
+    _row("odt", "ODT", f"{_OPEN}.text", "office.odf:parse_text", _has_type("odt"), ".odt"),
+    _row("odp", "ODP", f"{_OPEN}.presentation", "office.odf:parse_presentation", _has_type("odp"), ".odp"),
+    _row("ods", "ODS", f"{_OPEN}.spreadsheet", "office.xlsx:parse_ods", _has_type("ods"), ".ods"),
+    _row("epub", "EPUB", _EPUB, "html.epub:parse", _has_type("epub"), ".epub", holds_texts=True),
+    _row("zip", "ZIP", "application/zip", "bundle:parse", lambda sample: bool(sample.members), holds_texts=True),
     _image("png", "PNG", ".png"),
     _image("jpeg", "JPEG", ".jpg", ".jpeg"),
     _image("tiff", "TIFF", ".tif", ".tiff"),
@@ -307,6 +371,9 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _image("bmp", "BMP", ".bmp"),
     _row("svg", "SVG", "image/svg+xml", "svg:parse", _is_svg, ".svg"),
     _row("html", "HTML", "text/html", "html.page:parse", _is_html, ".html", ".htm", ".xhtml", declares=True),
+    _row("eml", "e-mail", "message/rfc822", "mail:parse", _is_mail, ".eml", holds_texts=True),
+    _text("ipynb", "Jupyter notebooks", "application/x-ipynb+json", "notebook:parse", _is_notebook),
+    _text("captions", "captions (VTT, SRT)", "text/vtt", "captions:parse", _is_captions),
     _text("sourcemap", "source maps", "application/source-map+json", "generated:parse_source_map", _is_source_map),
     _text("lockfile", "lock files", "text/x-lockfile", "generated:parse_lock_file", _is_lock_file),
     _text("jsonl", "JSON Lines", "application/x-ndjson", "records:parse", _is_json_lines),
@@ -314,6 +381,9 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _text("csv", "CSV", "text/csv", "tables:parse", _is_table),
     _text("css", "CSS", "text/css", "generated:parse_stylesheet", lambda sample: sample.is_hinted(_STYLESHEET_HINTS)),
     _text("javascript", "JavaScript", "text/javascript", "source_code:parse_javascript", _is_javascript),
+    _text("rst", "reStructuredText", "text/x-rst", "markup:parse_rst", _hinted(_RST_HINTS)),
+    _text("asciidoc", "AsciiDoc", "text/asciidoc", "markup:parse_asciidoc", _hinted(_ASCIIDOC_HINTS)),
+    _text("org", "Org", "text/org", "markup:parse_org", _hinted(_ORG_HINTS)),
     _row("code", "source code", "text/x-source", "source_code:parse", _is_code, declares=True),
     _text("markdown", "Markdown", "text/markdown", "markdown:parse", _is_markdown),
     _text("text", "plain text", "text/plain", "builder:parse_plain", lambda sample: sample.is_text),
@@ -333,9 +403,12 @@ def expect_formats(kind: DocumentFormat, data: bytes) -> tuple[DocumentFormat, .
 
     The bytes of a member can be of another format, for which the reader of the archive raises ReaderMissing.
     """
-    if kind.name != "zip":
+    if kind.name == "zip":
+        found = {PurePath(name.lower()).suffix for name in list_names(data)}
+    elif kind.name == "eml":
+        found = {suffix.decode().lower() for suffix in _FILE_NAME.findall(data)} | {".eml", ".html"}
+    else:
         return (kind,)
-    found = {PurePath(name.lower()).suffix for name in list_names(data)}
     return tuple(item for item in FORMATS if not (item.suffixes and item.suffixes.isdisjoint(found)))
 
 
@@ -363,10 +436,13 @@ def detect_format(data: bytes, filename: str | None = None, declared_type: str |
 def find_refusal(data: bytes) -> str | None:
     """The reason why a document of a known kind is not supported; None for other files. Raises UnreadableDocument for
     an Office file with a password."""
-    if data.startswith(b"\xd0\xcf\x11\xe0"):
-        if "EncryptedPackage".encode("utf-16-le") in data:
+    if data.startswith(_OLD_OFFICE):
+        streams = _list_streams(data)
+        if "EncryptedPackage" in streams:
             raise UnreadableDocument("the file is encrypted; save it without a password")
-        return "old Office files (.doc, .xls, .ppt) are not supported; save the file as DOCX, XLSX, PPTX or PDF"
+        if streams == {_XLS}:
+            return None
+        return "old Office files (.doc, .ppt, .msg) are not supported; save the file as DOCX, PPTX, EML or PDF"
     if data.startswith(b"{\\rtf"):
         return "RTF is not supported; save the file as DOCX or PDF"
     return _refuse_archive(data) if is_archive(data) else None
@@ -374,16 +450,25 @@ def find_refusal(data: bytes) -> str | None:
 
 def _refuse_archive(data: bytes) -> str | None:
     # The first member of these archives names their kind, uncompressed.
-    if data[30:58] == b"mimetypeapplication/epub+zip":
-        return "EPUB is not supported; save the file as PDF"
-    if data[30:73] == b"mimetypeapplication/vnd.oasis.opendocument.":
-        return "OpenDocument files (.odt, .ods, .odp) are not supported; save the file as DOCX, XLSX, PPTX or PDF"
+    kind = data[30:200]
+    known = [f"mimetype{_OPEN}.{name}".encode() for name in ("text", "presentation", "spreadsheet")]
+    if kind.startswith(f"mimetype{_OPEN}.".encode()) and not kind.startswith(tuple(known)):
+        return "OpenDocument drawings and formulas are not supported; save the file as PDF"
     names = list_names(data)
+    if "index.apxl" in names or any(name.endswith(".iwa") or name == "Index.zip" for name in names):
+        return "files of Keynote, Numbers and Pages are not supported; export the document as PPTX, XLSX, DOCX or PDF"
     if "xl/workbook.bin" in names:
         return "binary Excel files (.xlsb) are not supported; save the file as XLSX"
     if "visio/document.xml" in names:
         return "Visio files are not supported; save the file as PDF"
     return None
+
+
+def _list_streams(data: bytes) -> frozenset[str]:
+    """Which of the streams that tell its kind an old Office file has; empty for other files."""
+    if not data.startswith(_OLD_OFFICE):
+        return frozenset()
+    return frozenset(name for name in _STREAMS if name.encode("utf-16-le") in data)
 
 
 def _take_sample(data: bytes, filename: str | None, declared_type: str | None) -> Sample:
@@ -402,7 +487,7 @@ def _take_sample(data: bytes, filename: str | None, declared_type: str | None) -
         text=_decode_head(head, codec) if plain else "",
         whole=len(data) <= _HEAD,
         second_line=end >= _HEAD and _VALUE_AND_NEXT_LINE.search(data, end - 3, end + 100) is not None,
-        members=list_names(data) if is_archive(data) else frozenset(),
+        members=list_names(data) if is_archive(data) else _list_streams(data),
         name=path.name,
         hints=frozenset(hints),
     )

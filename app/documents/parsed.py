@@ -1,7 +1,8 @@
 """The result of parsing a file: its text, and the positions of its pages and headings."""
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -41,6 +42,9 @@ class TableSpan:
     end: int
 
 
+MAIL = ("from", "to", "date")
+"""What of the headers of an e-mail its chunks have in their metadata."""
+
 HiddenReason = Literal[
     "same_colour", "tiny", "off_page", "transparent", "hidden_run", "hidden_element", "covered", "clipped"
 ]
@@ -76,7 +80,7 @@ class ParsedDocument:
         headings: in order of `start`.
         title: the document's own title, if it has one.
         total_pages: None for formats without pages.
-        parts: the members of an archive, in order; empty for other formats.
+        parts: the members of an archive and the attachments of a mail, in order; empty for other formats.
         tables: in order; they do not overlap.
         hidden: in order; they do not overlap.
         pages_without_text: numbers of pages that show something and have no text, as scanned pages do; ascending.
@@ -85,6 +89,7 @@ class ParsedDocument:
         encoding: the encoding of a text, as Python names it; None for other formats.
         encoding_guessed: whether nothing declared it.
         removed_controls: control characters of a text, which were removed.
+        mail: `from`, `to` and `date` of an e-mail; empty for other formats.
     """
 
     format: str
@@ -101,6 +106,7 @@ class ParsedDocument:
     encoding: str | None = None
     encoding_guessed: bool = False
     removed_controls: int = 0
+    mail: Mapping[str, str] = field(default_factory=dict)
 
     def page_at(self, offset: int) -> int | None:
         """Number of the page that contains `offset`, None for formats without pages."""

@@ -17,7 +17,18 @@ from tests.documents.bombs import (
     write_text_bomb,
     write_wide_csv,
 )
-from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_xlsx, write_zip
+from tests.documents.mails import nest_mail, write_mail
+from tests.documents.office import (
+    text_box,
+    text_cell,
+    write_epub,
+    write_odf,
+    write_raw_pptx,
+    write_raw_xlsx,
+    write_xls,
+    write_xlsx,
+    write_zip,
+)
 from tests.fixtures.documents import paragraph, write_pdf, write_raw_docx
 
 LIMITS = ParseLimits(
@@ -149,6 +160,29 @@ ATTACKS = (
     Attack(
         "JSON Lines nested deeply", "a.jsonl", lambda: b'{"a": 1}\n' + b"[" * 100_000, "nested more than 100 levels"
     ),
+    Attack("ODT bomb", "a.odt", lambda: write_odf("text", f"<text:p>{' ' * (20 << 20)}</text:p>"), TOO_LARGE),
+    Attack(
+        "ODT nested deeply", "a.odt", lambda: write_odf("text", "<text:p>" * _DEEP + "</text:p>" * _DEEP), "damaged"
+    ),
+    Attack(
+        "ODT of a billion laughs", "a.odt", lambda: write_odf("text", "<text:p>&l9;</text:p>", prolog=LAUGHS), ENTITIES
+    ),
+    Attack("EPUB bomb", "a.epub", lambda: write_epub([" " * (20 << 20)]), TOO_LARGE),
+    Attack("EPUB of one chapter a thousand times", "a.epub", lambda: write_epub(["x " * 300_000] * 9), TOO_LONG),
+    Attack("XLS that ends early", "a.xls", lambda: write_xls([["a"]])[:1500], "damaged or has a password"),
+    Attack("mail nested deeply", "a.eml", lambda: nest_mail(2_000), "more than 20 levels deep"),
+    Attack(
+        "mail of endless attachments",
+        "a.eml",
+        lambda: write_mail("x", {f"{n}.txt": b"x" for n in range(1_001)}),
+        "more than 1,000 attachments",
+    ),
+    Attack(
+        "mail with a bomb attached",
+        "a.eml",
+        lambda: write_mail("x", {"a.txt": b"x " * 300_000, "b": b"y " * 300_000}),
+        TOO_LONG,
+    ),
     Attack("ZIP bomb", "a.zip", lambda: write_zip({"a.txt": b" " * (20 << 20)}), TOO_LARGE),
     Attack(
         "ZIP bomb of many members",
@@ -182,6 +216,14 @@ ATTACKS = (
 )
 
 HARMLESS = (
+    Attack(
+        "mail with a header without end", "a.eml", lambda: b"Subject: " + b"=?utf-8?q?a?= " * 50_000 + b"\n\nx", "x"
+    ),
+    Attack("mail of brackets", "a.eml", lambda: b"From: " + b"(" * 300_000 + b"\n\nx", "x"),
+    Attack("notebook nested deeply", "a.ipynb", lambda: b'{"cell_type": "code"}' + b"[" * 100_000 + b"\nx", "x"),
+    Attack("captions without end", "a.srt", lambda: b"1\n0:01,000 --> 0:02,000\n" + b"<v " * 100_000 + b"x", "x"),
+    Attack("rules without end", "a.rst", lambda: b"=====\na\n=====\n" * 30_000 + b"x", "x"),
+    Attack("stars without end", "a.org", lambda: b"*" * 300_000 + b" x", "x"),
     Attack(
         "HTML of nested menus",
         "a.html",

@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 
@@ -127,3 +128,96 @@ def write_raw_xlsx(rows: str, *, prolog: str = "", strings: str | None = None) -
 def text_cell(place: str, text: str) -> str:
     """The XML of a cell that contains the text."""
     return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
+
+
+_ODF = "urn:oasis:names:tc:opendocument:xmlns"
+_ODF_NAMES = {"draw": "drawing", "presentation": "presentation", "style": "style", "table": "table", "text": "text"}
+
+
+def write_odf(kind: str, body: str, *, title: str = "", styles: str = "", prolog: str = "") -> bytes:
+    """An OpenDocument file of this kind (`text`, `presentation`, `spreadsheet`) from the XML of its body."""
+    names = " ".join(
+        f'xmlns:{short}="{_ODF}:{name}:1.0"' for short, name in (_ODF_NAMES | {"office": "office"}).items()
+    )
+    content = (
+        f"{prolog}<office:document-content {names}><office:automatic-styles>{styles}</office:automatic-styles>"
+        f"<office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
+    )
+    about = f'<m xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{title}</dc:title></m>'
+    members = {"META-INF/manifest.xml": "<manifest/>", "content.xml": content, "meta.xml": about}
+    return _write_typed(f"application/vnd.oasis.opendocument.{kind}", members)
+
+
+def write_epub(chapters: Sequence[str], *, title: str = "The harbour", more: Mapping[str, str] | None = None) -> bytes:
+    """A book whose chapters are these bodies of pages, with a table of contents."""
+    names = [f"text/c{number}.xhtml" for number in range(len(chapters))]
+    items = "".join(
+        f'<item id="i{n}" href="{name}" media-type="application/xhtml+xml"/>' for n, name in enumerate(names)
+    )
+    spine = "".join(f'<itemref idref="i{n}"/>' for n in ("nav", *range(len(chapters))))
+    package = (
+        '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
+        f"<dc:title>{title}</dc:title></metadata><manifest>{items}"
+        '<item id="inav" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/></manifest>'
+        f"<spine>{spine}</spine></package>"
+    )
+    container = '<container><rootfiles><rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
+    pages = {f"OEBPS/{name}": f"<html><body>{body}</body></html>" for name, body in zip(names, chapters, strict=True)}
+    members = {"META-INF/container.xml": container, "OEBPS/book.opf": package, "OEBPS/nav.xhtml": "<p>Contents</p>"}
+    return _write_typed("application/epub+zip", {**members, **pages, **(more or {})})
+
+
+def _write_typed(media_type: str, members: Mapping[str, str]) -> bytes:
+    """A ZIP file whose first member states its media type."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("mimetype", media_type)
+        for name, content in members.items():
+            archive.writestr(name, content, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def write_xls(rows: Sequence[Sequence[str]], *, sheet: str = "Harbours") -> bytes:
+    """A workbook of Excel 97 with one sheet of texts: BIFF8 records in a compound file ([MS-XLS], [MS-CFB])."""
+
+    def record(kind: int, data: bytes) -> bytes:
+        return struct.pack("<HH", kind, len(data)) + data
+
+    def begin(kind: int) -> bytes:
+        return record(0x809, struct.pack("<HHHHII", 0x600, kind, 0x0DBB, 1996, 0, 6))
+
+    end, name = record(0x0A, b""), sheet.encode("latin-1")
+    bound = struct.pack("<HBB", 0, len(name), 0) + name
+    start = len(begin(5)) + len(record(0x85, b"0000" + bound)) + len(end)
+    cells = b"".join(
+        record(0x204, struct.pack("<HHHHB", row, column, 0, len(text), 1) + text.encode("utf-16-le"))
+        for row, texts in enumerate(rows)
+        for column, text in enumerate(texts)
+    )
+    size = record(0x200, struct.pack("<IIHHH", 0, len(rows), 0, max(map(len, rows), default=0), 0))
+    stream = begin(5) + record(0x85, struct.pack("<I", start) + bound) + end + begin(0x10) + size + cells + end
+    sectors = max(8, -(-len(stream) // 512))  # shorter streams stand elsewhere
+    free, chain_end, fat_sector = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
+    fat = [fat_sector, chain_end, *range(3, 2 + sectors), chain_end]
+    header = struct.pack(
+        "<8s16sHHHHH6xIIIIIIIIII",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"", 0x3E, 3, 0xFFFE, 9, 6,
+        *(0, 1, 1, 0, 4096, chain_end, 0, chain_end, 0, 0),
+    )  # fmt: skip
+
+    def entry(text: str, kind: int, child: int, first: int, length: int) -> bytes:
+        written = text.encode("utf-16-le") + b"\0\0"
+        return struct.pack(
+            "<64sHBBIII16sIQQIQ", written, len(written), kind, 1, free, free, child, b"", 0, 0, 0, first, length
+        )
+
+    folder = entry("Root Entry", 5, 1, chain_end, 0) + entry("Workbook", 2, free, 2, 512 * sectors)
+    table = struct.pack(f"<{len(fat)}I", *fat)
+    return b"".join(
+        (
+            header.ljust(512, b"\xff"),
+            table.ljust(512, b"\xff"),
+            folder.ljust(512, b"\0"),
+            stream.ljust(512 * sectors, b"\0"),
+        )
+    )

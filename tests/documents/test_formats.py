@@ -8,7 +8,7 @@ import pytest
 from app.documents.formats import FORMATS, DocumentFormat, detect_format
 from app.documents.ocr.access import provide
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
-from tests.documents.office import write_pptx, write_xlsx, write_zip
+from tests.documents.office import write_epub, write_odf, write_pptx, write_xls, write_xlsx, write_zip
 from tests.fixtures.documents import write_docx, write_pdf, write_raw_docx
 
 
@@ -100,8 +100,9 @@ def test_truncated_zip_file_is_still_recognised(data: bytes, expected: str, cut:
 @pytest.mark.parametrize(
     ("members", "hint"),
     [
-        ({"mimetype": "application/epub+zip"}, "EPUB is not supported"),
-        ({"mimetype": "application/vnd.oasis.opendocument.text"}, "OpenDocument"),
+        ({"mimetype": "application/vnd.oasis.opendocument.graphics"}, "OpenDocument drawings"),
+        ({"Index/Document.iwa": "x"}, "Keynote, Numbers and Pages are not supported; export"),
+        ({"index.apxl": "x"}, "Keynote"),
         ({"xl/workbook.bin": "x"}, "binary Excel"),
         ({"visio/document.xml": "x"}, "Visio"),
     ],
@@ -158,6 +159,14 @@ def test_stored_media_type_gives_the_same_format(item: DocumentFormat) -> None:
         "docx": write_docx(),
         "pptx": write_pptx(),
         "xlsx": write_xlsx(),
+        "xls": write_xls([["x"]]),
+        "odt": write_odf("text", ""),
+        "odp": write_odf("presentation", ""),
+        "ods": write_odf("spreadsheet", ""),
+        "epub": write_epub([]),
+        "eml": b"Subject: x\n\ny",
+        "ipynb": b"{}",
+        "captions": b"WEBVTT",
         "zip": write_zip({"a.txt": "x"}),
         "html": b"<p>x",
         "svg": b"<svg/>",

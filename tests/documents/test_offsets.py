@@ -14,7 +14,17 @@ from app.documents.chunking import split
 from app.documents.formats import FORMATS, detect_format, find_format
 from app.documents.parsed import ParsedDocument, ParseLimits
 from tests.documents.chunks import check_chunks, count_framed
-from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_zip
+from tests.documents.mails import write_mail
+from tests.documents.office import (
+    text_box,
+    text_cell,
+    write_epub,
+    write_odf,
+    write_raw_pptx,
+    write_raw_xlsx,
+    write_xls,
+    write_zip,
+)
 from tests.fixtures.documents import paragraph, write_pdf, write_raw_docx
 
 Blocks = list[str]
@@ -60,6 +70,24 @@ def _xlsx(texts: Blocks) -> bytes:
     return write_raw_xlsx("".join(f'<row r="{n}">{text_cell(f"A{n}", _xml(text))}</row>' for n, text in rows))
 
 
+def _odf(texts: Blocks) -> str:
+    return "".join(f"<text:h>{_xml(text)}</text:h><text:p>{_xml(text)}</text:p>" for text in texts)
+
+
+def _ods(texts: Blocks) -> str:
+    cells = (
+        f'<table:table-cell office:value-type="string"><text:p>{_xml(t)}</text:p></table:table-cell>' for t in texts
+    )
+    return (
+        f'<table:table table:name="a">{"".join(f"<table:table-row>{c}</table:table-row>" for c in cells)}</table:table>'
+    )
+
+
+def _notebook(texts: Blocks) -> bytes:
+    cells = [{"cell_type": "markdown", "source": text} for text in texts]
+    return json.dumps({"cells": [*cells, *({"cell_type": "code", "source": [text]} for text in texts)]}).encode()
+
+
 WRITERS: dict[str, Callable[[Blocks], bytes]] = {
     "text": _code,
     "code": _code,
@@ -77,13 +105,33 @@ WRITERS: dict[str, Callable[[Blocks], bytes]] = {
     "docx": lambda texts: write_raw_docx("".join(paragraph(_xml(text)) for text in texts)),
     "pptx": lambda texts: write_raw_pptx([text_box(_xml(t), "title") + text_box(_xml(t)) for t in texts]),
     "xlsx": _xlsx,
+    "xls": lambda texts: write_xls([["name"], *([text.replace("\r", "")] for text in texts)]),
+    "odt": lambda texts: write_odf("text", _odf(texts)),
+    "odp": lambda texts: write_odf("presentation", "".join(f"<draw:page>{_odf([text])}</draw:page>" for text in texts)),
+    "ods": lambda texts: write_odf("spreadsheet", _ods(texts)),
+    "epub": lambda texts: write_epub([f"<h2>{_xml(text)}</h2><p>{_xml(text)}</p>" for text in texts]),
+    "eml": lambda texts: write_mail("\n\n".join(texts), {"a.md": _markdown(texts), "c.txt": _code(texts)}),
+    "ipynb": _notebook,
+    "captions": lambda texts: "\n\n".join(["WEBVTT", *(f"0:01.000 --> 0:09.000\n{text}" for text in texts)]).encode(),
+    "rst": lambda texts: "\n\n".join(f"{text}\n{'=' * len(text)}\n\n{text}" for text in texts).encode(),
+    "asciidoc": lambda texts: "\n\n".join(f"== {text}\n\n{text}" for text in texts).encode(),
+    "org": lambda texts: "\n\n".join(f"* {text}\n\n{text}" for text in texts).encode(),
     "zip": lambda texts: write_zip(
         {"a b.md": _markdown(texts), "c.txt": _code(texts), "d.csv": _csv(texts), "e.html": _html(texts)}
     ),
 }
 
 
-EXTENSIONS = {"text": "txt", "code": "py", "markdown": "md", "javascript": "js", "lockfile": "lock", "sourcemap": "map"}
+EXTENSIONS = {
+    "captions": "vtt",
+    "asciidoc": "adoc",
+    "text": "txt",
+    "code": "py",
+    "markdown": "md",
+    "javascript": "js",
+    "lockfile": "lock",
+    "sourcemap": "map",
+}
 
 
 def test_every_format_has_a_writer() -> None:

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import get_args
 
 from app.documents.parsed import (
+    MAIL,
     HeadingSpan,
     HiddenReason,
     HiddenSpan,
@@ -104,6 +105,7 @@ def write_answer(answer: Answer) -> list[bytes]:
         "encoding": document.encoding,
         "encoding_guessed": document.encoding_guessed,
         "removed_controls": document.removed_controls,
+        "mail": dict(document.mail),
         "formats": formats,
         "titles": len(titles),
         "counts": [len(columns[name]) // width for name, (width, _) in _COLUMNS.items()],
@@ -162,6 +164,7 @@ def _read(data: bytes | bytearray, limits: ParseLimits) -> Answer:
         encoding=_optional_text(line["encoding"]),
         encoding_guessed=line["encoding_guessed"] is True,
         removed_controls=_number(line["removed_controls"]),
+        mail={_text(name): _text(text) for name, text in line["mail"].items() if name in MAIL},
     )
     _check_positions(document, limits)
     return Answer(document, missing=answer.missing)

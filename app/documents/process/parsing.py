@@ -181,7 +181,7 @@ async def _run_child(request: _Request) -> tuple[bytearray, int]:
         "limits": asdict(request.limits),
         "ocr": request.ocr,
         "codec": request.codec,
-        "guesses": request.kind.name == "zip" or (request.kind.text and not is_utf8(request.data)),
+        "guesses": request.kind.holds_texts or (request.kind.text and not is_utf8(request.data)),
     }
     feeding = asyncio.create_task(_feed(child.stdin, json.dumps(line).encode() + b"\n", request.data))
     try:

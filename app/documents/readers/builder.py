@@ -78,18 +78,23 @@ class TextBuilder:
         """Append a separate document under a heading with its path; its page numbers are not kept."""
         first = self.length
         self.add_heading(path, 1)
-        self._append("\n\n")
+        self.add_document(document, level=1)
+        self._parts_within.append(PartSpan(first, self.length, document.format))
+
+    def add_document(self, document: ParsedDocument, gap: str = "\n\n", *, level: int = 0) -> None:
+        """Append a document whose headings are `level` levels lower; its page numbers are not kept."""
+        if self._parts:
+            self._append(gap)
         start = self.length
         self._append(document.text)
         for heading in document.headings:
-            self.mark_heading(start + heading.start, heading.title, heading.level + 1)
+            self.mark_heading(start + heading.start, heading.title, heading.level + level)
         for table in document.tables:
             self.mark_table(start + table.start, start + table.header_end, start + table.end)
         for span in document.hidden:
             self.mark_hidden(start + span.start, start + span.end, span.reason)
         for part in document.recognised:
             self.mark_recognised(start + part.start, start + part.end)
-        self._parts_within.append(PartSpan(first, self.length, document.format))
 
     def mark_heading(self, start: int, title: str, level: int) -> None:
         """Record a heading at an offset that is already written."""
@@ -135,6 +140,7 @@ class TextBuilder:
         title: str | None = None,
         total_pages: int | None = None,
         pages_without_text: Sequence[int] = (),
+        mail: Mapping[str, str] | None = None,
     ) -> ParsedDocument:
         """The document built so far."""
         title = collapse_spaces(title or "")[:MAX_TITLE] or None
@@ -151,6 +157,7 @@ class TextBuilder:
             tuple(self._hidden),
             tuple(pages_without_text),
             tuple(self._recognised),
+            mail=mail or {},
         )
 
     def _append(self, text: str) -> None:

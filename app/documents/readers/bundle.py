@@ -37,7 +37,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     with open_archive(io.BytesIO(data), "ZIP", limits) as archive:
         for path, name in sorted(_list_members(archive)):
             content = read_member(archive, name, limits)
-            document = _read_member(path, content or b"", limits)
+            document = read_file(path, content or b"", limits, "in the ZIP file")
             if document is None:
                 continue
             found = True
@@ -76,11 +76,14 @@ def _find_codec(archive: zipfile.ZipFile) -> str:
     return "utf-8" if is_utf8(names) else guess_codec(names, first=_OLD) or _OLD
 
 
-def _read_member(path: str, content: bytes, limits: ParseLimits) -> ParsedDocument | None:
-    """The document at `path`; None if it is empty or not a document."""
+def read_file(path: str, content: bytes, limits: ParseLimits, where: str) -> ParsedDocument | None:
+    """The document at `path` of a file that holds others; None if it is empty or not a document.
+
+    Raises UnreadableDocument, which names the path and `where` it is, and ReaderMissing.
+    """
     if not content:
         return None
-    label = f"{collapse_spaces(path)[-_MAX_PATH:]} in the ZIP file"
+    label = f"{collapse_spaces(path)[-_MAX_PATH:]} {where}"
     try:
         kind = detect_format(content, path)
     except UnsupportedMediaType:

@@ -21,11 +21,14 @@ _MAX_LINE = 1_000
 _TITLE = re.compile(r"^title:[ \t]*(.+)$", re.M)
 
 
-def parse(text: str, limits: ParseLimits) -> ParsedDocument:
-    """Read Markdown. The title comes from the front matter, or else from the topmost heading if there is only one."""
+def parse(text: str, limits: ParseLimits, name: str = "markdown") -> ParsedDocument:
+    """Read Markdown, also for a format `name` that was written as Markdown.
+
+    The title comes from the front matter, or else from the topmost heading if there is only one.
+    """
     builder = TextBuilder(limits)
     builder.add(text)
-    text = builder.finish("markdown").text
+    text = builder.finish(name).text
     front = _FRONT_MATTER.match(text)
     start = front.end() if front else 0
     topmost = []
@@ -40,7 +43,7 @@ def parse(text: str, limits: ParseLimits) -> ParsedDocument:
     title = stated.group(1).strip().strip("'\"") if stated else None
     if title is None and len(topmost) == 1:
         title = topmost[0]
-    return builder.finish("markdown", title=title)
+    return builder.finish(name, title=title)
 
 
 def _find_spans(text: str, start: int) -> Iterator[HeadingSpan | TableSpan]:

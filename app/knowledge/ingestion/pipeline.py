@@ -76,6 +76,8 @@ def make_chunk_row(
         place["headings"] = list(chunk.headings)
     if chunk.lead:
         place["header_chars"] = len(chunk.lead)
+    if document.mail:
+        place["mail"] = dict(document.mail)
     if document.is_recognised(chunk.char_start, chunk.char_end):
         place["ocr"] = True
     if chunk.page is not None:

@@ -96,6 +96,7 @@ def test_only_the_readers_that_the_names_indicate_are_expected() -> None:
         return {item.name for item in expect_formats(find_format("zip"), data)}
 
     light = {"zip", "jsonl", "json", "csv", "code", "css", "javascript", "lockfile", "sourcemap", "markdown", "text"}
+    light |= {"captions", "ipynb", "rst", "asciidoc", "org"}
     assert expect("a.md", "b/c.txt", "d") == light
     assert expect("a.PDF", "b/c.xhtml", "d.docx/x") == light | {"pdf", "html"}
     assert [item.name for item in expect_formats(find_format("docx"), write_docx())] == ["docx"]

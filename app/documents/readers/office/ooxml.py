@@ -11,7 +11,7 @@ from app.documents.parsed import ParseLimits
 from app.documents.readers.text import local_name, parse_xml
 from app.errors import UnreadableDocument
 
-_TITLE = "{http://purl.org/dc/elements/1.1/}title"
+TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class OfficePackage:
     def read_title(self) -> str | None:
         """The title in the file's properties."""
         properties = self.read_part("docProps/core.xml")
-        title: str | None = properties.findtext(_TITLE) if properties is not None else None
+        title: str | None = properties.findtext(TITLE) if properties is not None else None
         return title
 
     def _refuse_entities(self) -> UnreadableDocument:

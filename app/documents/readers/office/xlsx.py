@@ -1,4 +1,4 @@
-"""XLSX, through calamine: each sheet has its name as a heading, each row its headers."""
+"""XLSX, XLS and ODS, through calamine: each sheet has its name as a heading, each row its headers."""
 
 import datetime
 import io
@@ -8,7 +8,7 @@ from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.readers.builder import TextBuilder
-from app.documents.readers.office.ooxml import OfficePackage
+from app.documents.readers.office.ooxml import TITLE, OfficePackage
 from app.documents.readers.tables import write_table
 from app.errors import UnreadableDocument
 
@@ -21,15 +21,36 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read the sheets of an Excel workbook, including hidden sheets: values as they were last computed."""
     with open_archive(io.BytesIO(data), "XLSX", limits) as archive:
         title = OfficePackage(archive, "XLSX", limits).read_title()
+    return _read_sheets(data, limits, "xlsx", title)
+
+
+def parse_xls(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """Read the sheets of a workbook of Excel 97 to 2003."""
+    return _read_sheets(data, limits, "xls", None)
+
+
+def parse_ods(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """Read the sheets of an OpenDocument spreadsheet."""
+    with open_archive(io.BytesIO(data), "ODS", limits) as archive:
+        about = OfficePackage(archive, "ODS", limits).read_part("meta.xml")
+    return _read_sheets(data, limits, "ods", None if about is None else about.findtext(f".//{TITLE}"))
+
+
+def _read_sheets(data: bytes, limits: ParseLimits, name: str, title: str | None) -> ParsedDocument:
     builder = TextBuilder(limits)
     try:
         with CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
             for sheet in workbook.sheets_metadata:
                 if sheet.typ is SheetTypeEnum.WorkSheet:
                     _write_sheet(builder, workbook, sheet.name)
-    except CalamineError as error:
-        raise UnreadableDocument("the XLSX file is damaged: its sheets cannot be read") from error
-    return builder.finish("xlsx", title=title)
+    except BaseException as error:
+        # A panic of the library is no Exception.
+        if not isinstance(error, CalamineError) and type(error).__name__ != "PanicException":
+            raise
+        raise UnreadableDocument(
+            f"the {name.upper()} file is damaged or has a password: its sheets cannot be read"
+        ) from error
+    return builder.finish(name, title=title)
 
 
 def _write_sheet(builder: TextBuilder, workbook: CalamineWorkbook, name: str) -> None:

@@ -1,0 +1,108 @@
+"""E-mail."""
+
+import pytest
+
+from app.documents.formats import detect_format, find_format
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.errors import UnreadableDocument
+from tests.documents.listing import list_headings
+from tests.documents.mails import make_mail, nest_mail, write_mail
+from tests.documents.office import write_zip
+from tests.fixtures.documents import write_pdf
+
+LIMITS = ParseLimits()
+
+
+def read(data: bytes) -> ParsedDocument:
+    return find_format("eml").read(data, LIMITS)
+
+
+def test_mail_has_its_headers_its_text_and_its_subject_as_title() -> None:
+    document = read(write_mail("The ropes are inspected.\n\n> When?\n", subject="Überprüfung der Seile am Kai"))
+    assert document.title == "Überprüfung der Seile am Kai"
+    assert document.text.split("\n\n") == [
+        "Überprüfung der Seile am Kai",
+        "From: Änne <anne@example.org>\nTo: bo@example.org\nDate: 2025-03-14T09:30:00+01:00",
+        "The ropes are inspected.",
+        "> When?",
+    ]
+    assert document.mail == {
+        "from": "Änne <anne@example.org>",
+        "to": "bo@example.org",
+        "date": "2025-03-14T09:30:00+01:00",
+    }
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "koi8-r", "shift_jis", "utf-16"])
+def test_text_of_a_mail_is_read_in_its_encoding(charset: str) -> None:
+    word = {"koi8-r": "Погрузка", "shift_jis": "港"}.get(charset, "Größe")
+    assert word in read(write_mail(f"{word} of the load", charset=charset)).text
+
+
+def test_of_two_forms_the_plain_one_is_read_and_the_html_one_where_there_is_no_other() -> None:
+    page = "<html><body><p>The <b>crane</b> lifts.</p><blockquote><p>How much?</p></blockquote></body></html>"
+    assert "crane" not in read(write_mail("plain text", html=page)).text
+    text = read(write_mail(" ", html=page)).text
+    assert "The crane lifts." in text
+    assert "<" not in text.partition("\n\n")[2].replace("<anne@example.org>", "")
+
+
+def test_attachments_are_sections_and_those_that_cannot_be_read_are_named() -> None:
+    files = {
+        "tides.md": b"# Tides\n\nHigh at noon.",
+        "plan.pdf": write_pdf([["The quay has nine berths."]]),
+        "all.zip": write_zip({"a.txt": "inner"}),
+        "run.exe": b"MZ\0\0",
+        "broken.pdf": b"%PDF-1.7 broken",
+    }
+    document = read(write_mail("See below.", files))
+    assert "High at noon." in document.text
+    assert "The quay has nine berths." in document.text
+    for name in ("all.zip", "run.exe", "broken.pdf"):
+        assert f"Attachment: {name}" in document.text
+    assert [(level, title) for level, title, *_ in list_headings(document)] == [
+        (1, "Ropes at the quay"),
+        (1, "tides.md"),
+        (2, "Tides"),
+        (1, "plan.pdf"),
+    ]
+    assert [part.format for part in document.parts] == ["markdown", "pdf"]
+
+
+def test_a_forwarded_mail_is_a_section() -> None:
+    inner = make_mail("Nine berths are free.", subject="Berths")
+    document = read(write_mail("Look at this.", forwarded=inner))
+    assert document.text.index("Look at this.") < document.text.index("Berths") < document.text.index("Nine berths")
+
+
+def test_a_mail_is_recognised_by_its_headers_or_its_name() -> None:
+    mail = write_mail("text")
+    assert detect_format(mail).name == "eml"
+    assert detect_format(mail, "a.eml").name == "eml"
+    assert detect_format(mail, "a.txt").name == "text", "the name says what its owner takes it for"
+    assert detect_format(b"Subject: a note\n\ntext", "a.eml").name == "eml"
+    assert detect_format(b"Subject: a note\n\ntext").name == "text"
+    assert detect_format(b"From: the harbour\n\nDear all, Date: today\nSubject: none").name == "text"
+
+
+def test_parts_nested_without_end_are_refused() -> None:
+    levels = 40
+    data = "Subject: a\n"
+    data += "".join(f'Content-Type: multipart/mixed; boundary="{n}"\n\n--{n}\n' for n in range(levels)) + "\ntext\n"
+    with pytest.raises(UnreadableDocument, match="more than 20 levels deep"):
+        read(data.encode())
+    with pytest.raises(UnreadableDocument, match="more than 20 levels deep"):
+        read(nest_mail(levels))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"From: a\nTo: b\nSubject: =?x-none?B?4pyT?= =?utf-8?B?!?=\nDate: never\n\ntext",
+        b"From: a\nContent-Type: text/plain; charset=none\nContent-Transfer-Encoding: none\n\ntext",
+        b"From: a\nContent-Type: text/plain\nContent-Transfer-Encoding: base64\n\ndGV4dA",
+        b"From: a\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\ntext",
+    ],
+)
+def test_a_mail_that_is_not_well_formed_is_read(data: bytes) -> None:
+    assert read(data).text.endswith("text")
