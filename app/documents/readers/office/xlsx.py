@@ -44,7 +44,7 @@ def _read_sheets(data: bytes, limits: ParseLimits, name: str, title: str | None)
                 if sheet.typ is SheetTypeEnum.WorkSheet:
                     _write_sheet(builder, workbook, sheet.name)
     except BaseException as error:
-        # A panic of the library is no Exception.
+        # A panic of the library is not an Exception.
         if not isinstance(error, CalamineError) and type(error).__name__ != "PanicException":
             raise
         raise UnreadableDocument(
