@@ -33,6 +33,10 @@ class FileLock:
         """Acquire the lock exclusively; retry until `deadline` (monotonic seconds)."""
         return self._try(fcntl.LOCK_EX, deadline)
 
+    def wait_exclusive(self) -> None:
+        """Wait until no other process holds the lock, and acquire it exclusively."""
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
     def release(self) -> None:
         """Release the lock, including copies that a forked child inherited."""
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)

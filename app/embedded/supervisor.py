@@ -3,9 +3,12 @@
 import contextlib
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Mapping
@@ -92,7 +95,7 @@ class Postmaster:
             return
 
 
-POLL_SECONDS = 0.1
+READY_AGAIN_SECONDS = 0.025
 RESTART_LIMIT = 5
 """How many times in a row Postgres is restarted after it ended unexpectedly."""
 STEADY_SECONDS = 60.0
@@ -113,9 +116,16 @@ class Supervisor:
         self._deadline = time.monotonic() + options.start_timeout
         self._socket_dir = Path(previous_socket_dir)
         self._asked_to_stop = False
+        self._wake, self._waker = socket.socketpair()
 
     def run(self) -> None:
         """Run until all users have left. Raises ConfigurationError when Postgres cannot run."""
+        self._wake.setblocking(False)
+        self._waker.setblocking(False)
+        # Signals wake it, and so does the last user that leaves.
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        threading.Thread(target=self._await_users, daemon=True).start()
         signal.signal(signal.SIGTERM, self._ask_to_stop)
         for number in (signal.SIGINT, signal.SIGHUP):
             # The users' lock decides when to end. SIG_IGN would be inherited by Postgres.
@@ -172,8 +182,18 @@ class Supervisor:
                     f"the embedded Postgres was not ready after {self._options.start_timeout:g} s: "
                     f"{postmaster.read_log_end()} ({self._folder.log})",
                 )
-            time.sleep(POLL_SECONDS if ready else POLL_SECONDS / 4)
+            self._wait(None if ready else READY_AGAIN_SECONDS)
         return True
+
+    def _await_users(self) -> None:
+        self._users.wait_exclusive()
+        self._waker.send(b"\0")
+
+    def _wait(self, seconds: float | None) -> None:
+        """Wait for a signal, the end of Postgres or that of the last user, at most this long."""
+        select.select([self._wake], [], [], seconds)
+        with contextlib.suppress(BlockingIOError):
+            self._wake.recv(4_096)
 
     def _is_done(self) -> bool:
         # Once acquired, the lock is kept: a user that arrives now waits until Postgres has stopped.

@@ -109,6 +109,8 @@ class Acceptor:
 GRACE_SECONDS = 20
 """Seconds for requests in progress after a signal; less than the 30 s that container engines wait."""
 
+DATE_SECONDS = 1.0
+
 LEAVING_SECONDS = 0.1
 """Interval at which a process that is replaced looks whether its last connection has ended."""
 
@@ -144,6 +146,14 @@ class Server(uvicorn.Server):
         self._announce = announce
         self._part = part
         self._acceptor: Acceptor | None = None
+        self._finished = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        """Serve until it is time to stop. Once a second, the date of answers changes."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DATE_SECONDS):
+                    await self._finished.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -213,12 +223,13 @@ class Server(uvicorn.Server):
     def finish(self) -> None:
         """Stop after the requests in progress."""
         self.should_exit = True
+        self._finished.set()
 
     def stop(self) -> None:
         """Stop after the requests in progress; a second time, at once."""
         self._state.draining = self._state.stopping = True
         self.force_exit = self.should_exit
-        self.should_exit = True
+        self.finish()
 
 
 @contextlib.asynccontextmanager
