@@ -73,7 +73,7 @@ class Caller:
 async def measure(settings: Settings, services: Services, demo: UUID) -> dict[str, tuple[float, float]]:
     """The milliseconds of each first search and of a later one, in one start of the service."""
     queries = make_queries()
-    async with open_database(settings) as addresses, serve_installation(settings) as port:
+    async with open_database(settings) as addresses, serve_installation(settings) as (port, _):
         caller = Caller(settings, port, demo, queries)
         first = await caller.search()
         warm = await caller.search_warm()

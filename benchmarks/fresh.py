@@ -43,7 +43,7 @@ async def measure(library: Library, left_alone: float, seconds: float) -> tuple[
     async with (
         open_database(settings) as addresses,
         open_services(settings) as services,
-        serve_installation(settings) as port,
+        serve_installation(settings) as (port, _),
     ):
         assert addresses.admin is not None
         tenant = await services.tenants.create(NewTenant("fresh"), actor="benchmark")

@@ -2,19 +2,20 @@
 
 import statistics
 import time
+from collections.abc import Callable
 
 ROUNDS = 15
 STEPS = 200_000
 
 
-def measure_processor() -> float:
-    """The median milliseconds of a fixed loop of 200,000 steps in pure Python."""
-    return statistics.median(_time_loop() for _ in range(ROUNDS))
+def measure_processor(clock: Callable[[], float] = time.perf_counter) -> float:
+    """The median milliseconds of a fixed loop of 200,000 steps in pure Python; by the clock, in seconds."""
+    return statistics.median(_time_loop(clock) for _ in range(ROUNDS))
 
 
-def _time_loop() -> float:
-    began = time.perf_counter()
+def _time_loop(clock: Callable[[], float]) -> float:
+    began = clock()
     value = 1
     for step in range(STEPS):
         value = (value * 31 + step) & 0xFFFFFFFF
-    return 1000 * (time.perf_counter() - began)
+    return 1000 * (clock() - began)
