@@ -1,4 +1,4 @@
--- The job queue, and the two functions that read it across tenants: to hand out work, and to count it.
+-- The job queue, and the functions that read it across tenants: to hand out work, to wait for it, and to count it.
 
 create table jobs (
   tenant_id uuid not null references tenants on delete cascade,
@@ -105,6 +105,30 @@ begin
 end $$;
 revoke all on function queue.claim_job(text[], interval) from public;
 grant execute on function queue.claim_job(text[], interval) to kb_app;
+
+-- The seconds until a job of these kinds can be claimed, negative if one can; null without any. A running job can when the
+-- lease of its worker ends, and one whose provider is paused when the pause ends.
+create or replace function queue.next_due(p_kinds text[]) returns double precision
+language sql stable security definer set search_path = pg_catalog, public, pg_temp
+as $$
+  with recursive walk as (
+    (select j.tenant_id, j.model_id, j.kind, j.run_at from jobs j
+      where j.state = 'queued' order by j.tenant_id, j.model_id, j.kind, j.run_at limit 1)
+    union all
+    select n.tenant_id, n.model_id, n.kind, n.run_at from walk w cross join lateral (
+      select j.tenant_id, j.model_id, j.kind, j.run_at from jobs j
+       where j.state = 'queued' and (j.tenant_id, j.model_id, j.kind) > (w.tenant_id, w.model_id, w.kind)
+       order by j.tenant_id, j.model_id, j.kind, j.run_at limit 1) n
+  ), due as (
+    select w.kind, w.model_id, w.run_at as at from walk w
+    union all
+    select r.kind, r.model_id, r.lease_until from jobs r where r.state = 'running'
+  )
+  select extract(epoch from min(greatest(d.at, m.paused_until)) - clock_timestamp())::double precision
+    from due d left join embedding_models m on m.id = d.model_id where d.kind = any (p_kinds)
+$$;
+revoke all on function queue.next_due(text[]) from public;
+grant execute on function queue.next_due(text[]) to kb_app;
 
 -- The number of waiting, running and overdue jobs over all tenants together; only figures for monitoring. Ages are
 -- exact: the walk reads one index row for each tenant, model and kind. Counts stop at p_most rows.

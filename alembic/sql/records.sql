@@ -60,3 +60,30 @@ create table audit (
   primary key (tenant_id, id)
 );
 create index audit_by_time on audit (tenant_id, at desc, id desc);
+
+-- The tenants with an audited operation within this time, or with a search that was made, or became as old as one of the
+-- ages, within this time. It has no rights of its own: it looks as the service of one tenant after another, and every policy
+-- applies.
+create or replace function tenancy.active_tenants(p_within interval, p_ages interval[]) returns setof uuid
+language plpgsql volatile set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+  me constant text := coalesce(current_setting('app.current_tenant', true), '');
+  own constant text := begin_as_service();
+  now_at constant timestamptz := clock_timestamp();
+  tenant uuid;
+begin
+  for tenant in select t.id from tenancy.list_tenants() t loop
+    perform set_config('app.current_tenant', tenant::text, true);
+    if exists (select from audit a where a.tenant_id = tenant and a.at > now_at - p_within)
+       or exists (select from unnest(p_ages || interval '0') w (age)
+                    join searches s on s.at > now_at - p_within - w.age and s.at <= now_at - w.age
+                   where s.tenant_id = tenant) then
+      return next tenant;
+    end if;
+  end loop;
+  perform set_config('app.current_tenant', me, true);
+  perform set_config('app.current_principals', own, true);
+end $$;
+revoke all on function tenancy.active_tenants(interval, interval[]) from public;
+grant execute on function tenancy.active_tenants(interval, interval[]) to kb_app;

@@ -43,6 +43,7 @@ class JobQueue:
     def __init__(self) -> None:
         self.calls = 0
         self._called = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
 
     async def enqueue(self, session: TenantSession, kind: JobKind, subject: str, *, delay: float = 0.0) -> None:
         """Queue a job to run `delay` seconds from now, in the transaction of the change that requires it."""
@@ -53,6 +54,21 @@ class JobQueue:
         self.calls += 1
         self._called.set()
         self._called = asyncio.Event()
+
+    def wake_in(self, seconds: float) -> None:
+        """Wake the workers of this process when a job that was announced is due: the earliest one.
+
+        They look then when the next one is due.
+        """
+        if seconds <= 0:
+            self.wake()
+            return
+        loop = asyncio.get_running_loop()
+        if self._alarm is not None and not self._alarm.cancelled():
+            if loop.time() < self._alarm.when() <= loop.time() + seconds:
+                return
+            self._alarm.cancel()
+        self._alarm = loop.call_later(seconds, self.wake)
 
     async def wait(self, calls: int) -> None:
         """Wait until the workers have been woken more than `calls` times.

@@ -277,10 +277,18 @@ ACTOR = "upkeep"
 
 TOKENS_KEPT_DAYS = 31
 
+SWEEP_SECONDS = 300.0
+"""Pause between two sweeps."""
+RECENT = timedelta(seconds=2 * SWEEP_SECONDS)
+"""A tenant is active if it has been searched or changed, or has receipts to remove, since this time: at least since the
+sweep before."""
+SHARES = 72
+"""Sweeps in which each tenant that is not active is swept once: all of them in six hours."""
+
 
 @dataclass(eq=False)
 class Sweep:
-    """Sweeps all tenants, one after another."""
+    """Sweeps tenants, one after another."""
 
     database: Database
     tenants: TenantDirectory
@@ -289,27 +297,36 @@ class Sweep:
     trimmer: RecordTrimmer
     tuner: WeightTuner
 
-    async def run(self) -> None:
-        """Check every tenant, and remove its expired entries and old records of searches, tokens and deliveries.
+    async def run(self, turn: int = 0) -> None:
+        """Check tenants, and remove their expired entries and old records of searches, tokens and deliveries.
 
         The oldest records over the bounds are removed too, and the vector indexes of deleted tenants. Weights that
-        suit a tenant's judged queries better are applied.
+        suit a tenant's judged queries better are applied. `turn` is the number of the sweep: the first one is of all
+        tenants, later ones are of those that are active, and of a share of the others.
         """
-        for tenant in await self.tenants.list_tenants():
+        for tenant_id in await self._choose(turn):
             try:
                 with acting_for_service():
-                    await self._sweep_tenant(tenant.id)
+                    await self._sweep_tenant(tenant_id)
             except TenantNotFound:
                 continue  # deleted since the list was read
             except DatabaseUnavailable as error:
                 if not is_statements_fault(error):
                     raise
-                log.warning("a tenant's sweep took too long", extra={"tenant_id": str(tenant.id)})
+                log.warning("a tenant's sweep took too long", extra={"tenant_id": str(tenant_id)})
             except Exception:  # one tenant's failure must not stop the sweep
-                log.exception("a tenant's sweep failed", extra={"tenant_id": str(tenant.id)})
+                log.exception("a tenant's sweep failed", extra={"tenant_id": str(tenant_id)})
         await self.upkeep.planner.refresh(at_once=True)
         await self.trimmer.trim_platform()
         await self.upkeep.drop_indexes_of_deleted()
+
+    async def _choose(self, turn: int) -> list[UUID]:
+        every = [tenant.id for tenant in await self.tenants.list_tenants()]
+        if turn == 0 or self.database.nodes is not None:
+            return every
+        async with self.database.platform_session() as session:
+            active = set(await tenants.list_active_tenants(session, RECENT, (KEPT, REPORTED)))
+        return [each for each in every if each in active or each.int % SHARES == turn % SHARES]
 
     async def _sweep_tenant(self, tenant_id: UUID) -> None:
         await self.upkeep.check(tenant_id)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,6 @@ from app.db.database import Database
 from app.db.principals import acting_for_service
 from app.db.queries import jobs as queue
 from app.db.queries.jobs import Job, JobKind
-from app.db.server import Server
 from app.documents.process.parsing import ParserDied
 from app.embeddings.provider import InputRefused
 from app.errors import (
@@ -28,6 +28,7 @@ from app.errors import (
     UnreadableDocument,
     UnsupportedMediaType,
 )
+from app.knowledge.announcements import Announcements
 from app.knowledge.entries.embedding import EntryEmbedder, TextsFail
 from app.knowledge.erasure import ErasureService
 from app.knowledge.ingestion.pipeline import Ingestion
@@ -36,7 +37,7 @@ from app.knowledge.reembedding.job import ReembeddingJob
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.tenants.directory import NoProvider
-from app.knowledge.upkeep import Sweep, Upkeep
+from app.knowledge.upkeep import SWEEP_SECONDS, Sweep, Upkeep
 from app.telemetry.metrics import JOB_SECONDS, JOBS
 from app.telemetry.tracing import span
 
@@ -258,8 +259,12 @@ class JobRunner:
 
 
 POLL_SECONDS = 1.0
-LISTEN_AGAIN_SECONDS = 10.0
-SWEEP_SECONDS = 300.0
+"""How often a worker looks for jobs that no notification announces to it."""
+ANNOUNCED_POLL_SECONDS = 60.0
+"""And how often if notifications do, for jobs that come otherwise: from a restored backup, with a moved tenant."""
+LEAST_PAUSE_SECONDS = 0.2
+"""Pause while a due job is held by the transaction that queues it."""
+AFTER_FAILURE_SECONDS = 1.0
 OUTWARD_TASKS = 4
 """Tenants whose webhooks a worker sends at the same time, so that one whose endpoints hang delays no other."""
 
@@ -268,10 +273,11 @@ OUTWARD_TASKS = 4
 class Worker:
     """Claims and runs jobs of all tenants, several at a time.
 
-    A job is held by a lease; when a worker dies, the lease expires and another worker claims the job. Workers look for
-    jobs every `poll_seconds`, and as soon as a notification announces one.
+    A job is held by a lease; when a worker dies, the lease expires and another worker claims the job. A worker looks
+    for jobs when a notification announces one, and when it expects one to become due.
 
     Attributes:
+        poll_seconds: how often it also looks where notifications do not arrive.
         direct_dsn: the address to listen at for notifications, if `database` uses a pooler that does not pass them.
     """
 
@@ -285,20 +291,57 @@ class Worker:
 
     async def run(self) -> None:
         """Run jobs until cancelled."""
+        announcements = Announcements(self.database, self.jobs, self.direct_dsn)
         with acting_for_service():
             async with asyncio.TaskGroup() as group:
-                for _ in range(self.concurrency):
-                    group.create_task(self._work(KINDS))
-                for _ in range(OUTWARD_TASKS):
-                    group.create_task(self._work(OUTWARD_KINDS))
+                for kinds, tasks in ((KINDS, self.concurrency), (OUTWARD_KINDS, OUTWARD_TASKS)):
+                    looking = asyncio.Lock()
+                    for _ in range(tasks):
+                        group.create_task(self._work(kinds, looking, announcements))
                 group.create_task(self._sweep())
-                group.create_task(self._listen())
+                group.create_task(announcements.hear())
 
     async def run_once(self, kinds: Sequence[JobKind] | None = None) -> bool:
         """Run one due job of `kinds` (None: of any kind); return whether there was one. Raises DatabaseUnavailable."""
         job = await queue.claim_job(self.database, kinds or KINDS + OUTWARD_KINDS, self.runner.lease)
-        if job is None:
-            return False
+        if job is not None:
+            await self._run(job)
+        return job is not None
+
+    async def _work(self, kinds: Sequence[JobKind], looking: asyncio.Lock, announcements: Announcements) -> None:
+        """Run jobs, one at a time. Of the tasks without one, one looks for the next, and the others wait for it."""
+        while True:
+            try:
+                async with looking:
+                    job = await self._find_job(kinds, announcements)
+                await self._run(job)
+            except KnowledgeError as error:
+                log.warning("worker waits: %s", error)
+                await asyncio.sleep(AFTER_FAILURE_SECONDS)
+            except Exception:
+                log.exception("a job failed unexpectedly")
+                await asyncio.sleep(AFTER_FAILURE_SECONDS)
+            # The job may be due again, and may have queued others.
+            self.jobs.wake()
+
+    async def _find_job(self, kinds: Sequence[JobKind], announcements: Announcements) -> Job:
+        """Claim a job as soon as there is one. Raises DatabaseUnavailable."""
+        while True:
+            calls = self.jobs.calls
+            job = await queue.claim_job(self.database, kinds, self.runner.lease)
+            if job is not None:
+                return job
+            pause = self.poll_seconds
+            if await announcements.arrive():
+                pause = max(pause, ANNOUNCED_POLL_SECONDS * random.uniform(0.75, 1.25))  # noqa: S311  # not a secret
+            due = await queue.next_due(self.database, kinds)
+            if due is not None:
+                pause = min(pause, max(due, LEAST_PAUSE_SECONDS))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self.jobs.wait(calls)
+
+    async def _run(self, job: Job) -> None:
         started = time.perf_counter()
         with (
             acting_for_service(),
@@ -324,47 +367,13 @@ class Worker:
                     "milliseconds": round(1000 * seconds),
                 },
             )
-        return True
-
-    async def _work(self, kinds: Sequence[JobKind]) -> None:
-        while True:
-            busy = False
-            calls = self.jobs.calls
-            try:
-                busy = await self.run_once(kinds)
-            except KnowledgeError as error:
-                log.warning("worker waits: %s", error)
-                await asyncio.sleep(POLL_SECONDS)
-            except Exception:
-                log.exception("a job failed unexpectedly")
-                await asyncio.sleep(POLL_SECONDS)
-            if not busy:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.poll_seconds):
-                        await self.jobs.wait(calls)
-
-    async def _listen(self) -> None:
-        listening: dict[Server, asyncio.Task[None]] = {}
-        async with asyncio.TaskGroup() as group:
-            while True:
-                with contextlib.suppress(DatabaseUnavailable):
-                    for node in await self.database.holders():
-                        if node not in listening or listening[node].done():
-                            listening[node] = group.create_task(self._listen_at(node))
-                await asyncio.sleep(LISTEN_AGAIN_SECONDS)
-
-    async def _listen_at(self, node: Server) -> None:
-        """Wake the workers at notifications of a node, until its connection ends."""
-        try:
-            direct_dsn = self.direct_dsn if node is self.database else None
-            await queue.listen_for_jobs(node, self.jobs.wake, direct_dsn)
-        except Exception as error:
-            log.debug("no notifications of new jobs: %s", type(error).__name__)
 
     async def _sweep(self) -> None:
+        turn = 0
         while True:
             try:
-                await self.sweep.run()
+                await self.sweep.run(turn)
+                turn += 1
             except DatabaseUnavailable as error:
                 log.warning("the sweep failed; it will be retried later: %s", error)
             except Exception:

@@ -28,6 +28,7 @@ ACROSS_TENANTS = {
     "tenancy.outdated_statistics",
     "tenancy.analyze_table",
     "queue.claim_job",
+    "queue.next_due",
     "queue.count_jobs",
 }
 """Functions that are meant to act without a tenant; what they return about tenants is checked separately."""

@@ -170,6 +170,30 @@ end $$;
 revoke all on function shards.claim_job(text[], interval) from public;
 grant execute on function shards.claim_job(text[], interval) to kb_app;
 
+-- queue.next_due for the tenants of this node; a group that is being moved is looked at again after a second.
+create or replace function shards.next_due(p_kinds text[]) returns double precision
+language plpgsql security definer set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+  place bigint;
+  due double precision;
+  earliest double precision;
+begin
+  for place in select shards.local_groups() loop
+    begin
+      perform shards.adopt(place);
+      perform shards.enter(place);
+      execute format('select queue.next_due_%s($1)', place) into due using p_kinds;
+    exception when sqlstate 'KB001' or sqlstate 'KB003' then
+      due := 1;
+    end;
+    earliest := least(earliest, due);
+  end loop;
+  return earliest;
+end $$;
+revoke all on function shards.next_due(text[]) from public;
+grant execute on function shards.next_due(text[]) to kb_app;
+
 -- queue.count_jobs for the tenants of this node; p_most applies to each group.
 create or replace function shards.count_jobs(p_most integer)
 returns table (kind text, waiting bigint, scheduled bigint, running bigint, oldest_seconds double precision)

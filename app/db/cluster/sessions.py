@@ -45,6 +45,7 @@ SHARD_FUNCTIONS = (
     "pending_versions",
     "stored_entries",
     "queue.claim_job",
+    "queue.next_due",
     "queue.count_jobs",
     "tenancy.create_vector_index",
     "tenancy.drop_vector_index",
@@ -56,7 +57,7 @@ _TAKES_ENTRY = ("entry_passes", "entry_matches", "entry_fulfils")
 """Functions with an argument of the row type of `entries`, which a row of a shard does not have; `former_entry` has one
 of `former_entries`."""
 
-_OF_NODES = {"queue.claim_job": "shards.claim_job", "queue.count_jobs": "shards.count_jobs"}
+_OF_NODES = {name: name.replace("queue.", "shards.") for name in SHARD_FUNCTIONS if name.startswith("queue.")}
 
 _AFTER_TABLE = (
     *("as", "where", "set", "on", "order", "select", "values", "limit", "group", "using", "left", "join", "cross"),

@@ -40,6 +40,9 @@ PROVIDER_KINDS: frozenset[JobKind] = frozenset({"embed_entries"})
 are parsed, and found by the keyword leg in the meantime."""
 
 CHANNEL = "jobs"
+PROBE_SECONDS = 5.0
+CHECK_SECONDS = 30.0
+LONGEST_NOTICE = 86_400.0
 COUNTED_JOBS = 100_000
 LONGEST_POSTPONEMENT = timedelta(minutes=5)
 
@@ -123,6 +126,20 @@ async def claim_job(database: Database, kinds: Sequence[JobKind], lease: timedel
     return None
 
 
+async def next_due(database: Database, kinds: Sequence[JobKind]) -> float | None:
+    """The seconds until a job of these kinds can be claimed; None without any. Raises DatabaseUnavailable.
+
+    That is when it becomes due, the pause of its provider ends, or the lease of a worker that may have died expires.
+    """
+    due: list[float] = []
+    for server in await database.holders():
+        async with server.platform_session() as session:
+            seconds = await session.fetch_value_as(float, SQL["next_due"], kinds=list(kinds))
+        if seconds is not None:
+            due.append(seconds)
+    return min(due, default=None)
+
+
 async def extend_lease(session: TenantSession, job: Job, lease: timedelta) -> bool:
     """Extend the lease; False when the job was given to another worker or removed."""
     return await session.execute(SQL["extend"], id=job.id, fence=job.fence, lease=lease) > 0
@@ -168,25 +185,69 @@ async def is_provider_paused(session: TenantSession) -> bool:
     return bool(await session.fetch_value(SQL["is_paused"]))
 
 
-async def listen_for_jobs(server: Server, wake: Callable[[], None], direct_dsn: str | None) -> None:
-    """Call `wake` whenever a process queues a due job, and once at the start, until the connection ends.
+class Unheard(Exception):
+    """Notifications do not arrive: a pooler shares connections between transactions."""
 
-    Uses a separate connection outside the pool, at `direct_dsn` if given. Raises the errors of connecting. A pooler
-    such as PgBouncer in transaction mode does not forward notifications, so workers also poll.
+
+async def listen_for_jobs(
+    server: Server, announce: Callable[[float], None], direct_dsn: str | None, on_ready: Callable[[], None]
+) -> None:
+    """Call `announce` whenever a process queues a job, with the seconds until it is due, until the connection ends.
+
+    Calls `on_ready` once a notification has arrived. Uses a separate connection outside the pool, at `direct_dsn` if
+    given. Raises the errors of connecting, Unheard, and TimeoutError when the connection no longer answers.
     """
     engine = make_engine(direct_dsn, poolclass=NullPool) if direct_dsn else server.make_engine_apart()
+    probe = f"probe {new_id()}"
+    ended, answered = asyncio.Event(), asyncio.Event()
+
+    def end(_connection: object) -> None:
+        ended.set()
+        answered.set()
+
+    def receive(_connection: object, _pid: int, _channel: str, payload: object) -> None:
+        if payload == probe:
+            answered.set()
+        elif not str(payload).startswith("probe "):
+            announce(_read_notice(str(payload)))
+
     try:
         async with engine.connect() as connection:
-            raw = await connection.get_raw_connection()
-            driver = raw.driver_connection
+            driver = (await connection.get_raw_connection()).driver_connection
             assert isinstance(driver, asyncpg.Connection)
-            ended = asyncio.Event()
-            driver.add_termination_listener(lambda _: ended.set())
-            await driver.add_listener(CHANNEL, lambda *_: wake())
-            wake()
-            await ended.wait()
+            driver.add_termination_listener(end)
+            try:
+                await driver.add_listener(CHANNEL, receive)
+                async with server.platform_session() as session:
+                    await session.execute(SQL["announce"], text=probe)
+                if not await _happens(answered, PROBE_SECONDS):
+                    raise Unheard
+                if ended.is_set():
+                    raise ConnectionError("it ended at once")
+                on_ready()
+                # A connection that a network has dropped without a word would otherwise seem to be idle.
+                while not await _happens(ended, CHECK_SECONDS):
+                    await driver.execute("select 1", timeout=PROBE_SECONDS)
+            finally:
+                driver.terminate()
     finally:
         await engine.dispose()
+
+
+async def _happens(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+def _read_notice(payload: str) -> float:
+    try:
+        seconds = float(payload or 0)
+    except ValueError:
+        return 0.0
+    return seconds if 0 <= seconds <= LONGEST_NOTICE else 0.0
 
 
 def is_statements_fault(error: DatabaseUnavailable) -> bool:

@@ -62,6 +62,14 @@ async def list_tenants(session: PlatformSession) -> list[Tenant]:
     return await session.fetch_as(Tenant, SQL["list_tenants"])
 
 
+async def list_active_tenants(session: PlatformSession, within: timedelta, ages: Sequence[timedelta]) -> list[UUID]:
+    """The tenants with an audited operation or a search within this time, or a search that reached one of the ages.
+
+    Not on a cluster, where other nodes hold them.
+    """
+    return await session.fetch_column(SQL["active_tenants"], within=within, ages=list(ages))
+
+
 async def list_models_of_tenants(session: PlatformSession) -> list[TenantModel]:
     """The model of each tenant."""
     return await session.fetch_as(TenantModel, SQL["models_of_tenants"])

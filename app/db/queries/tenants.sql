@@ -3,6 +3,9 @@
 -- name: list_tenants
 select id, slug, name, created_at from tenancy.list_tenants();
 
+-- name: active_tenants
+select tenancy.active_tenants(:within, :ages::interval[]);
+
 -- name: models_of_tenants
 select slug, model_id from tenancy.list_tenants();
 

@@ -197,9 +197,10 @@ with known (name, owner) as (
          ('keyword.filtered_ids', 'kb_keyword'), ('keyword.newest_ids', 'kb_keyword'),
          ('keyword.former_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
          ('keyword.derived_entries', 'kb_keyword'), ('keyword.matching_entries', 'kb_keyword'),
-         ('queue.claim_job', 'kb_queue'), ('queue.count_jobs', 'kb_queue'),
+         ('queue.claim_job', 'kb_queue'), ('queue.next_due', 'kb_queue'), ('queue.count_jobs', 'kb_queue'),
          -- Those of the nodes of a cluster.
-         ('shards.enter', 'entries'), ('shards.adopt', 'entries'), ('shards.claim_job', 'kb_queue'), ('shards.count_jobs', 'kb_queue')
+         ('shards.enter', 'entries'), ('shards.adopt', 'entries'), ('shards.claim_job', 'kb_queue'),
+         ('shards.next_due', 'kb_queue'), ('shards.count_jobs', 'kb_queue')
 ), functions as (
   select p.oid, p.oid::regprocedure::text as signature, p.prosecdef, p.proconfig, p.proacl, p.proowner, k.name as known,
          k.owner as known_owner, entries.relowner as our_owner, e.path

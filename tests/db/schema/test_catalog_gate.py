@@ -32,6 +32,7 @@ DEFINER_FUNCTIONS = {
     "keyword.matching_entries": "kb_keyword",
     "keyword.former_ids": "kb_keyword",
     "queue.claim_job": "kb_queue",
+    "queue.next_due": "kb_queue",
     "queue.count_jobs": "kb_queue",
 }
 CALLERS = ("kb_reader", "kb_creator", "kb_admin")

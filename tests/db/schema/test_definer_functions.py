@@ -216,6 +216,20 @@ async def test_claim_job_returns_numbers_and_no_content(seeded: Seeded, service:
     assert claimed == own | foreign
 
 
+async def test_next_due_returns_a_number(seeded: Seeded, service: Connection) -> None:
+    assert await service.fetchval("select pg_get_function_result('queue.next_due'::regproc)") == "double precision"
+    async with connected(seeded.database.superuser_dsn) as superuser:
+        await superuser.execute("update jobs set run_at = clock_timestamp() + interval '1 hour'")
+        await superuser.execute("""
+            update jobs set run_at = clock_timestamp() + interval '1 minute', kind = 'erase' where id =
+            (select id from jobs order by id limit 1)""")
+    await service.execute("select set_config('app.current_tenant', '', true)")
+    due = [await service.fetchval("select queue.next_due($1)", kinds) for kinds in (["erase"], ["embed_entries"], [])]
+    assert 50 < due[0] <= 60
+    assert 3500 < due[1] <= 3600
+    assert due[2] is None
+
+
 async def test_count_jobs_returns_counts_of_kinds_and_no_tenant(seeded: Seeded, service: Connection) -> None:
     columns = await service.fetchval("select pg_get_function_result('queue.count_jobs'::regproc)")
     assert (

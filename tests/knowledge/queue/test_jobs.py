@@ -1,22 +1,16 @@
 """The queue: leases, fences, releases, and jobs that another worker continues."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from app.composition.services import Services, build_services
+from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import Upload
-from app.db.database import Database
 from app.db.queries import jobs as db
 from app.knowledge.queue import JobQueue
-from tests.fixtures.database.bouncer import bounced
-from tests.fixtures.database.cluster import TestDatabase, connected
-from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.database.cluster import connected
 from tests.fixtures.workers import MINUTE, claim, expire_leases
 from tests.knowledge.queue.queueing import NOW, enqueue
 
@@ -44,6 +38,29 @@ async def test_equal_work_is_queued_once_at_the_earlier_time(services: Services,
     await enqueue(services, tenant, "a")
     again = await claim(services)
     assert again is not None, "work that is already running may have missed what is new"
+
+
+async def test_next_due_is_when_a_job_can_be_claimed(services: Services, tenant: Tenant, superuser_dsn: str) -> None:
+    async def due() -> int | None:
+        seconds = await db.next_due(services.database, ["refresh_statistics", "embed_entries"])
+        return None if seconds is None else round(seconds / 60)
+
+    assert await due() is None
+    await enqueue(services, tenant, "a", delay=5 * MINUTE)
+    assert await due() == 5
+    assert await db.next_due(services.database, ["erase"]) is None
+    async with services.database.tenant_session(tenant.id) as session:
+        await db.enqueue_job(session, "embed_entries", "entries", MINUTE)
+    assert await due() == 1
+    await db.pause_provider(services.database, tenant.id, 3 * MINUTE)
+    assert await due() == 3
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute("update embedding_models set paused_until = null")
+        await superuser.execute("update jobs set run_at = now() - interval '2 minutes'")
+    assert await due() == -2
+    assert await claim(services, 7 * MINUTE) is not None
+    assert await claim(services, 9 * MINUTE) is not None
+    assert await due() == 7, "the lease of a worker that may die"
 
 
 async def test_rolled_back_transaction_queues_nothing(services: Services, tenant: Tenant) -> None:
@@ -153,45 +170,6 @@ async def test_running_worker_is_woken_by_new_work(services: Services, tenant: T
             await working
 
 
-@asynccontextmanager
-async def another_process(made: TestDatabase, provider: FailingProvider, way: str) -> AsyncIterator[Services]:
-    """The services of another process, at the database itself or through a pooler."""
-    if way == "direct":
-        database = Database(made.service_dsn, pool_size=3)
-        try:
-            yield await build_services(database, provider)
-        finally:
-            await database.close()
-        return
-    async with bounced(made, connections=3) as dsn:
-        database = Database(dsn, pool_size=3, prepared_statements=False)
-        try:
-            yield await build_services(database, provider, direct_dsn=made.service_dsn)
-        finally:
-            await database.close()
-
-
-@pytest.mark.parametrize("way", ["direct", "pooler"])
-async def test_worker_of_another_process_is_notified_of_new_work(
-    services: Services, tenant: Tenant, fresh_database: TestDatabase, failing_provider: FailingProvider, way: str
-) -> None:
-    """A worker that polls once an hour, with a separate queue object that no caller wakes."""
-    async with (
-        another_process(fresh_database, failing_provider, way) as elsewhere,
-        working_hourly(elsewhere),
-        asyncio.timeout(60),
-        connected(fresh_database.superuser_dsn) as superuser,
-    ):
-        while not await superuser.fetchval(  # noqa: ASYNC110
-            "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
-        ):
-            await asyncio.sleep(0.02)
-        for name in (b"a", b"b"):
-            asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"Boats lie here: " + name))
-            while (await services.assets.get(tenant.id, asset.id)).status != "indexed":  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
-
-
 async def test_a_call_is_not_missed_by_a_worker_that_looks_while_another_begins_to() -> None:
     jobs = JobQueue()
     looking = jobs.calls
@@ -203,16 +181,3 @@ async def test_a_call_is_not_missed_by_a_worker_that_looks_while_another_begins_
     assert not any(task.done() for task in waiting)
     jobs.wake()
     await asyncio.wait_for(asyncio.gather(*waiting), 60)
-
-
-@asynccontextmanager
-async def working_hourly(services: Services) -> AsyncIterator[None]:
-    """A worker that looks for jobs once an hour, unless it is notified."""
-    working = asyncio.create_task(replace(services.worker, poll_seconds=3600.0).run())
-    try:
-        yield
-    finally:
-        working.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await working
-        await services.close()

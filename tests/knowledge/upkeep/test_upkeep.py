@@ -11,6 +11,7 @@ from app.composition.services import Services
 from app.contract.administration import Tenant
 from app.contract.assets import Upload
 from app.contract.entries import EntryDraft
+from app.contract.search import SearchQuery
 from app.contract.settings import SettingsPatch
 from app.db.principals import SERVICE, acting_as, principals_of
 from app.db.queries import entries as db
@@ -19,7 +20,7 @@ from app.db.queries.statistics import SQL
 from app.errors import EntryNotFound
 from app.knowledge.feedback import WeightTuner
 from app.knowledge.search.plan import KEYWORD_BUDGET
-from app.knowledge.upkeep import ACTOR, LEAST_ENTRIES, PURGE_BATCH, RecordTrimmer, Sweep, Upkeep
+from app.knowledge.upkeep import ACTOR, LEAST_ENTRIES, PURGE_BATCH, SHARES, RecordTrimmer, Sweep, Upkeep
 from tests.fixtures.database.cluster import connected, execute
 from tests.fixtures.workers import run_due
 from tests.knowledge.conftest import RunJobs
@@ -220,6 +221,52 @@ async def test_a_failing_sweep_of_one_tenant_does_not_affect_others(
     await Failing(services.database, services.tenants, runner.upkeep, runner.deliveries, trimmer, tuner).run()
     assert len(await present(services, tenant)) == 1
     assert not await present(services, other_tenant)
+
+
+async def test_a_sweep_is_of_active_tenants_and_a_share_of_the_others(
+    services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
+) -> None:
+    """Another process has written: this one has no notes of it."""
+    swept: list[UUID] = []
+
+    class Noting(Sweep):
+        async def purge_expired(self, tenant_id: UUID) -> int:
+            swept.append(tenant_id)
+            return await super().purge_expired(tenant_id)
+
+    runner = services.worker.runner
+    trimmer = RecordTrimmer(services.database, services.tenants, services.versions)
+    tuner = WeightTuner(services.database, services.tenants, services.ranker, services.search.defaults)
+    sweep = Noting(services.database, services.tenants, runner.upkeep, runner.deliveries, trimmer, tuner)
+    own, other = tenant.id.int % SHARES, other_tenant.id.int % SHARES
+    quiet = next(turn for turn in range(1, SHARES) if turn not in (own, other))
+
+    async def run(turn: int) -> set[UUID]:
+        swept.clear()
+        await sweep.run(turn)
+        return {tenant.id, other_tenant.id}.intersection(swept)
+
+    with acting_as(SERVICE):
+        draft = EntryDraft(content="for a few", readers=["group:few"])
+        await services.entries.create(other_tenant.id, draft)
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute("update audit set at = now() - interval '1 hour'")
+    assert await run(0) == {tenant.id, other_tenant.id}
+    assert await run(quiet) == set()
+    assert tenant.id in await run(own + SHARES)
+    assert other_tenant.id in await run(other + SHARES)
+    await write(services, tenant, "new")
+    assert await run(quiet) == {tenant.id}
+    await services.search.search(other_tenant.id, SearchQuery(query="new", mode="keyword"))
+    await services.journal.flush()
+    assert await run(quiet + SHARES) == {tenant.id, other_tenant.id}
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute("update audit set at = now() - interval '1 hour'")
+        await superuser.execute("update searches set at = now() - interval '23 hours'")
+        assert await run(quiet) == set()
+        await superuser.execute("update searches set at = now() - interval '24 hours', result_count = 1")
+        assert await run(quiet) == {other_tenant.id}
+        assert not await superuser.fetchval("select exists (select from searches)")
 
 
 WORDS = "harbour", "lighthouse"
