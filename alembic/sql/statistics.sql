@@ -29,10 +29,14 @@ create table vector_statistics (
   model_id integer not null references embedding_models,
   passages bigint not null,
   index_state text not null default 'none' check (index_state in ('none', 'building', 'ready')),
+  searches bigint not null default 0,
+  mean_similarity double precision not null default 0,
   primary key (tenant_id, model_id)
 );
 comment on column vector_statistics.index_state is
   'ready: every passage of the tenant is in its HNSW index, and new ones go there at once';
+comment on column vector_statistics.mean_similarity is
+  'Of the best hits of `searches`, which count only where everyone in the tenant may read that hit';
 
 create or replace function count_entries() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 declare

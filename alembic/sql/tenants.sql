@@ -17,9 +17,12 @@ create table embedding_models (
   similarity_threshold double precision not null check (similarity_threshold between -1 and 1),
   created_at timestamptz not null default now(),
   paused_until timestamptz,
+  centre double precision check (centre between -1 and 1),
   unique (provider, name, dimensions)
 );
 comment on column embedding_models.paused_until is 'Until then, no job that needs this model is handed out';
+comment on column embedding_models.centre is
+  'Mean cosine of the best hits of a tenant''s searches at which both legs get the same weight; null: not measured';
 grant select on embedding_models to kb_reader;
 grant update (paused_until) on embedding_models to kb_app;
 

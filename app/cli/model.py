@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -14,6 +16,7 @@ from app.cli.execution import (
     Commands,
     TenantOption,
     choose_target,
+    complete_tenant,
     json_option,
     open_tenants,
     program,
@@ -30,6 +33,8 @@ from knowledge_client.exchange import Exchange
 
 if TYPE_CHECKING:
     from app.embeddings.provider import EmbeddingModel
+    from app.evaluation.calibration import Calibration
+    from app.evaluation.collection import Collection
     from app.settings import Settings
 
 ProviderName = Literal["local", "openai", "gemini", "mock"]
@@ -86,7 +91,7 @@ def add_model(
 @group.add("knowledge model list", "knowledge model list --json", name="list")
 def list_models(
     as_json: Annotated[
-        bool, json_option("a list of {id, provider, name, dimensions, max_tokens, similarity_threshold}")
+        bool, json_option("a list of {id, provider, name, dimensions, max_tokens, similarity_threshold, centre}")
     ] = False,
 ) -> None:
     """List the registered models."""
@@ -94,9 +99,65 @@ def list_models(
     if as_json:
         print_json(models)
         return
-    columns = ("id", "provider", "name", "dimensions", "max_tokens", "similarity_threshold")
+    columns = ("id", "provider", "name", "dimensions", "max_tokens", "similarity_threshold", "centre")
     headings = tuple(name.replace("_", " ") for name in columns)
-    print_table(headings, [[model[name] for name in columns] for model in models], right=headings[3:])
+    rows = [["" if model[name] is None else model[name] for name in columns] for model in models]
+    print_table(headings, rows, right=headings[3:])
+
+
+@group.add(
+    "knowledge model calibrate scifact cranfield",
+    "knowledge model calibrate --tenant acme --tenant globex --dry-run",
+    name="calibrate",
+    short_help="Measure when a model deserves more weight than the words.",
+)
+def calibrate_model(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="DIR", help="Judged collections, as for `knowledge eval`.")
+    ] = None,
+    tenant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tenant",
+            "-t",
+            metavar="SLUG",
+            help="Use the feedback of this tenant's callers; repeat it for several tenants.",
+            autocompletion=complete_tenant,
+        ),
+    ] = None,
+    queries: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Use N queries of each folder, always the same.")
+    ] = None,
+    vector_cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep vectors there for the next run.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure, and store nothing.")] = False,
+    as_json: Annotated[bool, json_option("{model, centre, measured: [{name, mean_similarity, ndcg, …}]}")] = False,
+) -> None:
+    """Measure the centre of the configured model on judged questions, and store it with the model.
+
+    The centre is the mean similarity of best hits at which both legs deserve the same weight. A tenant whose searches
+    have a higher mean gets more weight for the semantic leg. A model without a centre keeps equal weights; the local
+    models have one. Use several collections that resemble the tenants' knowledge, in languages that the model knows:
+    the centre is the one with the best mean nDCG@10 that costs none of them more than 0.005. With --tenant, the
+    questions are those with feedback, which the tenant must keep (setting keep_query_text).
+
+    Reads DATABASE_ADMIN_URL, because only the tables' owner can change a model.
+    """
+    from app.evaluation.calibration import HEADINGS, rows_of
+    from app.evaluation.collection import read_path
+
+    if not folders and not tenant:
+        raise typer.BadParameter("name a folder, or a tenant with --tenant", param_hint="DIR")
+    collections = [read_path(folder).sample(queries) for folder in folders or ()]
+    settings = read_settings()
+    measuring = _calibrate(settings, collections, tenant or (), vector_cache, stores=not dry_run)
+    found = run_async(measuring, doing="measuring the model")
+    if as_json:
+        print_json(found.as_json())
+        return
+    print_table(HEADINGS, rows_of(found), right=HEADINGS[1:])
+    remark(f"{found.model.provider}/{found.model.name}: centre {found.centre:g}{', not stored' if dry_run else ''}")
 
 
 async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
@@ -109,6 +170,30 @@ async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
             raise ConfigurationError("DATABASE_ADMIN_URL", "must be set to register a model")
         await read_revision(addresses.admin, "DATABASE_ADMIN_URL")
         return await register_model(addresses.admin, model, actor=COMMAND_LINE)
+
+
+async def _calibrate(
+    settings: Settings,
+    collections: Sequence[Collection],
+    slugs: Sequence[str],
+    vector_cache: Path | None,
+    *,
+    stores: bool,
+) -> Calibration:
+    from app.composition.database import open_database
+    from app.composition.services import open_services
+    from app.db.schema.owner import store_centre
+    from app.evaluation.calibration import calibrate
+    from app.evaluation.report import with_cache
+
+    async with open_database(settings) as addresses:
+        if stores and addresses.admin is None:
+            raise ConfigurationError("DATABASE_ADMIN_URL", "must be set to store the centre; or use --dry-run")
+        async with open_services(settings) as plain, with_cache(plain, vector_cache) as services:
+            found = await calibrate(services, collections, slugs, show_progress, reader=COMMAND_LINE)
+        if stores and addresses.admin is not None:
+            await store_centre(addresses.admin, found.model, found.centre, actor=COMMAND_LINE)
+        return found
 
 
 async def _list(settings: Settings) -> list[dict[str, Any]]:

@@ -35,6 +35,7 @@ from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.job import ReembeddingJob
 from app.knowledge.reembedding.machine import ChangeMachine, ReembeddingService
 from app.knowledge.search.journal import SearchJournal
+from app.knowledge.search.meter import SimilarityMeter
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.ranking import CANDIDATES, RerankStage
@@ -91,6 +92,7 @@ class Services:
     erasures: ErasureService
     embedder: EntryEmbedder
     journal: SearchJournal
+    similarities: SimilarityMeter
     accesses: AccessCounter
     jobs: JobQueue
     worker: Worker
@@ -103,6 +105,7 @@ class Services:
         """Finish pending background writes. Leaves `database` and `provider` open."""
         await self.subscriptions.close()
         await self.journal.close()
+        await self.similarities.close()
         await self.accesses.close()
 
 
@@ -155,6 +158,7 @@ async def build_services(
     )
     admission = Admission(crowd=crowd, part=part)
     journal = SearchJournal(database, part=part)
+    similarities = SimilarityMeter(database)
     accesses = AccessCounter(database)
     embedder = EntryEmbedder(database, providers, tenants)
     webhooks = webhooks or WebhookSender()
@@ -169,7 +173,7 @@ async def build_services(
     ranker = Ranker(database, providers, journal.meter, stage)
     tuner = WeightTuner(database, tenants, ranker, defaults)
     search = KnowledgeSearchService(
-        database, providers, tenants, journal, ranker, versions, defaults, admission)  # fmt: skip
+        database, providers, tenants, journal, ranker, versions, similarities, defaults, admission)  # fmt: skip
     erasures = ErasureService(database, trail, jobs, journal)
     comparer = ModelComparer(database, ranker, defaults)
     runner = JobRunner(
@@ -215,6 +219,7 @@ async def build_services(
         erasures=erasures,
         embedder=embedder,
         journal=journal,
+        similarities=similarities,
         accesses=accesses,
         jobs=jobs,
         worker=worker,

@@ -167,6 +167,7 @@ AuditAction = Literal[
 PlatformAction = Literal[
     "access",
     "model.add",
+    "model.calibrate",
     "tenant.create",
     "tenant.delete",
     "tenant.health",

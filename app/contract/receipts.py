@@ -12,7 +12,7 @@ from app.contract.fields import QueryText, VectorNumbers, YesOrNo
 from app.contract.models import ModelInfo
 from app.contract.search import Weights
 from app.contract.validation import Described, request
-from app.contract.vocabulary import Degradation, EntryType, Fusion, Leg, Mode
+from app.contract.vocabulary import Degradation, EntryType, Fusion, Leg, Mode, WeightsOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class Receipt(Described):
     ranking: Annotated[Sequence[RankedEntry], Field(description="Every candidate, best first.")]
     version: Annotated[str, Field(description="The version of the service.")]
     weights: Weights
+    weights_from: WeightsOrigin
     degraded: Sequence[Degradation]
     fallback: bool
     strong_match: bool

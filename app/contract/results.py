@@ -12,8 +12,9 @@ from app.contract.entries import EntryCore
 from app.contract.models import ModelInfo
 from app.contract.problems import Problem
 from app.contract.search import Weights
+from app.contract.settings import Adaptation
 from app.contract.validation import Described
-from app.contract.vocabulary import Degradation, Leg
+from app.contract.vocabulary import Degradation, Leg, WeightsOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,10 @@ class SearchMetadata(Described):
     relaxations: Sequence[Relaxation]
     """If nothing was found because of the filters: what matches without each of them, or, if that is nothing, without
     all of them. Empty if the filters are not the cause."""
+    weights: Annotated[Weights, Field(description="The weights of the legs in the fusion.")]
+    weights_from: WeightsOrigin
+    """Where they come from. `request`, `settings`: given there. `feedback`: found on judged queries. `searches`: they
+    follow how sure the semantic leg is of the tenant's searches. `default`: the service's."""
     reranked: bool
     """Whether the reranker ordered the first candidates; scores then do not descend."""
     next_cursor: str | None
@@ -270,12 +275,15 @@ class Explanation:
 
     A term is the leg's weight times 1/(rrf_k + rank); in score fusion, times 1 - cosine_stretch * (1 - cosine),
     at least 0, or times (keyword_score/keyword_scale)^1.5. A score is the sum of the terms times the boosts. The
-    reranker and diversity only reorder hits. `reranker` is None if it was not asked.
+    reranker and diversity only reorder hits. `reranker` is None if it was not asked, and `adaptation` if the weights do
+    not come from searches.
     """
 
     mode: str
     fusion: str
     weights: Weights
+    weights_from: WeightsOrigin
+    adaptation: Adaptation | None
     rrf_k: int
     keyword_scale: float | None
     cosine_stretch: float | None

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from app.contract.fields import Fraction, Number, YesOrNo
 from app.contract.search import Weights
 from app.contract.validation import UNSET, Described, Unset, given_fields, request
-from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent
+from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent, WeightsOrigin
 
 GREATEST = 10**15
 """Within the integers that all JSON parsers represent exactly."""
@@ -122,6 +122,18 @@ class TunedWeights:
 
 
 @dataclass(frozen=True, slots=True)
+class Adaptation(Described):
+    """What the tenant's searches have shown of its model, and the weights of score fusion that follow."""
+
+    searches: Annotated[int, Field(description="Searches that were counted with the tenant's model.")]
+    mean_similarity: float | None
+    """Mean similarity of their best semantic hits. Null: no search has been counted."""
+    centre: float | None
+    """The mean at which both legs weigh the same. Null: not measured for the model, and the weights stay equal."""
+    weights: Weights
+
+
+@dataclass(frozen=True, slots=True)
 class TenantSettings(Described):
     """The tenant's settings, including defaults."""
 
@@ -144,13 +156,17 @@ class TenantSettings(Described):
     limits: OwnLimits
     auto_tune: Annotated[bool, Field(description="Whether `tuned` applies, and new weights may replace it.")]
     tuned: Annotated[TunedWeights | None, Field(description="In force with `auto_tune`, without `weights`.")]
+    adaptive_weights: bool
+    """Whether the weights of score fusion follow the tenant's searches, without `weights` and `tuned`."""
+    adaptation: Adaptation | None = None
+    """What the searches have shown; also where other weights are in force. It is not a setting."""
 
-    def weights_of(self, fusion: Fusion) -> Weights | None:
+    def weights_of(self, fusion: Fusion) -> tuple[Weights, WeightsOrigin] | None:
         """The tenant's weights for a fusion: those that its admin has set, else those that the service has tuned."""
         if self.weights is not None:
-            return self.weights
+            return self.weights, "settings"
         tuned = self.tuned if self.auto_tune else None
-        return tuned.weights if tuned is not None and tuned.fusion == fusion else None
+        return (tuned.weights, "feedback") if tuned is not None and tuned.fusion == fusion else None
 
 
 DEFAULT_SETTINGS: Final = TenantSettings(
@@ -169,6 +185,7 @@ DEFAULT_SETTINGS: Final = TenantSettings(
     limits=NO_LIMITS,
     auto_tune=True,
     tuned=None,
+    adaptive_weights=True,
 )
 """The settings of a tenant that has set none; None means the service's default."""
 
@@ -214,6 +231,8 @@ class SettingsPatch:
     """Applies to what is written from now on."""
     limits: OwnLimits | Unset | None = UNSET
     auto_tune: Annotated[YesOrNo | Unset | None, Field(description="False undoes `tuned`.")] = UNSET
+    adaptive_weights: YesOrNo | Unset | None = UNSET
+    """Whether the weights of score fusion follow how sure the semantic leg is of the tenant's searches."""
 
     def given(self) -> dict[str, Any]:
         """The settings that the caller sent, as plain values."""

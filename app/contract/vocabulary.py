@@ -17,6 +17,8 @@ MOST_PENDING = 2_000
 Mode = Literal["hybrid", "semantic", "keyword"]
 Leg = Literal["semantic", "keyword"]
 Fusion = Literal["rrf", "score"]
+WeightsOrigin = Literal["request", "settings", "feedback", "searches", "default"]
+"""Where the weights of a search come from, in their order of precedence."""
 Boost = Literal["type", "access", "verified"]
 Audience = Literal["pm", "dev", "qa", "all"]
 """The people that an entry is for: the field `roles` of an entry, and `role` of a search."""

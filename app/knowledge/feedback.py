@@ -25,8 +25,7 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.reading import AccessCounter
 from app.knowledge.search.journal import SearchJournal
 from app.knowledge.search.plan import SearchDefaults, make_plan
-from app.knowledge.search.ranker import Ranker
-from app.knowledge.search.ranking import fuse, lift_identified, rank
+from app.knowledge.search.ranker import Ranker, rank_with
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory, store_tuned
 
 K = TypeVar("K", bound=Hashable)
@@ -228,19 +227,6 @@ class WeightTuner:
         # The tenant's max_limit must not apply here.
         free = replace(tenant, settings=replace(tenant.settings, max_limit=None))
         plan = make_plan(SearchQuery(query=query.query[:MAX_QUERY_LENGTH], limit=DEPTH), free, self.defaults)
-        rankings: dict[Weights, list[UUID]] = {}
         async with self.ranker.run(plan) as ranked:
             ranked.legs.embedding.raise_failure()
-            for weights in choices:
-                candidates = [replace(c, boosts={}) for c in ranked.candidates]
-                fuse(
-                    candidates,
-                    plan.fusion,
-                    weights,
-                    ranked.legs.keyword_scale,
-                    threshold=tenant.model.similarity_threshold,
-                )
-                if ranked.legs.whole:
-                    lift_identified(candidates)
-                rankings[weights] = [c.entry_id for c in rank(candidates)]
-        return rankings
+            return {weights: rank_with(ranked, weights) for weights in choices}

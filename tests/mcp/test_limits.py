@@ -21,6 +21,7 @@ from app.composition.services import Services
 from app.contract.administration import NewTenant, Tenant
 from app.contract.entries import EntryDraft
 from app.contract.results import Hit, SearchMetadata, SearchResult
+from app.contract.search import SCORE_WEIGHTS
 from app.db.rows import new_id
 from app.embeddings.provider import estimate_tokens
 from app.knowledge.tenants.admission import REPORTS
@@ -148,7 +149,7 @@ def make_result(seed: int, hits: int = 10) -> SearchResult:
     metadata = SearchMetadata(
         search_id=UUID(int=2), total=3 * hits, strong_match=False, fallback_mode=True, search_modes_used=["keyword"],
         degraded=["embedding_unavailable"], exact=True, pending=0, estimated_matches=hits, suggestions=[],
-        relaxations=[], reranked=False, next_cursor=None,
+        relaxations=[], weights=SCORE_WEIGHTS, weights_from="default", reranked=False, next_cursor=None,
         query_time_ms=1, waiting_ms=0, embedding_ms=0, semantic_ms=0, keyword_ms=0, fusion_ms=0, reranking_ms=0,
     )  # fmt: skip
     return SearchResult([make_hit(number) for number in range(hits)], metadata, None, None)

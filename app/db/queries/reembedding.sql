@@ -20,8 +20,10 @@ select c.from_model, c.to_model, c.rate, c.switch_at as switch_at_overlap, c.vis
        case when c.state = 'ready' and t.model_id = c.to_model then 'switched' else c.state end as state,
        old.provider as old_provider, old.name as old_name, old.dimensions as old_dimensions,
        old.max_tokens as old_max_tokens, old.similarity_threshold as old_similarity_threshold,
+       old.centre as old_centre,
        new.provider as new_provider, new.name as new_name, new.dimensions as new_dimensions,
        new.max_tokens as new_max_tokens, new.similarity_threshold as new_similarity_threshold,
+       new.centre as new_centre,
        (select coalesce(sum(entries), 0)::bigint from corpus_statistics s
          where s.tenant_id = :tenant_id and s.principal = any (current_principals())) as entries,
        (select count(*) from pending_embeddings p

@@ -33,7 +33,8 @@ class TenantModel:
 
 @dataclass(frozen=True, slots=True)
 class OwnTenant:
-    """What a request needs to know of its tenant; the model's `passages` and `index_state` are those of its vectors.
+    """What a request needs to know of its tenant; the model's `passages` and `index_state` are those of its vectors,
+    and `mean_similarity` is that of the best hits of the counted `searches` with it.
 
     `restricted`: it has or had entries that not all callers may read; `open_entries` is the number of the others.
     """
@@ -50,7 +51,10 @@ class OwnTenant:
     dimensions: int
     max_tokens: int
     similarity_threshold: float
+    centre: float | None
     passages: int
+    searches: int
+    mean_similarity: float
     index_state: str
     restricted: bool
     open_entries: int
@@ -142,6 +146,24 @@ async def hold_tenant(session: TenantSession) -> None:
 async def update_settings(session: TenantSession, settings_json: str) -> None:
     """Replace the tenant's settings."""
     await session.execute(SQL["update_settings"], settings=settings_json)
+
+
+async def add_similarities(
+    session: TenantSession, model_id: int, model: EmbeddingModel, best: Sequence[tuple[UUID, float]], memory: int
+) -> None:
+    """Add searches with the model to the tenant's mean, each by its best hit and the hit's cosine.
+
+    The mean remembers about `memory` searches.
+    """
+    await session.execute(
+        SQL["add_similarities"],
+        model_id=model_id,
+        ids=[entry_id for entry_id, _ in best],
+        similarities=[cosine for _, cosine in best],
+        languages=None if model.languages is None else list(model.languages),
+        centre=None if model.languages is None else model.centre,
+        memory=memory,
+    )
 
 
 async def list_models(session: PlatformSession | TenantSession) -> list[RegisteredModel]:

@@ -45,7 +45,8 @@ select 1 from tenants where id = :tenant_id for no key update;
 -- name: own_tenant
 -- All data of the tenant that a request needs, in one row.
 select t.id, t.slug, t.name, t.settings, t.limits, coalesce(u.tokens, 0) as tokens_today, m.id as model_id, m.provider, m.name as model, m.dimensions,
-       m.max_tokens, m.similarity_threshold, coalesce(v.passages, 0) as passages,
+       m.max_tokens, m.similarity_threshold, m.centre, coalesce(v.passages, 0) as passages,
+       coalesce(v.searches, 0) as searches, coalesce(v.mean_similarity, 0) as mean_similarity,
        coalesce(v.index_state, 'none') as index_state,
        exists (select from permissions p where p.tenant_id = t.id) as restricted,
        (select coalesce(sum(c.entries), 0)::bigint from corpus_statistics c
@@ -61,8 +62,25 @@ select t.id, t.slug, t.name, t.settings, t.limits, coalesce(u.tokens, 0) as toke
 -- name: update_settings
 update tenants set settings = :settings::jsonb where id = :tenant_id;
 
+-- name: add_similarities
+-- Adds searches to the mean, by their best hits; only those whose hit everyone in the tenant may read. A hit in a language
+-- that the model does not know counts as :centre: its cosine says nothing. After :memory searches, each further one weighs
+-- 1/:memory.
+update vector_statistics v
+   set searches = v.searches + new.searches,
+       mean_similarity = v.mean_similarity
+         + (new.total - new.searches * v.mean_similarity) / (least(v.searches, :memory::bigint) + new.searches)
+  from (select count(*) as searches,
+               sum(case when e.language = any (:languages::text[]) then u.similarity
+                        else coalesce(:centre::double precision, u.similarity) end) as total
+          from unnest(:ids::uuid[], :similarities::double precision[]) u (id, similarity)
+         cross join lateral (
+           select e.readers, e.language from entries e where e.tenant_id = :tenant_id and e.id = u.id offset 0) e
+         where e.readers is null) new
+ where v.tenant_id = :tenant_id and v.model_id = :model_id and new.searches > 0;
+
 -- name: models
-select id, provider, name, dimensions, max_tokens, similarity_threshold from embedding_models order by id;
+select id, provider, name, dimensions, max_tokens, similarity_threshold, centre from embedding_models order by id;
 
 -- name: note
 -- A new caller beyond `most` is not noted.

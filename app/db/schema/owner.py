@@ -33,13 +33,14 @@ async def register_model(admin_dsn: str, model: EmbeddingModel, *, actor: str | 
 async def _insert_model(connection: Connection, model: EmbeddingModel, actor: str | None) -> int:
     async with connection.transaction():
         model_id: int = await connection.fetchval(
-            "insert into embedding_models (provider, name, dimensions, max_tokens, similarity_threshold)"
-            " values ($1, $2, $3, $4, $5) returning id",
+            "insert into embedding_models (provider, name, dimensions, max_tokens, similarity_threshold, centre)"
+            " values ($1, $2, $3, $4, $5, $6) returning id",
             model.provider,
             model.name,
             model.dimensions,
             model.max_tokens,
             model.similarity_threshold,
+            model.centre,
         )
         if actor is not None:
             await connection.execute(
@@ -51,6 +52,28 @@ async def _insert_model(connection: Connection, model: EmbeddingModel, actor: st
                 model.dimensions,
             )
     return model_id
+
+
+async def store_centre(admin_dsn: str, model: EmbeddingModel, centre: float, *, actor: str) -> None:
+    """Store a registered model's measured centre as the table owner, recorded in the platform's audit trail.
+
+    Raises ConfigurationError and DatabaseUnavailable.
+    """
+    named = (model.provider, model.name, model.dimensions)
+    async with using(await connect(admin_dsn, "DATABASE_ADMIN_URL")) as connection, connection.transaction():
+        await connection.execute(
+            "update embedding_models set centre = $4 where provider = $1 and name = $2 and dimensions = $3",
+            *named,
+            centre,
+        )
+        await connection.execute(
+            "insert into platform_audit (actor, action, detail) values ($1, 'model.calibrate',"
+            " jsonb_build_object('provider', $2::text, 'model', $3::text, 'dimensions', $4::integer,"
+            " 'centre', $5::double precision))",
+            actor,
+            *named,
+            centre,
+        )
 
 
 async def _guard_dimension(connection: Connection, model_id: int, dimensions: int) -> None:

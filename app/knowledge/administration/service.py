@@ -327,7 +327,7 @@ DEPTH = 10
 
 RANKING = (
     *("weights", "type_weights", "similarity_threshold", "fusion", "verified_boost", "rerank"),
-    *("auto_tune", "tuned"),
+    *("auto_tune", "tuned", "adaptive_weights"),
 )
 """The settings that change the order of hits."""
 

@@ -353,6 +353,7 @@ class ChangeMachine:
             space=VectorSpace(change.other, model.dimensions),
             passages=change.vectors.passages,
             indexed=change.vectors.index_state == "ready",
+            searches=0,
         )
 
 

@@ -145,7 +145,6 @@ def make_receipt(plan: Plan, ranking: Ranking, **search: Any) -> SearchReceipt:
         options={"limit": plan.limit, **chosen},
         ranking=rank_entries(ranking, query),
         version=service_version(),
-        weights=plan.weights,
         similarity_threshold=plan.threshold,
         **{name: getattr(ranking, name) for name in FACTS},
         **search,

@@ -12,7 +12,7 @@ from app.contract.search import (
     Weights,
     current_most_hits,
 )
-from app.contract.vocabulary import Fusion
+from app.contract.vocabulary import Fusion, WeightsOrigin
 from app.db.queries.search import EntryFilter
 from app.errors import InvalidInput
 from app.knowledge.search.query import filter_of
@@ -67,6 +67,7 @@ class Plan:
     entry_filter: EntryFilter
     limit: int
     weights: Weights
+    weights_from: WeightsOrigin
     threshold: float
     fusion: Fusion
     wanted: int
@@ -107,14 +108,14 @@ def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefault
             raise InvalidInput.of("as_of", "must be in the past")
     thresholds = (query.similarity_threshold, settings.similarity_threshold, defaults.similarity_threshold)
     fusion = query.fusion or settings.fusion
+    weights, origin = _choose_weights(query, tenant, fusion, defaults)
     return Plan(
         query=query,
         tenant=tenant,
         entry_filter=filter_of(query),
         limit=limit,
-        weights=query.weights
-        or settings.weights_of(fusion)
-        or (SCORE_WEIGHTS if fusion == "score" else defaults.weights),
+        weights=weights,
+        weights_from=origin,
         threshold=next((t for t in thresholds if t is not None), tenant.model.similarity_threshold),
         fusion=fusion,
         wanted=max((3 if query.group_by is None else GROUP_SHARE) * limit, MIN_DEPTH),
@@ -122,3 +123,20 @@ def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefault
         keyword_budget=defaults.keyword_budget,
         rerank=next((r for r in (query.rerank, settings.rerank) if r is not None), defaults.rerank),
     )
+
+
+def _choose_weights(
+    query: SearchQuery, tenant: TenantContext, fusion: Fusion, defaults: SearchDefaults
+) -> tuple[Weights, WeightsOrigin]:
+    """The weights of the legs. A single leg has the default's: its scores then mean the same at all times."""
+    settings = tenant.settings
+    if query.weights is not None:
+        return query.weights, "request"
+    if (given := settings.weights_of(fusion)) is not None:
+        return given
+    if fusion == "rrf":
+        return defaults.weights, "default"
+    is_adapted = settings.adaptive_weights and query.mode == "hybrid" and tenant.searches
+    if not is_adapted or tenant.model.centre is None:
+        return SCORE_WEIGHTS, "default"
+    return tenant.adaptation.weights, "searches"

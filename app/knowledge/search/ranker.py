@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from app.contract.search import Weights
 from app.contract.validation import amend
 from app.db.database import Database
 from app.db.queries import vectors
@@ -222,6 +223,17 @@ async def _fuse(session: TenantSession, plan: Plan, legs: Legs) -> list[Candidat
     if legs.whole and not legs.is_semantic_only:
         lift_identified(candidates)
     return rank(candidates, legs.searched[0] if len(legs.searched) == 1 else None)
+
+
+def rank_with(ranked: Ranked, weights: Weights) -> list[UUID]:
+    """The entries in the order of other weights, without boosts; the hits of the legs do not depend on weights."""
+    plan, legs = ranked.plan, ranked.legs
+    candidates = [replace(c, boosts={}) for c in ranked.candidates]
+    threshold = plan.tenant.model.similarity_threshold
+    fuse(candidates, plan.fusion, weights, legs.keyword_scale, plan.query.rrf_k, threshold=threshold)
+    if legs.whole:
+        lift_identified(candidates)
+    return [c.entry_id for c in rank(candidates)]
 
 
 async def _arrange(ranked: Ranked) -> Ranked:

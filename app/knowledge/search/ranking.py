@@ -15,11 +15,12 @@ from uuid import UUID
 import numpy as np
 
 from app.contract.search import Weights
-from app.contract.vocabulary import Boost, Degradation, Fusion, Leg
+from app.contract.vocabulary import Boost, Degradation, Fusion, Leg, WeightsOrigin
 from app.db.queries import hits as db
 from app.db.queries import vectors
 from app.db.queries.search import LegHit, Sought
 from app.db.session import TenantSession
+from app.embeddings.cosines import REFERENCE_THRESHOLD, cosine_stretch, distance_scale, stretch_cosine
 from app.embeddings.provider import EmbeddingModel, Vector
 from app.errors import ProviderUnavailable, RerankerUnavailable
 from app.knowledge.search.legs.findings import Legs
@@ -29,9 +30,6 @@ from app.knowledge.tenants.directory import TenantContext
 from app.knowledge.tenants.quotas import TokenMeter
 from app.reranking import Reranker, count_tokens
 from app.telemetry.tracing import span
-
-REFERENCE_THRESHOLD = 0.3
-"""Similarity threshold of all-MiniLM-L6-v2, with which the weights of score fusion were measured."""
 
 
 @dataclass(slots=True)
@@ -131,24 +129,6 @@ def score_fusion(
         words = (c.keyword_score or 0.0) / scale if scale else 0.0
         c.keyword_term = weights.keyword * words**COVERAGE_EXPONENT
         c.score = c.semantic_term + c.keyword_term
-
-
-def cosine_stretch(threshold: float) -> float:
-    """How much farther from 1 score fusion takes the cosines of a model with this similarity threshold; 1: as they are.
-
-    All cosines of multilingual-e5-small are between 0.7 and 0.95; unscaled, they hardly differ, and the words decide.
-    """
-    return max(1.0, distance_scale(threshold)) if threshold < 1 else 1.0
-
-
-def distance_scale(threshold: float) -> float:
-    """The factor for 1 - cosine with which a model's similarity threshold, below 1, becomes REFERENCE_THRESHOLD."""
-    return (1 - REFERENCE_THRESHOLD) / (1 - threshold)
-
-
-def stretch_cosine(cosine: float, stretch: float) -> float:
-    """The cosine as score fusion uses it; `stretch` is the model's `cosine_stretch`."""
-    return cosine if stretch == 1.0 else 1 - (1 - cosine) * stretch
 
 
 def fuse(
@@ -342,6 +322,8 @@ class Ranking:
     exact: bool
     pending: int
     estimated_matches: int
+    weights: Weights
+    weights_from: WeightsOrigin
 
     @property
     def reranked(self) -> bool:

@@ -43,6 +43,7 @@ from app.knowledge.search.answer.snippet import SnippetMaker
 from app.knowledge.search.journal import PageStart, SearchJournal, pinned_ranking, resume
 from app.knowledge.search.legs.findings import EmbedQuery, QueryBatch
 from app.knowledge.search.legs.semantic import session_setup
+from app.knowledge.search.meter import SimilarityMeter
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import filter_of, needs_vector
 from app.knowledge.search.ranker import Ranker
@@ -79,6 +80,7 @@ class KnowledgeSearchService:
     journal: SearchJournal
     ranker: Ranker
     versions: VersionService
+    similarities: SimilarityMeter
     defaults: SearchDefaults = field(default_factory=SearchDefaults)
     admission: Admission = field(default_factory=Admission)
 
@@ -250,6 +252,7 @@ class KnowledgeSearchService:
         if subject is None:
             return replace(result, metadata=replace(metadata, next_cursor=None))
         self.journal.record(plan, result, ranking, subject)
+        self.similarities.count(plan, legs)
         return result
 
     async def _continue(self, plan: Plan, cursor: str) -> SearchResult:

@@ -5,7 +5,7 @@ A change locks the tenant.
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import md5, sha256
 from typing import Any
@@ -19,6 +19,7 @@ from app.contract.administration import LONGEST, SLUG, NewRevocation, NewTenant,
 from app.contract.fields import Page
 from app.contract.settings import (
     LIMITS,
+    Adaptation,
     AllowedLimits,
     Limits,
     SettingsPatch,
@@ -49,6 +50,7 @@ from app.errors import (
 )
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import PageRequest
+from app.knowledge.tenants.adaptation import adapt
 
 PAGE_LIMITS = ("default_limit", "max_limit")
 
@@ -71,7 +73,7 @@ def require_lower(own: Mapping[str, Any], allowed: Limits) -> None:
 
 def version_of(settings: TenantSettings) -> int:
     """A number of at most 18 digits, as the versions of ETags are, from a hash: other settings have another one."""
-    written = orjson.dumps(asdict(settings), option=orjson.OPT_SORT_KEYS)
+    written = orjson.dumps(asdict(replace(settings, adaptation=None)), option=orjson.OPT_SORT_KEYS)
     return int.from_bytes(sha256(written).digest()[:8]) % 10**18
 
 
@@ -203,6 +205,8 @@ class TenantContext:
         space: the model's id and dimensions, for SQL literals.
         passages: number of vectors stored for the model.
         indexed: whether the tenant's HNSW index contains all of them.
+        searches: searches with the model that were counted, see `SimilarityMeter`.
+        mean_similarity: the mean cosine of their best hits.
         limits: the limits in force.
         allowed: the platform's limits for the tenant, without the tenant's own settings.
         revoked_tokens: ids of tokens that are refused.
@@ -219,6 +223,8 @@ class TenantContext:
     space: VectorSpace
     passages: int
     indexed: bool
+    searches: int = 0
+    mean_similarity: float = 0.0
     limits: Limits = field(default_factory=Limits)
     allowed: Limits = field(default_factory=Limits)
     revoked_tokens: frozenset[str] = frozenset()
@@ -226,6 +232,11 @@ class TenantContext:
     restricted: bool = False
     open_entries: int = 0
     wide_callers: WideCallers = field(default_factory=WideCallers, compare=False)
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """What its searches have shown."""
+        return adapt(self.model, self.searches, self.mean_similarity)
 
 
 class NoProvider(EmbeddingUnavailable):
@@ -242,6 +253,10 @@ def find_provider(providers: Mapping[int, EmbeddingProvider], tenant: TenantCont
     if provider is None:
         raise NoProvider(tenant.model.provider, "no provider for the tenant's model", attempts=0)
     return provider
+
+
+def _model_of(row: db.OwnTenant) -> EmbeddingModel:
+    return EmbeddingModel(row.provider, row.model, row.dimensions, row.max_tokens, row.similarity_threshold, row.centre)
 
 
 DELETION = timedelta(minutes=30)
@@ -291,7 +306,7 @@ class TenantDirectory:
         allowed = self.allow(row.limits)
         own = {
             "settings": settings,
-            "model": EmbeddingModel(row.provider, row.model, row.dimensions, row.max_tokens, row.similarity_threshold),
+            "model": _model_of(row),
             "limits": allowed.lowered(settings.limits),
             "revoked_tokens": frozenset(row.revoked_tokens),
         }
@@ -314,7 +329,7 @@ class TenantDirectory:
         if reader is not None:
             async with self.database.tenant_session(tenant_id) as session:
                 await self.trail.note_read(session, reader, "settings.read")
-        return context.settings
+        return replace(context.settings, adaptation=context.adaptation)
 
     def forget(self, tenant_id: UUID) -> None:
         """Remove the tenant from the cache, in all processes of the service."""
@@ -417,7 +432,7 @@ class TenantDirectory:
             detail = {"fields": sorted(given_fields(patch))}
             await audit.write_audit(session, actor, "settings.update", [], detail)
         self.forget(tenant_id)
-        return settings
+        return replace(settings, adaptation=adapt(_model_of(row), row.searches, row.mean_similarity))
 
     async def restore_settings(self, tenant_id: UUID, given: Mapping[str, Any], *, actor: str) -> None:
         """Replace the tenant's settings with those of an export; limits above the platform's have no effect.

@@ -39,6 +39,7 @@ from app.db.queries import search, vectors
 from app.db.queries.hits import HydratedEntry, Verdict
 from app.db.queries.search import CountedValue, KeywordQuery, MatchQuery, Sought, filtered_ids, match_words
 from app.db.session import TenantSession
+from app.embeddings.cosines import cosine_stretch
 from app.embeddings.provider import Vector
 from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.answer.snippet import Snippet, SnippetMaker
@@ -53,7 +54,6 @@ from app.knowledge.search.ranking import (
     Candidate,
     Ranking,
     Reranking,
-    cosine_stretch,
     has_strong_match,
     join_legs,
     shown,
@@ -236,6 +236,8 @@ def describe_ranking(plan: Plan, legs: Legs, candidates: Sequence[Candidate], re
         exact=legs.exact,
         pending=legs.pending,
         estimated_matches=_estimate_matches(legs, ungroup(candidates)),
+        weights=plan.weights,
+        weights_from=plan.weights_from,
     )
 
 
@@ -248,7 +250,7 @@ def _estimate_matches(legs: Legs, candidates: Sequence[Candidate]) -> int:
     return max(semantic, words, len(candidates))
 
 
-COPIED = ("strong_match", "search_modes_used", "exact", "pending", "estimated_matches")
+COPIED = (*("strong_match", "search_modes_used", "exact", "pending", "estimated_matches"), *("weights", "weights_from"))
 """Facts about a ranking that the metadata has as they are."""
 
 
@@ -330,6 +332,8 @@ def explain(
         mode=query.mode,
         fusion=plan.fusion,
         weights=plan.weights,
+        weights_from=plan.weights_from,
+        adaptation=plan.tenant.adaptation if plan.weights_from == "searches" else None,
         rrf_k=query.rrf_k,
         keyword_scale=scale,
         cosine_stretch=cosine_stretch(model.similarity_threshold) if plan.fusion == "score" else None,
@@ -356,6 +360,7 @@ def explain_page(receipt: Receipt, page: Sequence[Candidate], shown: Collection[
     semantic, keyword = (PinnedLeg() if leg in receipt.search_modes_used else None for leg in ("semantic", "keyword"))
     return Explanation(
         **same_fields(receipt, Explanation),
+        adaptation=None,
         keyword_scale=None,
         cosine_stretch=None,
         boost=receipt.options.get("boost", ()),

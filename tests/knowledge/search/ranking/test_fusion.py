@@ -16,17 +16,9 @@ from app.contract.results import SearchResult
 from app.contract.search import RRF_WEIGHTS, SCORE_WEIGHTS, SearchQuery, Weights
 from app.contract.vocabulary import Fusion
 from app.db.queries.search import LegHit
+from app.embeddings.cosines import cosine_stretch, stretch_cosine
 from app.knowledge.search.legs.keyword import KeywordHits, Replacements
-from app.knowledge.search.ranking import (
-    Candidate,
-    apply_boosts,
-    cosine_stretch,
-    join_legs,
-    rank,
-    reciprocal_rank_fusion,
-    score_fusion,
-    stretch_cosine,
-)
+from app.knowledge.search.ranking import Candidate, apply_boosts, join_legs, rank, reciprocal_rank_fusion, score_fusion
 from tests.knowledge.writing import write
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
