@@ -220,6 +220,9 @@ async def evaluate(
                 found, took = await search_all(services, tenant_id, part, variant, documents, progress, depth)
                 rankings[variant] += found
                 times[variant] += took
+                # Later variants are then measured with what these questions have shown, whenever it is written.
+                await services.similarities.flush()
+                services.tenants.forget(tenant_id)
                 seconds[variant.label] += time.perf_counter() - started
     grades = [query.judgements for query in collection.queries]
     scores = {variant: score_rankings(found, grades) for variant, found in rankings.items()}

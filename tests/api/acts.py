@@ -10,7 +10,7 @@ import orjson
 
 from app.db.queries import deliveries
 from app.db.rows import new_id
-from app.db.schema.owner import register_model
+from app.db.schema.owner import register_model, store_centre
 from app.embeddings.provider import resolve_model
 from app.knowledge import upkeep
 from app.knowledge.transfer.records import TextLine
@@ -204,6 +204,11 @@ async def _add_model(scene: Scene) -> Sequence[str]:
     return []
 
 
+async def _calibrate_model(scene: Scene) -> Sequence[str]:
+    await store_centre(scene.stage.made.admin_dsn, scene.stage.services.provider.model, 0.5, actor="paula")
+    return []
+
+
 def _by_name(*acts: Act) -> Mapping[str, Act]:
     return {act.name: act for act in acts}
 
@@ -281,6 +286,7 @@ OTHER_CHANGES = _by_name(
     Act("an import", "tenant.import", _restore),
     Act("a purge", "entry.purge", _purge, _expire, upkeep.ACTOR),
     Act("a new model", "model.add", _add_model, actor="paula"),
+    Act("a model's centre", "model.calibrate", _calibrate_model, actor="paula"),
 )
 """Actions without an endpoint, or with one that the tables above use already."""
 OTHER_READS = _by_name(

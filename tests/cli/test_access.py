@@ -320,6 +320,7 @@ TRAILS = (
         ("eval --tenant TENANT", "feedback.read done"),
         ("erase --subject joe --yes --tenant TENANT", "erasure.create done"),
         ("reembed status --tenant TENANT", "model.read refused"),
+        ("model calibrate --dry-run --tenant TENANT", "feedback.read done"),
         ("model add --provider mock --dimensions 12", "model.add done"),
         ("export --tenant TENANT", "tenant.export done"),
         ("import corpus.jsonl --no-wait --tenant TENANT", "entry.write done"),

@@ -69,7 +69,7 @@ def test_search_explains_a_score_that_can_be_recomputed(knowledge: CommandLine, 
     assert words is not None
     assert float(words[1]) == pytest.approx(0.5 * (float(words[2]) / float(found[1])) ** 1.5, abs=5e-3)
     text = knowledge.succeed(*explained, "--fusion", "rrf").out
-    assert "mode keyword, fusion rrf (k 60), weights 0.7 semantic and 0.3 keyword, boost none\n" in text
+    assert "mode keyword, fusion rrf (k 60), weights 0.7 semantic and 0.3 keyword (from default), boost none\n" in text
     assert "keyword: exact, 1 candidates of 1 matches, best BM25 " in text
     assert f"   {0.3 / 61:.4f} = {0.3 / 61:.4f} keyword\n" in text
     hybrid = knowledge.succeed(

@@ -73,7 +73,7 @@ def _describe_plan(result: SearchResult, debug: Mapping[str, Any]) -> Iterator[s
         fusion = f"{fusion} (keyword scale {debug['keyword_scale']:.4f})"
     yield (
         f"mode {debug['mode']}, fusion {fusion}, weights {weights['semantic']:g} semantic and"
-        f" {weights['keyword']:g} keyword, boost {', '.join(debug['boost']) or 'none'}"
+        f" {weights['keyword']:g} keyword (from {debug['weights_from']}), boost {', '.join(debug['boost']) or 'none'}"
     )
     semantic, keyword = debug["legs"]["semantic"], debug["legs"]["keyword"]
     if semantic is not None and semantic["strategy"] is not None:
