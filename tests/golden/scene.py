@@ -117,6 +117,7 @@ class Scene:
         answer = await self._caller(step).request(*step.place(), **step.options())
         await self.services.journal.flush()
         await self.services.accesses.flush()
+        await self.services.similarities.flush()
         await self.services.subscriptions.close()  # until the caller's groups and roles are noted
         assert answer.is_success or not step.keep, f"{step.name}: {answer.text}"
         for name, place in step.keep.items():

@@ -150,6 +150,12 @@ class SearchMetadata(Answer):
     """If nothing was found because of the filters: what matches without each of them, or, if that is nothing,
     without all of them. Empty if the filters are not the cause.
     """
+    weights: dict[str, float]
+    """The weights of the legs in the fusion."""
+    weights_from: str
+    """Where they come from. `request`, `settings`: given there. `feedback`: found on judged queries. `searches`:
+    they follow how sure the semantic leg is of the tenant's searches. `default`: the service's.
+    """
     reranked: bool
     """Whether the reranker ordered the first candidates; scores then do not descend."""
     next_cursor: str | None = None
@@ -164,6 +170,18 @@ class SearchMetadata(Answer):
     keyword_ms: int
     fusion_ms: int
     reranking_ms: int
+
+
+class Adaptation(Answer):
+    """What the tenant's searches have shown of its model, and the weights of score fusion that follow."""
+
+    searches: int
+    """Searches that were counted with the tenant's model."""
+    mean_similarity: float | None = None
+    """Mean similarity of their best semantic hits. Null: no search has been counted."""
+    centre: float | None = None
+    """The mean at which both legs weigh the same. Null: not measured for the model, and the weights stay equal."""
+    weights: dict[str, float]
 
 
 class ModelName(Answer):
@@ -254,12 +272,15 @@ class Explanation(Answer):
 
     A term is the leg's weight times 1/(rrf_k + rank); in score fusion, times 1 - cosine_stretch * (1 -
     cosine), at least 0, or times (keyword_score/keyword_scale)^1.5. A score is the sum of the terms times the
-    boosts. The reranker and diversity only reorder hits. `reranker` is None if it was not asked.
+    boosts. The reranker and diversity only reorder hits. `reranker` is None if it was not asked, and
+    `adaptation` if the weights do not come from searches.
     """
 
     mode: str
     fusion: str
     weights: dict[str, float]
+    weights_from: str
+    adaptation: Adaptation | None = None
     rrf_k: int
     keyword_scale: float | None = None
     cosine_stretch: float | None = None
@@ -526,6 +547,7 @@ class Receipt(Answer):
     version: str
     """The version of the service."""
     weights: dict[str, float]
+    weights_from: str
     degraded: list[str]
     fallback: bool
     strong_match: bool
@@ -967,6 +989,10 @@ class TenantSettings(Answer):
     """Whether `tuned` applies, and new weights may replace it."""
     tuned: TunedWeights | None = None
     """In force with `auto_tune`, without `weights`."""
+    adaptive_weights: bool
+    """Whether the weights of score fusion follow the tenant's searches, without `weights` and `tuned`."""
+    adaptation: Adaptation | None = None
+    """What the searches have shown; also where other weights are in force. It is not a setting."""
 
 
 class TenantLimits(Answer):
@@ -1237,6 +1263,7 @@ class TenantPage(Answer):
 
 __all__ = [
     "AcceptedManifest",
+    "Adaptation",
     "Asset",
     "AssetPage",
     "AuditPage",

@@ -1443,6 +1443,28 @@ export interface components {
             principal?: string | null;
         };
         /**
+         * Adaptation
+         * @description What the tenant's searches have shown of its model, and the weights of score fusion that follow.
+         */
+        Adaptation: {
+            /**
+             * Searches
+             * @description Searches that were counted with the tenant's model.
+             */
+            searches: number;
+            /**
+             * Mean Similarity
+             * @description Mean similarity of their best semantic hits. Null: no search has been counted.
+             */
+            mean_similarity: number | null;
+            /**
+             * Centre
+             * @description The mean at which both legs weigh the same. Null: not measured for the model, and the weights stay equal.
+             */
+            centre: number | null;
+            weights: components["schemas"]["Weights"];
+        };
+        /**
          * AllowedLimits
          * @description Limits that the platform sets for one tenant. 0 means unlimited; null restores the platform's default.
          * @example {
@@ -2288,7 +2310,8 @@ export interface components {
          *
          *     A term is the leg's weight times 1/(rrf_k + rank); in score fusion, times 1 - cosine_stretch * (1 - cosine),
          *     at least 0, or times (keyword_score/keyword_scale)^1.5. A score is the sum of the terms times the boosts. The
-         *     reranker and diversity only reorder hits. `reranker` is None if it was not asked.
+         *     reranker and diversity only reorder hits. `reranker` is None if it was not asked, and `adaptation` if the weights do
+         *     not come from searches.
          */
         Explanation: {
             /** Mode */
@@ -2296,6 +2319,12 @@ export interface components {
             /** Fusion */
             fusion: string;
             weights: components["schemas"]["Weights"];
+            /**
+             * Weights From
+             * @enum {string}
+             */
+            weights_from: "request" | "settings" | "feedback" | "searches" | "default";
+            adaptation: components["schemas"]["Adaptation"] | null;
             /** Rrf K */
             rrf_k: number;
             /** Keyword Scale */
@@ -4214,6 +4243,14 @@ export interface components {
              * @description If nothing was found because of the filters: what matches without each of them, or, if that is nothing, without all of them. Empty if the filters are not the cause.
              */
             relaxations: components["schemas"]["Relaxation"][];
+            /** @description The weights of the legs in the fusion. */
+            weights: components["schemas"]["Weights"];
+            /**
+             * Weights From
+             * @description Where they come from. `request`, `settings`: given there. `feedback`: found on judged queries. `searches`: they follow how sure the semantic leg is of the tenant's searches. `default`: the service's.
+             * @enum {string}
+             */
+            weights_from: "request" | "settings" | "feedback" | "searches" | "default";
             /**
              * Reranked
              * @description Whether the reranker ordered the first candidates; scores then do not descend.
@@ -4607,6 +4644,11 @@ export interface components {
              */
             version: string;
             weights: components["schemas"]["Weights"];
+            /**
+             * Weights From
+             * @enum {string}
+             */
+            weights_from: "request" | "settings" | "feedback" | "searches" | "default";
             /** Degraded */
             degraded: ("embedding_unavailable" | "embeddings_pending" | "quota_exhausted" | "reranker_unavailable" | "replica_stale" | "ranking_truncated")[];
             /** Fallback */
@@ -4727,6 +4769,11 @@ export interface components {
              * @description False undoes `tuned`.
              */
             auto_tune?: boolean | null;
+            /**
+             * Adaptive Weights
+             * @description Whether the weights of score fusion follow how sure the semantic leg is of the tenant's searches.
+             */
+            adaptive_weights?: boolean | null;
         };
         /**
          * Source
@@ -5241,6 +5288,13 @@ export interface components {
             auto_tune: boolean;
             /** @description In force with `auto_tune`, without `weights`. */
             tuned: components["schemas"]["TunedWeights"] | null;
+            /**
+             * Adaptive Weights
+             * @description Whether the weights of score fusion follow the tenant's searches, without `weights` and `tuned`.
+             */
+            adaptive_weights: boolean;
+            /** @description What the searches have shown; also where other weights are in force. It is not a setting. */
+            adaptation?: components["schemas"]["Adaptation"] | null;
         };
         /**
          * TunedWeights
@@ -5459,6 +5513,11 @@ export interface operations {
                      *         "estimated_matches": 1,
                      *         "suggestions": [],
                      *         "relaxations": [],
+                     *         "weights": {
+                     *           "semantic": 0.7,
+                     *           "keyword": 0.3
+                     *         },
+                     *         "weights_from": "request",
                      *         "reranked": false,
                      *         "next_cursor": null,
                      *         "query_time_ms": 1,
@@ -5614,6 +5673,11 @@ export interface operations {
                      *               "estimated_matches": 1,
                      *               "suggestions": [],
                      *               "relaxations": [],
+                     *               "weights": {
+                     *                 "semantic": 0.7,
+                     *                 "keyword": 0.3
+                     *               },
+                     *               "weights_from": "request",
                      *               "reranked": false,
                      *               "next_cursor": null,
                      *               "query_time_ms": 1,
@@ -7404,6 +7468,11 @@ export interface operations {
                      *         "estimated_matches": 1,
                      *         "suggestions": [],
                      *         "relaxations": [],
+                     *         "weights": {
+                     *           "semantic": 0.7,
+                     *           "keyword": 0.3
+                     *         },
+                     *         "weights_from": "request",
                      *         "reranked": false,
                      *         "next_cursor": null,
                      *         "query_time_ms": 1,
@@ -7964,6 +8033,16 @@ export interface operations {
                      *         "gain": 1,
                      *         "low": 1,
                      *         "high": 1
+                     *       },
+                     *       "adaptive_weights": false,
+                     *       "adaptation": {
+                     *         "searches": 1,
+                     *         "mean_similarity": 1,
+                     *         "centre": 1,
+                     *         "weights": {
+                     *           "semantic": 0.7,
+                     *           "keyword": 0.3
+                     *         }
                      *       }
                      *     }
                      */
@@ -8043,6 +8122,16 @@ export interface operations {
                      *         "gain": 1,
                      *         "low": 1,
                      *         "high": 1
+                     *       },
+                     *       "adaptive_weights": false,
+                     *       "adaptation": {
+                     *         "searches": 1,
+                     *         "mean_similarity": 1,
+                     *         "centre": 1,
+                     *         "weights": {
+                     *           "semantic": 0.7,
+                     *           "keyword": 0.3
+                     *         }
                      *       }
                      *     }
                      */
@@ -8830,6 +8919,7 @@ export interface operations {
                      *         "semantic": 0.7,
                      *         "keyword": 0.3
                      *       },
+                     *       "weights_from": "request",
                      *       "degraded": [
                      *         "embedding_unavailable"
                      *       ],
