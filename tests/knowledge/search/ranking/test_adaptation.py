@@ -36,7 +36,7 @@ def test_weights_follow_the_distance_from_the_centre() -> None:
         (ENGLISH, 10, 0.65, 0.4),  # ten searches count half, like the prior
         (ENGLISH, 1_000_000, 0.65, 0.3),
         (ENGLISH, 1_000_000, 0.95, LEAST),
-        (ENGLISH, 1_000_000, 0.35, 0.5),  # where the best hits are far away, words are no better
+        (ENGLISH, 1_000_000, 0.35, 0.5),  # a low mean changes nothing
         (MANY_LANGUAGES, 1_000_000, (MANY_LANGUAGES.centre or 0) + 0.0314, 0.3),  # cosines are stretched
         (replace(ENGLISH, centre=None), 1_000, 0.9, 0.5),
     ]
