@@ -167,7 +167,7 @@ class ModelFacts:
 KNOWN: dict[str, dict[str, ModelFacts]] = {
     LOCAL: {
         MINILM: ModelFacts(384, 384, 384, 256, 0.3, centre=0.55, languages=("english",)),
-        E5: ModelFacts(384, 384, 384, 512, 0.78, centre=0.87),
+        E5: ModelFacts(384, 384, 384, 512, 0.78, centre=0.85),
     },
     OPENAI: {
         "text-embedding-3-small": ModelFacts(1536, 1, 1536, 8191, 0.25),
