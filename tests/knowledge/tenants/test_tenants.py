@@ -100,6 +100,7 @@ SETTINGS: dict[str, list[Any]] = {
     "keep_versions_days": [0, 3_650],
     "suspicious_content": ["keep", "flag", "quarantine", None],
     "auto_tune": [True, False],
+    "adaptive_weights": [True, False],
     "rerank": [True, False, None],
     "tuned": [TUNED],
 }
