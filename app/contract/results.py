@@ -137,7 +137,7 @@ class SearchMetadata(Described):
     """What keeps the answer from being complete; empty: nothing. `embedding_unavailable`: keyword search only.
     `quota_exhausted`: keyword search only, and no reranking. `embeddings_pending`: some entries have no vector yet and
     are found only by their words; see `pending`. `reranker_unavailable`: the hits are in the fused order.
-    `ranking_truncated`: this page ends the ranked list, and more entries may match."""
+    `ranking_truncated`: more entries may match than the ranked list has; on its first page and on its last."""
     exact: bool
     """Whether every entry that the filters admit was compared in each leg of `search_modes_used`. If not, there may be
     better hits."""

@@ -15,7 +15,7 @@ NOTICES: Mapping[str, str] = {
     "quota_exhausted": "The daily embedding tokens are used up: keyword search only, and no reranking.",
     "embeddings_pending": "Entries that have no vector yet: {pending}. They are found only by words; try again later.",
     "reranker_unavailable": "The reranker is unavailable: hits are in the order of their scores.",
-    "ranking_truncated": "The ranked list ends here, but more entries match: use filters or a more precise query.",
+    "ranking_truncated": "The ranked list is cut: more entries match. Use filters or a more precise query.",
 }
 
 

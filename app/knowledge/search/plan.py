@@ -27,15 +27,13 @@ KEYWORD_BUDGET = 1_000
 PENDING_POOL = 500
 """Entries that mode `semantic` finds by their words, so that entries without a vector are not missed."""
 
-MIN_DEPTH = 30
-"""Minimum number of candidates of each leg; with 100, nDCG@10 differs by less than 0.001."""
+POOL = 150
+"""Candidates of each leg: three times the hits of the largest page for external callers. It is the same for every limit,
+so that a small page is the head of a large one; with 30, nDCG@10 differs by less than 0.001."""
 
-GROUP_DEPTH = 2_000
-"""Most candidates of each leg in a search grouped by asset, which looks deeper while all that it has found are from few
-assets."""
-
-GROUP_SHARE = 10
-"""Candidates of each leg that such a search starts with, for each asset of a page."""
+GROUP_POOL, DEEPEST_POOL = 500, 2_000
+"""Candidates of each leg with which a search grouped by asset starts, and the most with which a search ends that looks
+deeper because it has found too few hits for the largest page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +116,7 @@ def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefault
         weights_from=origin,
         threshold=next((t for t in thresholds if t is not None), tenant.model.similarity_threshold),
         fusion=fusion,
-        wanted=max((3 if query.group_by is None else GROUP_SHARE) * limit, MIN_DEPTH),
+        wanted=POOL if query.group_by is None else GROUP_POOL,
         exact_limit=defaults.exact_limit,
         keyword_budget=defaults.keyword_budget,
         rerank=next((r for r in (query.rerank, settings.rerank) if r is not None), defaults.rerank),

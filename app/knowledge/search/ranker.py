@@ -11,6 +11,7 @@ from uuid import UUID
 
 from app.contract.search import Weights
 from app.contract.validation import amend
+from app.contract.vocabulary import MAX_LIMIT
 from app.db.database import Database
 from app.db.queries import vectors
 from app.db.session import TenantSession
@@ -19,7 +20,7 @@ from app.knowledge.search import ranking
 from app.knowledge.search.legs.findings import EmbedQuery, Legs, QueryEmbedding, embed_query, recall_query
 from app.knowledge.search.legs.keyword import search_words
 from app.knowledge.search.legs.semantic import SemanticHits, search_vectors, session_setup
-from app.knowledge.search.plan import GROUP_DEPTH, PENDING_POOL, Plan
+from app.knowledge.search.plan import DEEPEST_POOL, PENDING_POOL, Plan
 from app.knowledge.search.ranking import (
     Candidate,
     Reranking,
@@ -180,11 +181,11 @@ async def _rank(session: TenantSession, plan: Plan, legs: Legs) -> Ranked:
 async def _widen_search(
     session: TenantSession, plan: Plan, legs: Legs, candidates: list[Candidate]
 ) -> tuple[Plan, Legs, list[Candidate]]:
-    """While the candidates are from too few assets for a page, search for more of them."""
-    while plan.wanted < GROUP_DEPTH and legs.is_truncated(plan.wanted):
-        if await count_groups(session, candidates, plan.query.as_of) >= plan.limit:
+    """While the candidates are from too few assets for the largest page, whatever the limit, search for more."""
+    while plan.wanted < DEEPEST_POOL and legs.is_truncated(plan.wanted):
+        if await count_groups(session, candidates, plan.query.as_of) >= MAX_LIMIT:
             break
-        plan = replace(plan, wanted=min(4 * plan.wanted, GROUP_DEPTH))
+        plan = replace(plan, wanted=min(4 * plan.wanted, DEEPEST_POOL))
         words = await search_words(session, plan, plan.wanted) if plan.query.mode != "semantic" else None
         legs = await _complete(session, plan, Legs(legs.embedding, keyword=words))
         candidates = await _fuse(session, plan, legs)

@@ -12,6 +12,7 @@ from app.contract.search import SearchQuery
 from app.contract.vocabulary import Fusion, Mode
 from app.db.queries import vectors
 from app.db.queries.search import EntryFilter, VectorSpace
+from app.knowledge.search.plan import POOL
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write
 
@@ -41,7 +42,7 @@ async def test_entries_without_vectors_are_reported_and_found_by_their_words(
     found = await search(services, tenant, "harbour", mode=mode, fusion=fusion, query_embedding=vector)
     metadata = found.metadata
     assert (metadata.pending, metadata.exact, metadata.fallback_mode) == (300, False, False)
-    assert metadata.degraded == ["embeddings_pending"]
+    assert metadata.degraded == ["embeddings_pending", *(["ranking_truncated"] if mode == "hybrid" else [])]
     assert metadata.search_modes_used == ["keyword"], "no vector was compared"
     assert len(found) == 10
     assert {tuple(hit.sources) for hit in found} == {("keyword",)}
@@ -125,23 +126,20 @@ async def test_entry_without_a_vector_is_not_ranked_lower_for_that_in_score_fusi
     assert ids(await search(services, tenant, "harbour pilot", fusion="score"))[0] == waiting
 
 
-async def test_end_of_a_cut_ranking_is_told_on_its_last_page(
+async def test_cut_ranking_is_told_on_its_first_and_its_last_page(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     failing_provider.default = failing_provider.direction(1)
-    await write_pending(services, tenant, 64)
-    await services.embedder.embed(tenant.id)
+    await write_pending(services, tenant, POOL + 14)
+    await services.embedder.embed_all(tenant.id)
     for mode in ("semantic", "keyword", "hybrid"):
-        found = await search(services, tenant, "harbour", mode=mode)
-        seen = len(found)
-        while found.metadata.next_cursor is not None:
-            assert (found.metadata.degraded, found.metadata.exact) == ([], True)
-            found = await search(services, tenant, "harbour", mode=mode, cursor=found.metadata.next_cursor)
-            seen += len(found)
-        assert seen == found.metadata.total < found.metadata.estimated_matches == 64
-        assert found.metadata.degraded == ["ranking_truncated"]
-    metadata = (await search(services, tenant, "harbour", limit=50)).metadata
-    assert (metadata.total, metadata.estimated_matches) == (64, 64)
+        pages = [await search(services, tenant, "harbour", mode=mode, limit=50)]
+        while (cursor := pages[-1].metadata.next_cursor) is not None:
+            pages.append(await search(services, tenant, "harbour", mode=mode, limit=50, cursor=cursor))
+        assert [page.metadata.degraded == ["ranking_truncated"] for page in pages] == [True, False, True]
+        assert all(page.metadata.exact for page in pages)
+        metadata = pages[-1].metadata
+        assert sum(map(len, pages)) == metadata.total == POOL < metadata.estimated_matches == POOL + 14
     assert (await search(services, tenant, "pilot", similarity_threshold=1, mode="semantic")).metadata.total
 
 
@@ -149,24 +147,22 @@ async def test_cut_is_told_although_hidden_entries_are_among_the_nearest(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     failing_provider.vectors["harbour"] = failing_provider.direction(1)
-    for n in range(32):
-        failing_provider.vectors[f"Boat {n}"] = failing_provider.direction(1, n / 32)
+    for n in range(POOL + 2):
+        failing_provider.vectors[f"Boat {n}"] = failing_provider.direction(1, n / POOL)
     await services.entries.create_many(
-        tenant.id, [EntryDraft(content=f"Boat {n}", external_id=f"{n}") for n in range(32)]
+        tenant.id, [EntryDraft(content=f"Boat {n}", external_id=f"{n}") for n in range(POOL + 2)]
     )
-    await services.embedder.embed(tenant.id)
+    await services.embedder.embed_all(tenant.id)
     nearest, second, third = ids(await search(services, tenant, "harbour", mode="semantic", limit=3))
     await services.entries.change(tenant.id, nearest, EntryDraft(superseded_by_id=second))
-    # The ranked list has 30 of the 31 entries, and then 30 of 30.
+    # The ranked list has all of the entries but one, and then all.
     for removed, degraded in (([], ["ranking_truncated"]), ([third], [])):
         for entry in removed:
             await services.entries.delete(tenant.id, entry)
         found = await search(services, tenant, "harbour", mode="semantic")
-        while found.metadata.next_cursor is not None:
-            found = await search(services, tenant, "harbour", mode="semantic", cursor=found.metadata.next_cursor)
-        assert found.metadata.total == 30
+        assert found.metadata.total == POOL
         assert (found.metadata.exact, found.metadata.degraded) == (True, degraded)
-        assert found.metadata.estimated_matches == 30 + len(degraded)
+        assert found.metadata.estimated_matches == POOL + len(degraded)
 
 
 async def test_later_pages_and_receipts_carry_what_the_first_page_told(services: Services, tenant: Tenant) -> None:

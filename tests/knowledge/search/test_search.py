@@ -423,18 +423,18 @@ async def test_each_asset_is_found_once_with_its_best_passages(
 async def test_a_page_is_filled_although_one_asset_has_most_of_the_best_passages(
     services: Services, tenant: Tenant, run_jobs: RunJobs
 ) -> None:
-    await upload(services, tenant, long=60)
+    await upload(services, tenant, long=520)
     await services.entries.create_many(
         tenant.id,
         [EntryDraft(content=f"Note {n} mentions a quokka once among many other words. {FILLER}") for n in range(4)],
     )
     await run_jobs()
-    # Of 30 candidates, all would be of one asset.
+    # The first 500 candidates are all of one asset.
     page = await search(services, tenant, mode="keyword", fusion="rrf", limit=3, group_by="asset")
     assert len(page) == 3
     assert page.metadata.total == 5
     assert page.metadata.degraded == []
-    assert max(hit.group.total for hit in page if hit.group is not None) >= 60
+    assert max(hit.group.total for hit in page if hit.group is not None) >= 520
 
 
 async def test_pages_of_groups_are_pinned(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:

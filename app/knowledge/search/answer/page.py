@@ -197,7 +197,8 @@ def _find_origin(entry: HydratedEntry, validity: Validity | None) -> HitOrigin |
 log = logging.getLogger("app.knowledge.search")
 
 CUT: Degradation = "ranking_truncated"
-"""Only the page that ends a ranking reports it: a caller that pages on cannot reach the entries that are missing."""
+"""The first page reports it, and the page that ends the ranking: a caller that pages on cannot reach the entries that are
+missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +274,7 @@ def make_metadata(
         total=total,
         fallback_mode=ranking.fallback,
         **{name: getattr(ranking, name) for name in COPIED},
-        degraded=[reason for reason in ranking.degraded if is_last or reason != CUT],
+        degraded=[reason for reason in ranking.degraded if is_last or start.offset == 0 or reason != CUT],
         suggestions=suggestions,
         relaxations=relaxations,
         reranked=ranking.reranked,
