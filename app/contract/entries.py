@@ -80,7 +80,8 @@ class Entry(WrittenEntry):
     chunk_index: int | None
     quarantined: bool
     """Whether searches do not find the entry because of its flags, until an admin releases it."""
-    embedding_status: Literal["ready", "pending"]
+    embedding_status: Literal["ready", "pending", "none"]
+    """`none`: there is no vector, since the model knows no word of the text. Only words find the entry."""
     version: int
     created_at: datetime
     updated_at: datetime

@@ -136,7 +136,9 @@ class SearchMetadata(Described):
     degraded: Annotated[Sequence[Degradation], Field(examples=[["embeddings_pending"]])]
     """What keeps the answer from being complete; empty: nothing. `embedding_unavailable`: keyword search only.
     `quota_exhausted`: keyword search only, and no reranking. `embeddings_pending`: some entries have no vector yet and
-    are found only by their words; see `pending`. `reranker_unavailable`: the hits are in the fused order.
+    are found only by their words; see `pending`. `query_unknown`: the model knows no word of the query, as with
+    an emoji, or in a script that it has not learned; keyword search only. `reranker_unavailable`: the hits are in the
+    fused order.
     `ranking_truncated`: more entries may match than the ranked list has; on its first page and on its last."""
     exact: bool
     """Whether every entry that the filters admit was compared in each leg of `search_modes_used`. If not, there may be

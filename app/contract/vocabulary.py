@@ -42,6 +42,7 @@ TagsMatch = Literal["any", "all"]
 Degradation = Literal[
     "embedding_unavailable",
     "embeddings_pending",
+    "query_unknown",
     "quota_exhausted",
     "reranker_unavailable",
     "replica_stale",

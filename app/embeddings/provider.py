@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,12 @@ class EmbeddingModel(ModelInfo):
         return ModelInfo(self.provider, self.name, self.dimensions)
 
 
+Grasp = Literal["words", "letters", "nothing"]
+"""What a model makes of a text. `letters`: it splits the words into letters, as with a script that it has not learned,
+or with nonsense, so that a high cosine does not show that two texts are about the same. `nothing`: it knows no token,
+and all such texts would have nearly the same vector."""
+
+
 class EmbeddingProvider(Protocol):
     """Turns text into vectors. Safe for concurrent use in one event loop."""
 
@@ -61,6 +67,9 @@ class EmbeddingProvider(Protocol):
     def count_tokens(self, text: str) -> int:
         """Length of `text` in the model's tokens (an upper estimate if the tokenizer is remote)."""
 
+    def grasp(self, text: str) -> Grasp:
+        """What the model makes of a text; `words` if its tokenizer is remote."""
+
     async def close(self) -> None:
         """Release connections and threads."""
 
@@ -77,6 +86,9 @@ class ProviderWrapper:
 
     def count_tokens(self, text: str) -> int:
         return self.inner.count_tokens(text)
+
+    def grasp(self, text: str) -> Grasp:
+        return self.inner.grasp(text)
 
     async def close(self) -> None:
         await self.inner.close()
@@ -290,6 +302,9 @@ class RemoteProvider(Protocol):
 
     def count_tokens(self, text: str) -> int:
         return estimate_tokens(text)
+
+    def grasp(self, text: str) -> Grasp:
+        return "words"
 
     async def request(self, texts: list[str], *, query: bool) -> list[Vector]:
         """Embed one batch. Raises EmbeddingUnavailable."""

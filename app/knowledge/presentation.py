@@ -14,6 +14,7 @@ NOTICES: Mapping[str, str] = {
     "embedding_unavailable": "The embedding provider is unavailable: keyword search only.",
     "quota_exhausted": "The daily embedding tokens are used up: keyword search only, and no reranking.",
     "embeddings_pending": "Entries that have no vector yet: {pending}. They are found only by words; try again later.",
+    "query_unknown": "The embedding model knows no word of the query: keyword search only.",
     "reranker_unavailable": "The reranker is unavailable: hits are in the order of their scores.",
     "ranking_truncated": "The ranked list is cut: more entries match. Use filters or a more precise query.",
 }

@@ -73,7 +73,7 @@ async def measure_index(
             setup = session_setup(None, context.passages)
             async with services.database.tenant_session(tenant.tenant_id, setup=setup) as session:
                 started = time.perf_counter()
-                await search_vectors(session, plan, question.vector)
+                await search_vectors(session, plan, [question.vector])
                 ended = time.perf_counter()
             if round_number:
                 took.append(ended - started)

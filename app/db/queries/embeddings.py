@@ -68,14 +68,25 @@ async def list_pending(
     )
 
 
-async def store_vectors(session: TenantSession, model_id: int, vectors: Sequence[PassageVector]) -> None:
-    """Store the vectors of entries whose text has not changed since, and remove the entries from the queue."""
-    await session.execute(SQL["store"], model_id=model_id, **as_columns(vectors))
+async def store_vectors(
+    session: TenantSession, model_id: int, vectors: Sequence[PassageVector], unknown: Sequence[PendingText] = ()
+) -> None:
+    """Store the vectors of entries whose text has not changed since, and remove the entries from the queue.
+
+    The model knows no token of the `unknown` texts: they get no vectors, and do not wait for any.
+    """
+    await session.execute(SQL["store"], model_id=model_id, **as_columns(vectors), **_identify(unknown))
 
 
-async def replace_vectors(session: TenantSession, model_id: int, vectors: Sequence[PassageVector]) -> None:
+async def replace_vectors(
+    session: TenantSession, model_id: int, vectors: Sequence[PassageVector], unknown: Sequence[PendingText] = ()
+) -> None:
     """Like `store_vectors`, in place of the vectors that the entries have; an entry's passages change together."""
-    await session.execute(SQL["replace"], model_id=model_id, **as_columns(vectors))
+    await session.execute(SQL["replace"], model_id=model_id, **as_columns(vectors), **_identify(unknown))
+
+
+def _identify(unknown: Sequence[PendingText]) -> dict[str, Any]:
+    return {"unknown_id": [text.entry_id for text in unknown], "unknown_hash": [text.text_hash for text in unknown]}
 
 
 def as_columns(vectors: Sequence[PassageVector]) -> dict[str, list[Any]]:

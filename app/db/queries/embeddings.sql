@@ -47,12 +47,14 @@ select p.entry_id, e.title, e.content, e.text_hash
  order by p.created_at, p.entry_id limit :limit;
 
 -- name: store
+-- Entries of unknown texts get no vectors.
+--
 -- The share lock makes changes of the text wait, or reveals them: a vector of an old text is never stored. Entries
 -- are locked before the counter, in the same order as by every writer; the lock on the counter keeps index_state from
 -- changing between the read and the insert.
 with current as materialized (
   select e.id, e.text_hash, e.readers from entries e
-   where e.tenant_id = :tenant_id and e.id = any (:entry_id::uuid[]) order by e.id for share
+   where e.tenant_id = :tenant_id and e.id = any (:entry_id::uuid[] || :unknown_id::uuid[]) order by e.id for share
 ), state as materialized (
   select v.index_state <> 'none' as in_index
     from (select count(*) from current) locked cross join vector_statistics v
@@ -67,7 +69,8 @@ with current as materialized (
     join current c on c.id = u.entry_id and c.text_hash = u.text_hash
   on conflict do nothing
 )
-delete from pending_embeddings p using current c, unnest(:entry_id::uuid[], :text_hash::bytea[]) u (entry_id, text_hash)
+delete from pending_embeddings p
+ using current c, unnest(:entry_id::uuid[] || :unknown_id::uuid[], :text_hash::bytea[] || :unknown_hash::bytea[]) u (entry_id, text_hash)
  where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = c.id
    and u.entry_id = c.id and u.text_hash = c.text_hash;
 
@@ -76,7 +79,7 @@ delete from pending_embeddings p using current c, unnest(:entry_id::uuid[], :tex
 -- vectors are left as they are.
 with current as materialized (
   select e.id, e.text_hash, e.readers from entries e
-   where e.tenant_id = :tenant_id and e.id = any (:entry_id::uuid[]) order by e.id for share
+   where e.tenant_id = :tenant_id and e.id = any (:entry_id::uuid[] || :unknown_id::uuid[]) order by e.id for share
 ), state as materialized (
   select v.index_state <> 'none' as in_index
     from (select count(*) from current) locked cross join vector_statistics v
@@ -87,9 +90,14 @@ with current as materialized (
     from unnest(:entry_id::uuid[], :passage::integer[], :text_hash::bytea[], :char_start::integer[],
                 :char_end::integer[], :vector::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
     join current c on c.id = u.entry_id and c.text_hash = u.text_hash
+), visited as materialized (
+  select m.entry_id from made m
+  union
+  select c.id from current c
+    join unnest(:unknown_id::uuid[], :unknown_hash::bytea[]) u (entry_id, text_hash) on u.entry_id = c.id and u.text_hash = c.text_hash
 ), removed as (
   delete from embeddings k
-   where k.tenant_id = :tenant_id and k.model_id = :model_id and k.entry_id in (select entry_id from made)
+   where k.tenant_id = :tenant_id and k.model_id = :model_id and k.entry_id in (select entry_id from visited)
      and not exists (select from made m where m.entry_id = k.entry_id and m.passage = k.passage)
 ), stored as (
   insert into embeddings as k
@@ -104,7 +112,7 @@ with current as materialized (
       or k.embedding <> excluded.embedding
 )
 delete from pending_embeddings p
- where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id in (select entry_id from made);
+ where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id in (select entry_id from visited);
 
 -- name: count_pending
 select count(*) from pending_embeddings where tenant_id = :tenant_id;

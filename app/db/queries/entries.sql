@@ -5,7 +5,11 @@ select {e.written}, a.name as asset_name, e.chunk_index, e.quarantined,
        case when exists (select from pending_embeddings p
                            join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
                           where p.tenant_id = :tenant_id and p.entry_id = e.id)
-            then 'pending' else 'ready' end as embedding_status,
+            then 'pending'
+            when exists (select from embeddings k
+                           join tenants t on t.id = k.tenant_id and t.model_id = k.model_id
+                          where k.tenant_id = :tenant_id and k.entry_id = e.id)
+            then 'ready' else 'none' end as embedding_status,
        e.version, e.created_at, e.updated_at
   from entries e left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
  where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);

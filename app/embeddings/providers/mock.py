@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.provider import EmbeddingModel, Grasp, Vector
 
 
 class MockProvider:
@@ -26,6 +26,9 @@ class MockProvider:
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())
+
+    def grasp(self, text: str) -> Grasp:
+        return "words"
 
     async def close(self) -> None:
         return None

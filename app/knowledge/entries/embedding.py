@@ -92,7 +92,7 @@ class EntryEmbedder:
     async def _store(self, tenant: TenantContext, texts: Sequence[PendingText]) -> None:
         vectors, tokens = await self.make_vectors(tenant, texts)
         async with self.database.tenant_session(tenant.tenant_id) as session:
-            await db.store_vectors(session, tenant.space.model_id, vectors)
+            await db.store_vectors(session, tenant.space.model_id, vectors, find_unknown(texts, vectors))
             await tenants.add_tokens(session, tokens)
 
     async def _store_one_by_one(
@@ -152,6 +152,7 @@ class EntryEmbedder:
     ) -> tuple[list[PassageVector], int]:
         """Embed texts without storing anything; return their vectors and the tokens used.
 
+        Texts of which the model knows no token have no vectors.
         Raises EmbeddingUnavailable, also when the provider refuses one of the texts.
         """
         provider = find_provider(self.providers, tenant)
@@ -167,6 +168,12 @@ class EntryEmbedder:
             for entry_id, number, text_hash, start, end, passage in passages
         ]
         return vectors, approximate_tokens(distinct)
+
+
+def find_unknown(texts: Sequence[PendingText], vectors: Sequence[PassageVector]) -> list[PendingText]:
+    """The texts that were embedded and got no vectors, because the model knows no token of them."""
+    known = {vector.entry_id for vector in vectors}
+    return [text for text in texts if text.entry_id not in known]
 
 
 def log_refusal(tenant: TenantContext, text: PendingText, error: InputRefused) -> None:
@@ -197,8 +204,14 @@ def limit_by_quota(tenant: TenantContext, texts: list[PendingText], left: int | 
 def make_passages(provider: EmbeddingProvider, title: str | None, content: str) -> list[tuple[str, int, int]]:
     """Split an entry into texts to embed, with their offsets in its content: several only for a long entry.
 
-    Each passage carries the title, so that it can be understood without the others.
+    Each passage carries the title, so that it can be understood without the others. Passages of which the model knows
+    no token are left out: all of them would have the same vector.
     """
+    passages = _split(provider, title, content)
+    return [passage for passage in passages if provider.grasp(passage[0]) != "nothing"]
+
+
+def _split(provider: EmbeddingProvider, title: str | None, content: str) -> list[tuple[str, int, int]]:
     whole = embedding_text(title, content)
     limit = provider.model.max_tokens
     if provider.count_tokens(whole) <= limit:

@@ -428,7 +428,7 @@ class EntryService:
         entry = await self.get(tenant_id, entry_id)
         if entry.quarantined and not include_quarantined:
             raise Quarantined(HELD_ENTRY)
-        if entry.embedding_status == "ready":  # a client that waits for the vector polls the entry
+        if entry.embedding_status != "pending":  # a client that waits for the vector polls the entry
             self.accesses.note(tenant_id, entry_id)
         return entry
 

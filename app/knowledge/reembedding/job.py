@@ -16,7 +16,7 @@ from app.db.queries.embeddings import PassageVector, PendingText, drop_strays, r
 from app.db.queries.reembedding import ChangeRow
 from app.embeddings.provider import InputRefused
 from app.errors import Conflict, EmbeddingUnavailable
-from app.knowledge.entries.embedding import BATCH, EntryEmbedder, limit_by_quota, log_refusal
+from app.knowledge.entries.embedding import BATCH, EntryEmbedder, find_unknown, limit_by_quota, log_refusal
 from app.knowledge.queue import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.machine import ChangeMachine, switches_by_itself
@@ -123,27 +123,28 @@ class ReembeddingJob:
         texts = limit_by_quota(tenant, texts, left)
         try:
             vectors, tokens = await self.embedder.make_vectors(tenant, texts)
-            refused: list[UUID] = []
+            refused: set[UUID] = set()
         except InputRefused:
             vectors, tokens, refused = await self._embed_one_by_one(tenant, texts)
         async with self.database.tenant_session(tenant.tenant_id) as session:
-            await replace_vectors(session, tenant.space.model_id, vectors)
+            embedded = [text for text in texts if text.entry_id not in refused]
+            await replace_vectors(session, tenant.space.model_id, vectors, find_unknown(embedded, vectors))
             await tenants.add_tokens(session, tokens)
             await db.advance_rebuild(session, texts[-1].entry_id, len(texts), len(refused))
         return len(texts)
 
     async def _embed_one_by_one(
         self, tenant: TenantContext, texts: Sequence[PendingText]
-    ) -> tuple[list[PassageVector], int, list[UUID]]:
+    ) -> tuple[list[PassageVector], int, set[UUID]]:
         vectors: list[PassageVector] = []
         tokens = 0
-        refused: list[UUID] = []
+        refused: set[UUID] = set()
         for text in texts:
             try:
                 made, used = await self.embedder.make_vectors(tenant, [text])
             except InputRefused as error:
                 log_refusal(tenant, text, error)
-                refused.append(text.entry_id)
+                refused.add(text.entry_id)
             else:
                 vectors += made
                 tokens += used

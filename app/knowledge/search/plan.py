@@ -28,8 +28,8 @@ PENDING_POOL = 500
 """Entries that mode `semantic` finds by their words, so that entries without a vector are not missed."""
 
 POOL = 150
-"""Candidates of each leg: three times the hits of the largest page for external callers. It is the same for every limit,
-so that a small page is the head of a large one; with 30, nDCG@10 differs by less than 0.001."""
+"""Candidates of each leg: three times the hits of the largest page for external callers. It is the same for every
+limit, so that a small page is the head of a large one; with 30, nDCG@10 differs by less than 0.001."""
 
 GROUP_POOL, DEEPEST_POOL = 500, 2_000
 """Candidates of each leg with which a search grouped by asset starts, and the most with which a search ends that looks

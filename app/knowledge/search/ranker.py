@@ -13,13 +13,13 @@ from app.contract.search import Weights
 from app.contract.validation import amend
 from app.contract.vocabulary import MAX_LIMIT
 from app.db.database import Database
-from app.db.queries import vectors
+from app.db.queries.vectors import count_pending
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.knowledge.search import ranking
 from app.knowledge.search.legs.findings import EmbedQuery, Legs, QueryEmbedding, embed_query, recall_query
 from app.knowledge.search.legs.keyword import search_words
-from app.knowledge.search.legs.semantic import SemanticHits, search_vectors, session_setup
+from app.knowledge.search.legs.semantic import SemanticHits, find_cosines, search_vectors, session_setup
 from app.knowledge.search.plan import DEEPEST_POOL, PENDING_POOL, Plan
 from app.knowledge.search.ranking import (
     Candidate,
@@ -143,11 +143,11 @@ class Ranker:
 
     async def _search_aside(self, embedding: asyncio.Future[QueryEmbedding], plan: Plan) -> SemanticHits | None:
         """Wait for the embedding; then run the semantic leg in parallel if few connections are in use."""
-        vector = (await embedding).vector
-        if vector is None or not self._database.has_spare_connections:
+        vectors = (await embedding).vectors
+        if not vectors or not self._database.has_spare_connections:
             return None
         async with self._open(plan) as session:
-            return await search_vectors(session, plan, vector)
+            return await search_vectors(session, plan, vectors)
 
     def _open(self, plan: Plan) -> contextlib.AbstractAsyncContextManager[TenantSession]:
         setup = session_setup(plan.query.ef_search, plan.tenant.passages)
@@ -194,13 +194,13 @@ async def _widen_search(
 
 async def _complete(session: TenantSession, plan: Plan, legs: Legs) -> Legs:
     """Run the legs that have not run yet. In mode `semantic`, pending entries are found by their words."""
-    semantic, keyword, pending, vector = legs.semantic, legs.keyword, 0, legs.embedding.vector
-    if vector is not None:
-        semantic = semantic or await search_vectors(session, plan, vector)
+    semantic, keyword, pending, vectors = legs.semantic, legs.keyword, 0, legs.embedding.vectors
+    if vectors:
+        semantic = semantic or await search_vectors(session, plan, vectors)
         pending = semantic.pending
     elif plan.query.mode != "keyword":
-        pending = await vectors.count_pending(session, plan.tenant.space, plan.entry_filter)
-    if keyword is None and vector is None:
+        pending = await count_pending(session, plan.tenant.space, plan.entry_filter)
+    if keyword is None and not vectors:
         keyword = await search_words(session, plan, plan.wanted)
     elif keyword is None and pending:
         # Entries with a vector are dropped from these hits, therefore more are read.
@@ -249,11 +249,11 @@ async def _arrange(ranked: Ranked) -> Ranked:
 
 async def _find_cosines(session: TenantSession, plan: Plan, legs: Legs, candidates: Sequence[Candidate]) -> None:
     """For entries that only the keyword leg found: compute their cosines, or find that they have no vector yet."""
-    vector, missing = legs.embedding.vector, [c for c in candidates if c.similarity is None]
+    vectors, missing = legs.embedding.vectors, [c for c in candidates if c.similarity is None]
     fused_by_scores = plan.fusion == "score"
-    if vector is None or not missing or not (fused_by_scores or legs.pending):
+    if not vectors or not missing or not (fused_by_scores or legs.pending):
         return
-    found = await vectors.cosines(session, plan.tenant.space, vector, [c.entry_id for c in missing], plan.query.as_of)
+    found = await find_cosines(session, plan, vectors, [c.entry_id for c in missing])
     for candidate in missing:
         candidate.pending = candidate.entry_id not in found
         if fused_by_scores:

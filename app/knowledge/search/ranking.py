@@ -264,7 +264,7 @@ def _is_strong(legs: Legs, candidate: Candidate, model: EmbeddingModel) -> bool:
     words = math.sqrt(min(1.0, (candidate.keyword_score or 0.0) / full_match)) if full_match > 0 else 0.0
     if legs.whole and candidate.keyword_rank is not None:
         return True
-    if not legs.compares_vectors or candidate.pending:
+    if not legs.compares_vectors or candidate.pending or not legs.embedding.reads_words:
         return words >= STRONG_KEYWORD_ONLY
     cosine, threshold = candidate.known_cosine, model.similarity_threshold
     # Scaled to the measured model.

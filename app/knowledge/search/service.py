@@ -41,7 +41,7 @@ from app.knowledge.search.answer.page import (
 )
 from app.knowledge.search.answer.snippet import SnippetMaker
 from app.knowledge.search.journal import PageStart, SearchJournal, pinned_ranking, resume
-from app.knowledge.search.legs.findings import EmbedQuery, QueryBatch
+from app.knowledge.search.legs.findings import EmbedQuery, QueryBatch, split_query
 from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.meter import SimilarityMeter
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
@@ -135,10 +135,11 @@ class KnowledgeSearchService:
                 plans.append(make_plan(query, tenant, self.defaults))
             except KnowledgeError as error:
                 plans.append(error)
-        texts = [plan.query.query for plan in plans if isinstance(plan, Plan) and needs_vector(plan.query)]
+        asked = [plan.query.query for plan in plans if isinstance(plan, Plan) and needs_vector(plan.query)]
         batch: QueryBatch | None = None
         with contextlib.suppress(EmbeddingUnavailable):  # each search then falls back to the keyword leg
-            batch = QueryBatch(find_provider(self.providers, tenant), texts)
+            provider = find_provider(self.providers, tenant)
+            batch = QueryBatch(provider, [text for query in asked for text in split_query(provider, query).texts])
         turns = asyncio.Semaphore(SIMULTANEOUS)
         room = BATCH_BYTES
 
@@ -186,6 +187,9 @@ class KnowledgeSearchService:
                 words = legs.words_compared(query.query)
                 sought = Sought(plan.tenant.space, words, legs.embedding.vector, plan.entry_filter)
                 verdict = await hits.fetch_verdict(ranked.session, sought, entry_id, legs.alternatives)
+                if verdict is not None and len(legs.embedding.vectors) > 1:
+                    cosines = await find_cosines(ranked.session, plan, legs.embedding.vectors, [entry_id])
+                    verdict = replace(verdict, cosine=cosines.get(entry_id))
             return judge(entry_id, ranked.plan, legs, ranked.candidates, verdict, stopwatch)
 
     async def rank(self, tenant_id: UUID, query: SearchQuery) -> tuple[Plan, Ranking]:
@@ -228,7 +232,7 @@ class KnowledgeSearchService:
                 sought = Sought(plan.tenant.space, words, vector, plan.entry_filter)
                 found = await fetch_page(session, sought, page)
                 suggestions = [] if found.entries else await suggest(session, plan)
-                relaxations = [] if found.entries else await relax(session, plan, vector)
+                relaxations = [] if found.entries else await relax(session, plan, legs.embedding.vectors)
             facets = await count_facets(session, plan, legs) if plan.query.facets else None
         results = await make_hits(found)
         reranking = ranked.reranking

@@ -19,6 +19,7 @@ from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider, Vector, make_unit_vector
 from app.errors import EmbeddingUnavailable, InvalidInput
 from app.knowledge.queue import JobQueue
+from app.knowledge.search.legs.findings import split_query
 from app.knowledge.search.legs.keyword import find_alternatives
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import is_identifier
@@ -94,9 +95,15 @@ class ChangeMatcher:
             changes = await db.list_changes(session, kind, BATCH)
             found: dict[UUID, NewDelivery] = {}
             for search in standing:
-                vector = (vectors or {}).get(search.id)
+                own: Sequence[Vector | None] = (vectors or {}).get(search.id) or [None]
                 async with session.acting_as(search.principals):
-                    rows = await self._find(session, tenant, search, [c.entry_id for c in changes], vector)
+                    rows = [
+                        row
+                        for vector in own
+                        for row in await self._find(session, tenant, search, [c.entry_id for c in changes], vector)
+                    ]
+                # The nearest part of a query is the last for an entry, and stays.
+                rows.sort(key=lambda row: row.similarity or 0.0)
                 found.update((d.id, d) for d in (describe_find(search.id, row) for row in rows))
             if found:
                 put = await outbox.put_deliveries(session, list(found.values()), MAX_WAITING)
@@ -135,23 +142,24 @@ class ChangeMatcher:
             )
             return None
 
-    async def _embed(self, tenant: TenantContext, standing: Sequence[Standing]) -> dict[UUID, Vector] | None:
-        """Return the vectors of the searches that use one; None while the provider fails."""
-        vectors: dict[UUID, Vector] = {}
-        asked: list[Standing] = []
-        for search in (s for s in standing if s.by_meaning):
-            given = search.plan.query.query_embedding
-            if given is None:
-                asked.append(search)
-            else:
-                vectors[search.id] = make_unit_vector(given)
-        if asked:
-            try:
-                provider = find_provider(self.providers, tenant)
-                made = await provider.embed_queries([s.plan.query.query for s in asked])
-            except EmbeddingUnavailable:
-                return None
-            vectors |= {s.id: vector for s, vector in zip(asked, made, strict=True)}
+    async def _embed(self, tenant: TenantContext, standing: Sequence[Standing]) -> dict[UUID, list[Vector]] | None:
+        """Return the vectors of the searches that use some, for each part of a query; None while the provider fails."""
+        vectors: dict[UUID, list[Vector]] = {}
+        asked: dict[UUID, Sequence[str]] = {}
+        try:
+            for search in (s for s in standing if s.by_meaning):
+                query = search.plan.query
+                if query.query_embedding is None:
+                    asked[search.id] = split_query(find_provider(self.providers, tenant), query.query).texts
+                else:
+                    vectors[search.id] = [make_unit_vector(query.query_embedding)]
+            texts = list(dict.fromkeys(text for parts in asked.values() for text in parts))
+            if texts:
+                embedded = await find_provider(self.providers, tenant).embed_queries(texts)
+                made = dict(zip(texts, embedded, strict=True))
+                vectors |= {search_id: [made[text] for text in parts] for search_id, parts in asked.items()}
+        except EmbeddingUnavailable:
+            return None
         return vectors
 
     async def _find(

@@ -64,6 +64,24 @@ async def test_local_reads_256_tokens(local: LocalProvider) -> None:
     assert not np.array_equal(await local.embed_query(within), whole)
 
 
+async def test_local_tells_words_from_letters_and_from_nothing(local: LocalProvider) -> None:
+    for text, grasp in {
+        "how do I order routes": "words",
+        "Womit füttert man den Teig?": "words",
+        "kubectl get pods": "words",
+        "the Georgian word გამარჯობა": "words",
+        "qzxv wkjph": "letters",
+        "12345": "letters",
+        "Привет, мир!": "letters",
+        "გამარჯობა x": "letters",
+        "...": "letters",
+        "🦉": "nothing",
+        "สวัสดีครับ, ยินดี?": "nothing",
+        "გამარჯობა!": "nothing",
+    }.items():
+        assert local.grasp(text) == grasp, text
+
+
 async def test_local_query_overtakes_a_batch_of_documents(local: LocalProvider) -> None:
     texts = ["a chunk of text that says nothing in particular " * 15] * 200
     batch = asyncio.create_task(local.embed_documents(texts))
@@ -211,6 +229,17 @@ async def test_e5_ranks_across_languages_with_its_own_threshold() -> None:
     assert np.array_equal(vectors, np.stack(alone))
     assert not np.array_equal(await e5.embed_query(passages[0]), vectors[0])
     assert e5.count_tokens("word " * 100) > 100
+    for text, grasp in {
+        "office hours": "words",
+        "Закваску кормят каждый день": "words",
+        "サワー種には毎日何を与えればよいですか": "words",
+        "酵种每天要喂什么才能保持活力": "words",
+        "발효종을 살려 두려면 무엇을 주어야 하나요": "words",
+        "qzxv wkjph": "letters",
+        "☃": "letters",
+        "ᚠᚢᚦ 𓀁": "nothing",
+    }.items():
+        assert e5.grasp(text) == grasp, text
     with_nul, short = await e5.embed_documents(["bread\0oven", "bread"])
     assert not np.array_equal(with_nul, short)
     await e5.close()

@@ -34,8 +34,9 @@ async def fill(services: Services, tenant: Tenant, provider: FailingProvider, ch
         provider.vectors[text] = provider.direction(*(chance.random() for _ in range(4)))
         return text
 
-    tags = {"tags": ["even"]}, {"tags": ["odd"]}
-    drafts = [EntryDraft(content=make_text(8), external_id=f"{n}", **tags[n % 2]) for n in range(ENTRIES)]
+    drafts = [
+        EntryDraft(content=make_text(8), external_id=f"{n}", tags=[("even", "odd")[n % 2]]) for n in range(ENTRIES)
+    ]
     await services.entries.create_many(tenant.id, drafts)
     await services.embedder.embed_all(tenant.id)
     return [make_text(3) for _ in range(2)]
@@ -45,7 +46,7 @@ async def fill(services: Services, tenant: Tenant, provider: FailingProvider, ch
 async def test_every_limit_and_every_page_show_the_same_list(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, seed: int
 ) -> None:
-    queries = await fill(services, tenant, failing_provider, random.Random(seed))
+    queries = await fill(services, tenant, failing_provider, random.Random(seed))  # noqa: S311
     narrowed: list[dict[str, Any]] = [{}, {"tags": ["even"]}, {"diversity": 0.4}, {"similarity_threshold": 0.9}]
     cut = 0
     for query, mode, fusion, others in zip(
@@ -57,7 +58,7 @@ async def test_every_limit_and_every_page_show_the_same_list(
             head = await search(services, tenant, query, limit=limit, **asked)
             assert [(h.id, h.score) for h in head] == [(h.id, h.score) for h in whole][:limit], asked
             assert (head.metadata.total, head.metadata.degraded) == (whole.metadata.total, whole.metadata.degraded)
-        paged = ids(head)
+        paged = [*ids(head)]
         while head.metadata.next_cursor is not None and len(paged) < len(whole):
             head = await search(services, tenant, query, limit=25, cursor=head.metadata.next_cursor, **asked)
             paged += ids(head)

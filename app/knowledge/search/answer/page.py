@@ -197,8 +197,8 @@ def _find_origin(entry: HydratedEntry, validity: Validity | None) -> HitOrigin |
 log = logging.getLogger("app.knowledge.search")
 
 CUT: Degradation = "ranking_truncated"
-"""The first page reports it, and the page that ends the ranking: a caller that pages on cannot reach the entries that are
-missing."""
+"""The first page reports it, and the page that ends the ranking: a caller that pages on cannot reach the entries that
+are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,9 @@ def describe_ranking(plan: Plan, legs: Legs, candidates: Sequence[Candidate], re
     """Make the ranking of a search that has just run."""
     failure = legs.embedding.failure
     degraded: list[Degradation] = [failure.degradation] if failure else []
-    if legs.pending and not failure:  # in a fallback, no entry is compared by its vector
+    if legs.embedding.unknown:
+        degraded.append("query_unknown")
+    if legs.pending and legs.embedding.vectors:  # else no entry is compared by its vector
         degraded.append("embeddings_pending")
     if reranking is not None and reranking.failure is not None:
         degraded += [reason for reason in (reranking.failure.degradation,) if reason not in degraded]
@@ -444,11 +446,13 @@ def _find_reasons(plan: Plan, legs: Legs, verdict: Verdict | None) -> list[Reaso
 def _semantic_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
     if legs.embedding.failure is not None:
         return Reason("semantic", "the embedding provider was unavailable; only the keyword leg ran")
+    if legs.embedding.unknown:
+        return Reason("semantic", "the model knows no word of the query; only the keyword leg ran")
     if legs.semantic is None:
         return Reason("semantic", f"not searched in mode {plan.query.mode}")
     cosine = verdict.cosine
     if cosine is None:
-        return Reason("semantic", "the entry has no vector of the tenant's model yet")
+        return Reason("semantic", "the entry has no vector of the tenant's model; see its embedding_status")
     if cosine < plan.threshold:
         return Reason("semantic", f"similarity {cosine:.4f} is below the threshold {plan.threshold:.4f}")
     hits = legs.semantic.hits
@@ -510,6 +514,8 @@ async def _describe_matches(session: TenantSession, plan: Plan, legs: Legs) -> t
     tenant, vector = plan.tenant, legs.embedding.vector
     near: list[UUID] = []
     exact = legs.semantic is None or not legs.pending
+    if len(legs.embedding.vectors) > 1 and legs.semantic is not None:
+        near, vector, exact = [hit.entry_id for hit in legs.semantic.hits], None, False
     ids = None
     many = legs.semantic is not None and legs.semantic.strategy == "indexed"
     if plan.is_selective and not many:
@@ -597,26 +603,24 @@ async def suggest(session: TenantSession, plan: Plan) -> list[str]:
     return useful
 
 
-async def relax(session: TenantSession, plan: Plan, vector: Vector | None) -> list[Relaxation]:
+async def relax(session: TenantSession, plan: Plan, vectors: Sequence[Vector]) -> list[Relaxation]:
     """Search again without each filter; if that finds nothing, without all of them. Only for an empty result.
 
-    The legs are those of the search; `vector` is None if only the keyword leg ran.
+    The legs are those of the search; there are no `vectors` if only the keyword leg ran.
     """
     active = list(plan.entry_filter.split())
-    found = [Relaxation([name], await _count(session, plan, [name], vector)) for name in active]
+    found = [Relaxation([name], await _count(session, plan, [name], vectors)) for name in active]
     helpful = [relaxation for relaxation in found if relaxation.matches]
-    if not helpful and len(active) > 1 and (matches := await _count(session, plan, active, vector)):
+    if not helpful and len(active) > 1 and (matches := await _count(session, plan, active, vectors)):
         helpful = [Relaxation(active, matches)]
     return helpful
 
 
-async def _count(session: TenantSession, plan: Plan, without: Sequence[str], vector: Vector | None) -> int:
+async def _count(session: TenantSession, plan: Plan, without: Sequence[str], vectors: Sequence[Vector]) -> int:
     relaxed = replace(plan, entry_filter=plan.entry_filter.without(*without))
     words = (
-        await search_words(session, relaxed, relaxed.wanted)
-        if plan.query.mode != "semantic" or vector is None
-        else None
+        await search_words(session, relaxed, relaxed.wanted) if plan.query.mode != "semantic" or not vectors else None
     )
-    nearest = await search_vectors(session, relaxed, vector) if vector is not None else None
+    nearest = await search_vectors(session, relaxed, vectors) if vectors else None
     joined = join_legs(nearest.hits if nearest else (), words.hits if words else ())
     return max(len(joined), words.total if words else 0)

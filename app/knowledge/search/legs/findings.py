@@ -6,9 +6,13 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
 
 from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatch
 from app.contract.vocabulary import Leg
+from app.documents.chunking import split_text
 from app.embeddings.provider import EmbeddingProvider, InputRefused, Vector, approximate_tokens, make_unit_vector
 from app.embeddings.resilience import QueryCache
 from app.errors import EmbeddingUnavailable
@@ -25,18 +29,69 @@ EmbedQuery = Callable[[str], Awaitable[Vector]]
 """Embeds a query. Raises EmbeddingUnavailable."""
 
 
+MOST_VECTORS = 8
+"""Vectors of one query, each of which the semantic leg looks for: neighbouring parts of a longer query share their
+mean."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryEmbedding:
-    """The vector, or the failure; `seconds` is the time of the provider's call, None without a call."""
+    """The vectors, or the failure; `seconds` is the time of the provider's call, None without a call.
 
-    vector: Vector | None = None
+    Attributes:
+        vectors: one, or for a query that is longer than the model's input one for each part; an entry is as similar as
+            it is to the most similar part. Empty if the mode needs none, after a failure, and for an unknown query.
+        reads_words: whether the model knows words of the query; of a script that it only spells, all texts are alike.
+        unknown: whether the model knows no token of the query.
+    """
+
+    vectors: Sequence[Vector] = ()
     failure: EmbeddingUnavailable | None = None
     seconds: float | None = None
+    reads_words: bool = True
+    unknown: bool = False
+
+    @property
+    def vector(self) -> Vector | None:
+        """The vector of the whole query: the mean of its parts, by which parts of entries are chosen to be shown."""
+        return join_vectors(self.vectors) if self.vectors else None
 
     def raise_failure(self) -> None:
         """For work that needs both legs. Raises EmbeddingUnavailable."""
         if self.failure is not None:
             raise self.failure
+
+
+@dataclass(frozen=True, slots=True)
+class QueryParts:
+    """A query as a model can take it: the parts of which it knows a token, and whether it knows words of any."""
+
+    texts: Sequence[str]
+    reads_words: bool
+
+
+def split_query(provider: EmbeddingProvider, text: str) -> QueryParts:
+    """Split a query into parts of at most the model's input; a shorter one is its only part."""
+    spans = split_text(text, provider.count_tokens, provider.model.max_tokens)
+    parts = [text[start:end] for start, end in spans] if len(spans) > 1 else [text]
+    known = {part: grasp for part in parts if (grasp := provider.grasp(part)) != "nothing"}
+    return QueryParts([*known], "words" in known.values())
+
+
+def join_vectors(vectors: Sequence[Vector]) -> Vector:
+    """The mean of vectors, as a unit vector."""
+    if len(vectors) == 1:
+        return vectors[0]
+    mean = np.mean(vectors, axis=0)
+    joined: Vector = (mean / (np.linalg.norm(mean) or 1.0)).astype(np.float32)
+    return joined
+
+
+def _describe(parts: QueryParts, vectors: Sequence[Vector], seconds: float) -> QueryEmbedding:
+    if len(vectors) > MOST_VECTORS:
+        ends = [len(vectors) * n // MOST_VECTORS for n in range(MOST_VECTORS + 1)]
+        vectors = [join_vectors(vectors[start:end]) for start, end in pairwise(ends)]
+    return QueryEmbedding(vectors, None, seconds, parts.reads_words, unknown=not vectors)
 
 
 def recall_query(
@@ -47,7 +102,7 @@ def recall_query(
     if query.mode == "keyword":
         return QueryEmbedding()
     if query.query_embedding is not None:
-        return QueryEmbedding(make_unit_vector(query.query_embedding))
+        return QueryEmbedding([make_unit_vector(query.query_embedding)])
     if embed is not None:
         return None
     started = time.perf_counter()
@@ -56,11 +111,14 @@ def recall_query(
         provider = find_provider(providers, tenant)
     except EmbeddingUnavailable:
         return None  # `embed_query` reports it
-    vector = provider.recall(query.query) if isinstance(provider, QueryCache) else None
-    if vector is None:
+    if not isinstance(provider, QueryCache):
         return None
-    meter.count(tenant.tenant_id, approximate_tokens((query.query,)))
-    return QueryEmbedding(vector, seconds=time.perf_counter() - started)
+    parts = split_query(provider, query.query)
+    vectors = [vector for text in parts.texts if (vector := provider.recall(text)) is not None]
+    if len(vectors) < len(parts.texts):
+        return None
+    meter.count(tenant.tenant_id, approximate_tokens(parts.texts))
+    return _describe(parts, vectors, time.perf_counter() - started)
 
 
 async def embed_query(
@@ -74,10 +132,14 @@ async def embed_query(
     started = time.perf_counter()
     try:
         meter.require(tenant)
-        embed = embed or find_provider(providers, tenant).embed_query
-        with span("embed", provider=tenant.model.provider, model=tenant.model.name):
-            vector = await embed(query.query)
-        meter.count(tenant.tenant_id, approximate_tokens((query.query,)))
+        provider = find_provider(providers, tenant)
+        parts = split_query(provider, query.query)
+        with span("embed", provider=tenant.model.provider, model=tenant.model.name, parts=len(parts.texts)):
+            if embed is None and len(parts.texts) > 1:
+                vectors = await provider.embed_queries(parts.texts)
+            else:
+                vectors = [await (embed or provider.embed_query)(text) for text in parts.texts]
+        meter.count(tenant.tenant_id, approximate_tokens(parts.texts))
     except EmbeddingUnavailable as error:
         log.warning(
             "%s unavailable, using keyword-only fallback",
@@ -85,11 +147,11 @@ async def embed_query(
             extra={"attempts": error.attempts, "reason": error.reason, "tenant_id": str(tenant.tenant_id)},
         )
         return QueryEmbedding(failure=error, seconds=time.perf_counter() - started)
-    return QueryEmbedding(vector, seconds=time.perf_counter() - started)
+    return _describe(parts, vectors, time.perf_counter() - started)
 
 
 class QueryBatch:
-    """Embeds several queries in one call, which starts at the first request for a vector."""
+    """Embeds several queries, or their parts, in one call, which starts at the first request for a vector."""
 
     def __init__(self, provider: EmbeddingProvider, texts: Sequence[str]) -> None:
         self._provider = provider

@@ -2,14 +2,16 @@
 
 import logging
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
+from uuid import UUID
 
 from app.contract.validation import same_fields
 from app.db.principals import current_principals
 from app.db.queries import search as words
 from app.db.queries import vectors as db
-from app.db.queries.search import count_readable
+from app.db.queries.search import LegHit, count_readable
 from app.db.queries.vectors import Nearest, VectorMatches
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
@@ -99,8 +101,44 @@ def _nearest(plan: Plan, vector: Vector) -> Nearest:
     return Nearest(plan.tenant.space, vector, margin(plan.threshold), plan.entry_filter, plan.wanted)
 
 
-async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> SemanticHits:
-    """Find the entries with the highest cosine that reach the plan's threshold."""
+async def search_vectors(session: TenantSession, plan: Plan, vectors: Sequence[Vector]) -> SemanticHits:
+    """Find the entries with the highest cosine to one of the vectors that reach the plan's threshold."""
+    found = [await _search_vector(session, plan, vector) for vector in vectors]
+    return found[0] if len(found) == 1 else _join(found, plan.wanted)
+
+
+def _join(found: Sequence[SemanticHits], wanted: int) -> SemanticHits:
+    """The hits for several vectors as one list."""
+    best: dict[UUID, LegHit] = {}
+    for hit in (hit for each in found for hit in each.hits):
+        if hit.entry_id not in best or hit.value > best[hit.entry_id].value:
+            best[hit.entry_id] = hit
+    return replace(
+        found[0],
+        hits=_sort(best.values())[:wanted],
+        matches=max(len(best), *(each.matches for each in found)),
+        complete=all(each.complete for each in found),
+        strategy="indexed" if any(each.strategy == "indexed" for each in found) else found[0].strategy,
+        seconds=sum(each.seconds for each in found),
+    )
+
+
+def _sort(hits: Iterable[LegHit]) -> list[LegHit]:
+    return sorted(hits, key=lambda hit: (-hit.value, -hit.updated_at.timestamp(), hit.entry_id.bytes))
+
+
+async def find_cosines(
+    session: TenantSession, plan: Plan, vectors: Sequence[Vector], ids: Sequence[UUID]
+) -> dict[UUID, float]:
+    """The similarity of each of the given entries that has a vector, to the nearest of `vectors`."""
+    best: dict[UUID, float] = {}
+    for vector in vectors:
+        for entry_id, cosine in (await db.cosines(session, plan.tenant.space, vector, ids, plan.query.as_of)).items():
+            best[entry_id] = max(cosine, best.get(entry_id, cosine))
+    return best
+
+
+async def _search_vector(session: TenantSession, plan: Plan, vector: Vector) -> SemanticHits:
     started = time.perf_counter()
     with span("semantic") as seen:
         found, strategy, admitted = await _find_nearest(session, plan, vector)
@@ -177,9 +215,7 @@ async def _estimate_readable(session: TenantSession, plan: Plan) -> _Readable:
 async def _add_former(session: TenantSession, plan: Plan, vector: Vector, found: VectorMatches) -> VectorMatches:
     """Add the former versions of the time that the search names; an entry is in one of both at most."""
     former = await db.former_nearest(session, _nearest(plan, vector))
-    hits = sorted(
-        (*found.hits, *former.hits), key=lambda hit: (-hit.value, -hit.updated_at.timestamp(), hit.entry_id.bytes)
-    )
+    hits = _sort((*found.hits, *former.hits))
     return replace(
         former, hits=hits[: plan.wanted], matches=found.matches + former.matches, pending=found.pending + former.pending
     )

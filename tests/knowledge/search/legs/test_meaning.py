@@ -8,10 +8,12 @@ from app.contract.entries import EntryDraft
 from app.contract.search import SearchQuery
 from app.db.principals import SERVICE, acting_as, principals_of
 from app.db.queries.search import Readable, count_readable
+from app.errors import KnowledgeError
 from app.knowledge.search.legs.semantic import usual_breadth, widened_breadth
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.tenants.directory import MOST, WIDE_KEPT_SECONDS, WideCallers
 from tests.fixtures.workers import run_due
+from tests.knowledge.search.history import MODES
 from tests.knowledge.writing import ids
 
 TEXTS = (
@@ -36,6 +38,55 @@ async def test_question_finds_its_answer_without_a_common_word(local_services: S
         )
         assert result[0].id == made[answer], query
         assert result.metadata.exact
+
+
+UNKNOWN = {"🦉": "🍎🍐", "სიცოცხლე": "საქართველო", "ᚠᚢᚦ ᚨᚱᚲ": "ዓለም ሰላም", "กบเต้น": "สวัสดีครับ ยินดีที่ได้รู้จัก"}
+"""Queries and texts of which the default model knows no token: for it, all are alike."""
+
+SPELT = {
+    "ξφδω ρτλψ κσθ": "Το ψωμί ζυμώνεται με προζύμι και νερό κάθε μέρα.",
+    "कमन दपस तरल": "खमीर को हर दिन आटा और पानी खिलाया जाता है।",
+    "노더 머기 사우": "발효종은 날마다 밀가루와 물을 먹여야 합니다.",
+    "ظضغ ثذخ شصط": "تُغذّى الخميرة كل يوم بالدقيق والماء بكميات متساوية.",
+    "ъэщ фгж чцх": "Закваску каждый день кормят мукой и водой.",
+    "qzxv wkjph gqrt": "The leaven is fed with flour and water every day.",
+}
+"""Nonsense in scripts that the model only spells, with a text of the script."""
+
+
+async def test_what_the_model_does_not_know_is_no_strong_match(local_services: Services) -> None:
+    tenant = await local_services.tenants.create(NewTenant("scripts"), actor="test")
+    for content in (*UNKNOWN.values(), *SPELT.values()):
+        entry, _ = await local_services.entries.create(tenant.id, EntryDraft(content=content))
+        assert (entry.embedding_status == "none") is (content in UNKNOWN.values()), content
+    for mode in MODES:
+        for query in (*UNKNOWN, *SPELT):
+            found = await local_services.search.search(tenant.id, SearchQuery(query=query, mode=mode))
+            assert not found.metadata.strong_match, (mode, query)
+            unknown = query in UNKNOWN and mode != "keyword"
+            assert found.metadata.degraded == (["query_unknown"] if unknown else []), (mode, query)
+            assert all(hit.similarity is None for hit in found) or query in SPELT
+        for text in (*UNKNOWN.values(), *SPELT.values()):
+            if mode != "semantic" or text in UNKNOWN.values():
+                found = await local_services.search.search(tenant.id, SearchQuery(query=text, mode=mode))
+                assert found[0].content == text
+                assert found.metadata.strong_match, (mode, text)
+
+
+async def test_no_part_of_a_long_query_is_lost(local_services: Services) -> None:
+    tenant = await local_services.tenants.create(NewTenant("long"), actor="test")
+    made = {text: (await local_services.entries.create(tenant.id, EntryDraft(content=text)))[0].id for text in TEXTS}
+    rest = "Our ferry sails at noon past the old lighthouse, and gulls follow it over the grey and windy sea. " * 60
+    question = "I forgot my login credentials and cannot get in. How do I get a new password for my account?"
+    for query in (rest + question, question + rest, rest[:2940] + question + rest[2940:]):
+        for mode in ("semantic", "hybrid"):
+            found = await local_services.search.search(tenant.id, SearchQuery(query=query.strip(), mode=mode))
+            assert (found[0].id, found.metadata.degraded) == (made[TEXTS[2]], []), mode
+            (again,) = await local_services.search.search_many(tenant.id, [SearchQuery(query=query.strip(), mode=mode)])
+            assert not isinstance(again, KnowledgeError)
+            assert [(hit.id, hit.score) for hit in again] == [(hit.id, hit.score) for hit in found]
+    verdict = await local_services.search.why_not(tenant.id, made[TEXTS[2]], SearchQuery(query=rest + question))
+    assert verdict.in_results
 
 
 FEW = 5
