@@ -95,6 +95,7 @@ create table entries (
   quarantined boolean not null default false,
   readers text[] check (/* one server */ readers is null or is_principal_list(readers) /* Citus: readers is null */),
   writers text[] check (/* one server */ writers is null or is_principal_list(writers) /* Citus: writers is null */),
+  pattern bigint generated always as (text_pattern(title, content)) stored,
   primary key (tenant_id, id),
   foreign key (tenant_id, parent_id) references entries (tenant_id, id)
     /* one server */ on delete set null (parent_id) /* Citus: deferrable initially deferred */,
@@ -113,6 +114,7 @@ comment on column entries.readers is 'Who may read the entry; null: all readers 
 comment on column entries.writers is
   'Who of its readers may change the entry; null: all creators of the tenant. A chunk has those of its asset';
 comment on column entries.quarantined is 'hidden from searches for its suspicious content, until it is released';
+comment on column entries.pattern is 'the same in near-duplicates, which differ only in numbers and dates: see text_pattern()';
 comment on column entries.repeats is
   'the chunk that this one repeats, of the first asset with the same bytes: see repeats_another()';
 

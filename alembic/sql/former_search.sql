@@ -61,7 +61,8 @@ grant execute on function keyword.former_ids(entry_filter, integer) to kb_reader
 -- row without an id is added. Only keyword.search() may call this, since it returns words. The plan depends on the time, of
 -- which a generic one knows nothing.
 create or replace function keyword.former_words(p_filter entry_filter, p_query tsquery, p_ids uuid[], p_limit integer)
-returns table (id uuid, updated_at timestamptz, word_weights sparsevec, lexemes tsvector, language text, text_length integer)
+returns table (id uuid, updated_at timestamptz, word_weights sparsevec, lexemes tsvector, language text, text_length integer,
+               pattern bigint)
 language plpgsql stable
 set search_path = pg_catalog, public, pg_temp
 as $$
@@ -74,7 +75,7 @@ declare
 begin
   if p_ids is not null then
     return query
-      select v.id, v.updated_at, v.word_weights, v.lexemes, v.language, v.text_length
+      select v.id, v.updated_at, v.word_weights, v.lexemes, v.language, v.text_length, v.pattern
         from unnest(p_ids) c (id)
        cross join lateral (
          select f.* from former_entries f
@@ -96,7 +97,7 @@ begin
     return next;
   end if;
   return query
-    select v.id, v.updated_at, v.word_weights, v.lexemes, v.language, v.text_length
+    select v.id, v.updated_at, v.word_weights, v.lexemes, v.language, v.text_length, v.pattern
       from unnest(candidates, ends) c (id, valid_until)
      cross join lateral (
        select v.* from former_entries v

@@ -38,7 +38,7 @@ create or replace function keyword.search(
   p_alternatives text[] default null, p_alternative_languages text[] default null,
   p_alternative_words text[] default null, p_alternative_weights double precision[] default null)
 returns table (entry_id uuid, updated_at timestamptz, score double precision, candidates bigint, best double precision,
-               unknown text[], complete boolean, alternatives text[])
+               unknown text[], complete boolean, alternatives text[], pattern bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan set enable_seqscan = off
 set enable_indexscan = off set cpu_index_tuple_cost = 0.5
@@ -75,6 +75,7 @@ declare
   ids uuid[] := '{}';
   times timestamptz[] := '{}';
   scores double precision[] := '{}';
+  patterns bigint[] := '{}';
   scored bigint := 0;
   read bigint;
   enough constant bigint := greatest(p_limit, least(150, p_budget));
@@ -222,32 +223,33 @@ begin
     select coalesce(array_agg(b.id order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
            coalesce(array_agg(b.updated_at order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
            coalesce(array_agg(b.score order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
+           coalesce(array_agg(b.pattern order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
            greatest(scored, max(b.number)), max(b.read), coalesce(bool_or(b.is_cut), false)
-      into ids, times, scores, scored, read, former_are_cut
+      into ids, times, scores, patterns, scored, read, former_are_cut
       from (
-        select a.id, a.updated_at, a.score, count(*) filter (where a.score > 0) over () as number, count(a.id) over () as read,
+        select a.id, a.updated_at, a.score, a.pattern, count(*) filter (where a.score > 0) over () as number, count(a.id) over () as read,
                bool_or(a.id is null) over () as is_cut
           from (
-            select k.id, k.updated_at, k.score from unnest(ids, times, scores) k (id, updated_at, score)
+            select k.id, k.updated_at, k.score, k.pattern from unnest(ids, times, scores, patterns) k (id, updated_at, score, pattern)
             union all
             select e.id, e.updated_at,
-                   2.2 / (1 + e.k) * (s.matched + s.phrase + 5.2 * e.k / (4 + e.k) * (s.repeated + s.phrase / 3.2))
+                   2.2 / (1 + e.k) * (s.matched + s.phrase + 5.2 * e.k / (4 + e.k) * (s.repeated + s.phrase / 3.2)), e.pattern
               from (
-                select x.id, x.updated_at, x.word_weights, x.lexemes, x.language,
+                select x.id, x.updated_at, x.word_weights, x.lexemes, x.language, x.pattern,
                        0.3 + 0.9 * x.text_length / p_mean_length as k
                   from (
-                    (select w.id, w.updated_at, w.word_weights, w.lexemes, w.language, w.text_length
+                    (select w.id, w.updated_at, w.word_weights, w.lexemes, w.language, w.text_length, w.pattern
                        from entries w
                       where wanted is not null and w.tenant_id = tenant and w.lexemes @@ wanted
                         and audience(w.readers) && principals
                         and entry_matches(w, p_filter) and w.id <> all (ids)
                       limit case when step = 5 then p_budget else 2 * p_budget end)
                     union all
-                    select f.id, f.updated_at, f.word_weights, f.lexemes, f.language, f.text_length
+                    select f.id, f.updated_at, f.word_weights, f.lexemes, f.language, f.text_length, f.pattern
                       from entries f
                      where f.tenant_id = tenant and f.id = any (admitted) and f.id <> all (ids)
                     union all
-                    select o.id, o.updated_at, o.word_weights, o.lexemes, o.language, o.text_length
+                    select o.id, o.updated_at, o.word_weights, o.lexemes, o.language, o.text_length, o.pattern
                       from keyword.former_words(p_filter, case when step <> 4 then wanted end, former, 2 * p_budget) o
                      where p_filter.as_of is not null and (step <> 4 or former is not null)
                        and (o.id is null or o.id <> all (ids))) x
@@ -277,12 +279,12 @@ begin
   end loop;
   if scored = 0 and not is_complete then
     return query select null::uuid, null::timestamptz, null::double precision, 0::bigint, full_match, missing, false,
-                        other_texts;
+                        other_texts, null::bigint;
     return;
   end if;
   return query
-    select u.id, u.updated_at, u.score, scored, full_match, missing, is_complete, other_texts
-      from unnest(ids, times, scores) with ordinality u (id, updated_at, score, place)
+    select u.id, u.updated_at, u.score, scored, full_match, missing, is_complete, other_texts, u.pattern
+      from unnest(ids, times, scores, patterns) with ordinality u (id, updated_at, score, pattern, place)
      order by u.place;
 end $$;
 revoke all on function keyword.search(uuid, text[], text[], integer[], bigint, double precision, entry_filter, integer,

@@ -239,3 +239,32 @@ language sql immutable parallel safe
 return lexeme_weights(language, entry_lexemes(language, title, content));
 revoke all on function entry_weights(text, text, text) from public;
 grant execute on function entry_weights(text, text, text) to kb_reader;
+
+-- What near-duplicates have in common: a hash of the text without its numbers and dates, letter case and punctuation of
+-- sentences. Null for a text of fewer than 20 other characters, as in "Error 4711": there the number is the content. Names of
+-- months and days are parts of a date next to a number, in the languages that the list has; "march" alone is a word. Characters
+-- that distinguish names, as in C++ and C#, stay.
+create or replace function text_pattern(title text, content text) returns bigint
+language plpgsql immutable parallel safe
+as $$
+declare
+  pattern text := lower(coalesce(title || E'\n', '') || content);
+begin
+  if pattern ~ '[0-9\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19]' then
+    pattern := regexp_replace(pattern, '[0-9\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19]+(?:[.,:/-][0-9\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19]+)*(?:(?:st|nd|rd|th)\y)?', '0', 'g');
+    pattern := regexp_replace(pattern, '0t0(?:\.0)?z?', '0', 'g');
+    if pattern ~ '\y(?:jan|feb|f\u00e9v|fev|febbr|enero|genn|m\u00e4r|mar|ma\u00e9|maa|mrz|apr|avr|abr|mai|may|mei|mag|jun|juin|giu|jul|juil|lug|aug|ago|ao\u00fb|aou|sep|set|oct|okt|ott|out|nov|dec|dez|d\u00e9c|dic|mon|tue|wed|thu|fri|sat|sun|die|mit|don|fre|sam|lun|mer|jeu|ven|dim|jue|vie|s\u00e1b|dom)' then
+      pattern := regexp_replace(pattern, '0[.,]?\s+(?:(?:de|of)\s+)?\y(?:january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|januar|februar|m\u00e4rz|maerz|mrz|mai|juni|juli|oktober|okt|dezember|dez|janvier|f\u00e9vrier|mars|avril|juin|juillet|ao\u00fbt|septembre|octobre|novembre|d\u00e9cembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre|janeiro|fevereiro|mar\u00e7o|maio|junho|julho|setembro|outubro|novembro|dezembro|januari|februari|maart|mei|augustus)\y', '0', 'g');
+      pattern := regexp_replace(pattern, '\y(?:january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|januar|februar|m\u00e4rz|maerz|mrz|mai|juni|juli|oktober|okt|dezember|dez|janvier|f\u00e9vrier|mars|avril|juin|juillet|ao\u00fbt|septembre|octobre|novembre|d\u00e9cembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre|janeiro|fevereiro|mar\u00e7o|maio|junho|julho|setembro|outubro|novembro|dezembro|januari|februari|maart|mei|augustus)\y[.,]?\s+(?:(?:de|of)\s+)?0', '0', 'g');
+      pattern := regexp_replace(pattern, '\y(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday|mon|tue|wed|thu|fri|sat|sun|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|mi\u00e9rcoles|jueves|viernes|s\u00e1bado|domingo)\y[.,]?\s+(?:(?:the|den|le|el)\s+)?0', '0', 'g');
+    end if;
+    pattern := regexp_replace(pattern, '0(?:\s*[.,/-]?\s*0)+', '0', 'g');
+  end if;
+  pattern := btrim(regexp_replace(pattern, '[\s.,;:!?"()]+', ' ', 'g'));
+  if length(regexp_replace(pattern, '[\s!-@\[-`{-~]+', '', 'g')) < 20 then
+    return null;
+  end if;
+  return ('x' || left(md5(pattern), 16))::bit(64)::bigint;
+end $$;
+revoke all on function text_pattern(text, text) from public;
+grant execute on function text_pattern(text, text) to kb_reader;

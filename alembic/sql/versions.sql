@@ -52,7 +52,8 @@ language sql stable parallel safe
 return row(v.tenant_id, v.id, v.entry_type, v.title, v.content, v.tags, v.roles, v.confidence, v.scope, v.parent_id,
            v.source_ids, v.superseded_by_id, v.is_verified, v.asset_id, v.chunk_index, v.metadata, v.language,
            v.expires_at, v.external_id, v.content_hash, v.text_hash, v.version, v.created_at, v.updated_at,
-           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld, v.readers, v.writers)::entries;
+           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld, v.readers, v.writers,
+           v.pattern)::entries;
 revoke all on function former_entry(former_entries) from public;
 grant execute on function former_entry(former_entries) to kb_reader, kb_keyword;
 
@@ -69,7 +70,8 @@ begin
     select v.tenant_id, v.id, v.entry_type, v.title, v.content, v.tags, v.roles, v.confidence, v.scope, v.parent_id,
            v.source_ids, v.superseded_by_id, v.is_verified, v.asset_id, v.chunk_index, v.metadata, v.language,
            v.expires_at, v.external_id, v.content_hash, v.text_hash, v.version, v.created_at, v.updated_at,
-           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld, v.readers, v.writers
+           v.lexemes, v.text_length, v.repeats, v.word_weights, v.quarantined or v.withheld, v.readers, v.writers,
+           v.pattern
       from public.former_entries v
      where v.tenant_id = tenant and v.id = any (p_ids) and v.valid_from <= p_as_of and v.valid_until > p_as_of
        and not v.absent;
@@ -172,12 +174,12 @@ begin
       tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
       superseded_by_id, is_verified, asset_id, chunk_index, metadata, language, expires_at, external_id,
       content_hash, text_hash, version, created_at, updated_at, lexemes, text_length, repeats, word_weights, quarantined,
-      readers, valid_from, valid_until, embedded, withheld)
+      readers, pattern, valid_from, valid_until, embedded, withheld)
     values (old.tenant_id, old.id, old.entry_type, old.title, old.content, old.tags, old.roles, old.confidence,
             old.scope, old.parent_id, old.source_ids, old.superseded_by_id, old.is_verified, old.asset_id,
             old.chunk_index, old.metadata, old.language, old.expires_at, old.external_id, old.content_hash,
             old.text_hash, old.version, old.created_at, old.updated_at, old.lexemes, old.text_length,
-            old.repeats, old.word_weights, old.quarantined, allowed, started, ended, models,
+            old.repeats, old.word_weights, old.quarantined, allowed, old.pattern, started, ended, models,
             case when tg_op = 'UPDATE' then new.quarantined else old.quarantined end)
     on conflict do nothing;
     if models <> '{}' then

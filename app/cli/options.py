@@ -63,6 +63,7 @@ OWN: Mapping[str, Mapping[str, Own]] = {
         "as_of": Own(help="Answer from what was valid at this past time."),
         "similarity_threshold": Own(("--threshold",), "Minimum similarity, {bounds}."),
         "include_superseded": Own(help="Include superseded entries.", sets=True),
+        "duplicates": Own(help="Entries that differ only in numbers and dates: as one hit (fold, the default) or all."),
         "group_by": Own(help="Show each file once, with its best passages; --limit counts files."),
         "facets": Own(
             ("--facet",),

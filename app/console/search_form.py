@@ -25,7 +25,7 @@ RANKING = (
 )  # fmt: skip
 """Parameters of the ranking, which each side of a comparison has for itself."""
 
-PAGES = ("cursor", "explain", "group_by", "facets")
+PAGES = ("cursor", "explain", "duplicates", "group_by", "facets")
 """Parameters that change how the results are shown."""
 
 FILTERS = tuple(n for n in INPUTS if n not in (*RANKING, *PAGES, "query", "limit", "query_embedding"))

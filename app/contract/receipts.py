@@ -29,6 +29,8 @@ class RankedEntry(Described):
     rerank_rank: int | None
     """The rank by the reranker; null if it did not compare the entry."""
     rerank_score: float | None
+    duplicates: int
+    """Ranked near-duplicates of it, which are not listed."""
     passages: int | None = None
     """Only with `group_by`: the ranked passages of the asset, on the best of them; the best others follow, with 0."""
 

@@ -97,6 +97,9 @@ class Hit(FoundEntry):
     """Where the text of the snippet starts in `content`, in characters."""
     snippet_end: Annotated[int, Field(description="Where it ends.")]
     matched_terms: Sequence[str]
+    duplicates: Annotated[int, Field(examples=[0])]
+    """Ranked entries that differ from it only in numbers and dates, and are not hits; `duplicates: show` in the request
+    lists them."""
     group: Annotated[PassageGroup | None, Field(description="Only with `group_by`.")]
     validity: Annotated[Validity | None, Field(description="Only with `as_of`.")]
     origin: Annotated[HitOrigin | None, Field(examples=[None])]
@@ -127,7 +130,7 @@ class SearchMetadata(Described):
 
     search_id: UUID
     total: int
-    """Entries in the ranked list, before the limit; with `group_by`, the groups of them."""
+    """Hits in the ranked list, before the limit; near-duplicates count as one, and with `group_by`, groups."""
     strong_match: bool
     """Whether, judging by scores, a hit of the first page clearly answers the query."""
     fallback_mode: bool

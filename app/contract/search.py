@@ -24,6 +24,7 @@ from app.contract.vocabulary import (
     MAX_LIMIT,
     Audience,
     Boost,
+    Duplicates,
     EntryType,
     Fusion,
     GroupBy,
@@ -263,6 +264,9 @@ class SearchQuery:
     group_by: GroupBy | None = None
     """`asset`: a hit is the best passage of its asset, and `group` has further ones. `limit`, `total` and `cursor`
     count assets; an entry without an asset counts as one."""
+    duplicates: Duplicates = "fold"
+    """`fold`: of entries that differ only in numbers and dates, one is a hit, and its `duplicates` counts the others:
+    the best of those with the most numbers of the query. `show`: each is a hit. Default: fold."""
     facets: Annotated[
         Sequence[str], read_as(Annotated[list[FacetName], Field(max_length=MAX_FACETS)]), AfterValidator(_check_facets)
     ] = ()

@@ -23,6 +23,7 @@ Boost = Literal["type", "access", "verified"]
 Audience = Literal["pm", "dev", "qa", "all"]
 """The people that an entry is for: the field `roles` of an entry, and `role` of a search."""
 GroupBy = Literal["asset"]
+Duplicates = Literal["fold", "show"]
 SuspiciousContent = Literal["keep", "flag", "quarantine"]
 """What a tenant does with suspicious content: nothing, mark it, or mark it and hide it from searches."""
 Flag = Literal["invisible_text", "zero_width", "secret", "instructions"]

@@ -24,7 +24,7 @@ from app.contract.search import (
     later_than,
 )
 from app.contract.validation import amend, request
-from app.contract.vocabulary import MAX_LIMIT, Audience, EntryType, TagSort
+from app.contract.vocabulary import MAX_LIMIT, Audience, Duplicates, EntryType, TagSort
 from app.knowledge.entries.reading import MAX_POSITION, READ_LENGTH
 from app.knowledge.paging import MAX_PAGE
 from app.web.rendering import PAGE_SIZE
@@ -47,6 +47,13 @@ CreatedAfter = Annotated[
 ]
 CreatedBefore = Annotated[
     ZonedMoment | None, later_than("created_after"), Field(description="Only entries created before this time.")
+]
+FoldOrShow = Annotated[
+    Duplicates,
+    Field(
+        description="Entries that differ only in numbers and dates: one hit that counts the others (fold, the default),"
+        " or all of them (show)."
+    ),
 ]
 Cursor = Annotated[
     Annotated[str, Field(max_length=1_000)] | None,
@@ -105,6 +112,7 @@ class QueryArguments(SearchArguments):
     include_superseded: YesOrNo = Field(
         False, description="Whether entries that another one has replaced are found, too."
     )
+    duplicates: FoldOrShow = "fold"
 
 
 class KbSearchArguments(QueryArguments):
@@ -197,6 +205,7 @@ class HybridSearchArguments(SearchArguments):
     filter: Filter = None
     created_after: CreatedAfter = None
     created_before: CreatedBefore = None
+    duplicates: FoldOrShow = "fold"
 
 
 MAX_HEADING = 500

@@ -64,7 +64,7 @@ def pier(site: Site) -> UUID:
     tenant_id = site.create_tenant("pier", "The pier")
     token = site.token(Role.TENANT_ADMIN, tenant_id=tenant_id)
     site.call("PATCH", "/admin/settings", token, json={"keep_query_text": True, "keep_versions_days": 7})
-    entries = [{"content": f"Lamp {n} of the pier burns at night.", "tags": [f"lamp {n}"]} for n in range(1000)]
+    entries = [{"content": f"Lamp {n} of the pier.", "tags": [f"lamp {n}"]} for n in range(1000)]
     entries += [
         {"content": f"{'unbroken' * 90} lamp", "title": TITLE[:1000]},
         {"content": ARABIC, "title": "الإجازة السنوية"},

@@ -56,7 +56,7 @@ async def test_a_search_finds_semantic_and_keyword_matches(call: ClientCaller) -
 
 
 async def test_hits_are_fetched_page_by_page(call: ClientCaller) -> None:
-    written = [{"content": f"The harbour has berth number {n}."} for n in range(7)]
+    written = [{"content": f"harbour berth {n}"} for n in range(7)]
     results = await call("create_entries", written)
     assert [r.status for r in results] == ["created"] * 7
     hits = await call("iterate_hits", "harbour", mode="keyword", limit=3)

@@ -38,7 +38,7 @@ class TestKnowledgeRetriever(RetrieversIntegrationTests):
 
     @pytest.fixture(autouse=True)
     def knowledge(self, client: KnowledgeClient, async_client: AsyncKnowledgeClient) -> None:
-        client.create_entries([{"content": f"The harbour has berth number {n}."} for n in range(4)])
+        client.create_entries([{"content": f"harbour berth {n}"} for n in range(4)])
         self.params.update(client=client, async_client=async_client)
 
     @property

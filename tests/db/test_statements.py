@@ -219,7 +219,7 @@ def test_threads_never_create_the_same_id(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 COMPUTED = {
-    "entries": {"tenant_id", "content_hash", "text_hash", "lexemes", "text_length", "word_weights"},
+    "entries": {"tenant_id", "content_hash", "text_hash", "lexemes", "pattern", "text_length", "word_weights"},
     "assets": {"tenant_id", "original"},
 }
 """Columns that an export lacks: an import computes them, or has them on lines of their own."""

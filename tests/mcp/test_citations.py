@@ -56,7 +56,7 @@ def make_hit(number: int, content: str, **fields: Any) -> Hit:
     values = {name: getattr(stored, name) for name in FoundEntry.__dataclass_fields__} | fields
     return Hit(
         **values, score=1.0, similarity=None, keyword_score=None, sources=[], snippet="", snippet_start=0,
-        snippet_end=0, matched_terms=[], group=None, validity=None, origin=None,
+        snippet_end=0, matched_terms=[], duplicates=0, group=None, validity=None, origin=None,
     )  # fmt: skip
 
 

@@ -143,7 +143,7 @@ def make_result(seed: int, hits: int = 10) -> SearchResult:
             UUID(int=1) if chance.random() < 0.5 else None, None, {"page": 3}, text(20), 0, NOW, NOW,
             score=1 / (60 + number), similarity=0.5, keyword_score=2.0, sources=["semantic"],
             snippet=content[start : start + 240], snippet_start=start, snippet_end=min(len(content), start + 240),
-            matched_terms=(), group=None, validity=None, origin=None,
+            matched_terms=(), duplicates=0, group=None, validity=None, origin=None,
         )  # fmt: skip
 
     metadata = SearchMetadata(

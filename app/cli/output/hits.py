@@ -48,6 +48,9 @@ def print_hits(result: SearchResult, debug: Mapping[str, Any], *, explain: bool)
             show((INDENT + flatten(hit.snippet), ""))
         for text in _describe_group(hit):
             show((INDENT + text, "dim"))
+        if hit.duplicates:
+            differ = "entry differs" if hit.duplicates == 1 else "entries differ"
+            show((f"{INDENT}{hit.duplicates} more {differ} only in numbers and dates: --duplicates show", "dim"))
         show()
     for text in _describe_facets(result):
         show((text, ""))

@@ -76,6 +76,14 @@ async def assets_of(session: TenantSession, ids: Sequence[UUID], as_of: datetime
     return await session.fetch_pairs(statement, ids=list(ids), **moment)
 
 
+async def count_named(
+    session: TenantSession, ids: Sequence[UUID], numbers: str, as_of: datetime | None = None
+) -> dict[UUID, int]:
+    """How many of the words `numbers` each of these entries has."""
+    statement, moment = at_time(SQL, "named", as_of)
+    return await session.fetch_pairs(statement, ids=list(ids), numbers=numbers, **moment)
+
+
 async def fetch_validity(session: TenantSession, ids: Sequence[UUID], as_of: datetime) -> dict[UUID, Validity]:
     """When the versions of these entries that were valid at a time began and ended."""
     rows = await session.fetch(SQL["validity"], ids=list(ids), as_of=as_of)

@@ -39,6 +39,13 @@ select e.id, e.asset_id
    select e.id, e.asset_id from {entries} e
     where e.tenant_id = :tenant_id and e.id = wanted.id and e.asset_id is not null offset 0) e;
 
+-- name: named
+select e.id, (select count(*) from unnest(text_lexemes(e.language, :numbers) || identifier_lexemes(:numbers)) n
+               where n.lexeme = any (tsvector_to_array(e.lexemes))) as named
+  from unnest(:ids::uuid[]) wanted (id)
+ cross join lateral (
+   select e.id, e.language, e.lexemes from {entries} e where e.tenant_id = :tenant_id and e.id = wanted.id offset 0) e;
+
 -- name: verdict
 -- Reasons why an entry may be missing: each part of the filter separately, as if the entry were not hidden, and the entry's
 -- values in the legs.

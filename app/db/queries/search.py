@@ -188,11 +188,15 @@ class KeywordQuery:
 
 
 class LegHit(NamedTuple):
-    """An entry found by one leg; `value` is a cosine similarity or a BM25 score."""
+    """An entry found by one leg; `value` is a cosine similarity or a BM25 score.
+
+    `pattern` is the same in near-duplicates; None if the entry can have none.
+    """
 
     entry_id: UUID
     updated_at: datetime
     value: float
+    pattern: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +258,7 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
         return KeywordMatches([])
     if (first := rows[0])["entry_id"] is None:
         return KeywordMatches([], complete=first["complete"])
-    hits = [LegHit(row["entry_id"], row["updated_at"], row["score"]) for row in rows]
+    hits = [LegHit(row["entry_id"], row["updated_at"], row["score"], row["pattern"]) for row in rows]
     return KeywordMatches(
         hits,
         first["candidates"],

@@ -55,7 +55,7 @@ with languages as materialized (
    cross join lateral (select text_phrase(l.language, p) as phrase) q
    where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and numnode(q.phrase) > 1
 )
-select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown, corpus.entries,
+select k.entry_id, k.updated_at, k.score, k.pattern, k.candidates, k.best, k.unknown, corpus.entries,
        coalesce(k.complete, true) and not coalesce(w.cut, false) as complete, k.alternatives, c.compounds
   from corpus
  cross join (select array_agg(lexeme) as lexemes, array_agg(language) as languages,

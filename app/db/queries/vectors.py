@@ -80,7 +80,9 @@ async def find_exactly(session: TenantSession, wanted: Nearest, ids: Sequence[UU
 
 def _vector_matches(rows: Sequence[Row]) -> VectorMatches:
     # The first row also carries the counts; it is there even if no entry was found.
-    hits = [LegHit(row["entry_id"], row["updated_at"], row["similarity"]) for row in rows if row["entry_id"]]
+    hits = [
+        LegHit(row["entry_id"], row["updated_at"], row["similarity"], row["pattern"]) for row in rows if row["entry_id"]
+    ]
     return VectorMatches(hits, rows[0]["matches"], rows[0]["pending"])
 
 
@@ -117,7 +119,7 @@ async def indexed(session: TenantSession, wanted: Nearest) -> VectorMatches:
         pending = batch[0]["pending"]
         if not batch[0]["complete"]:
             break
-        for hit in (LegHit(*row[:3]) for row in batch):
+        for hit in (LegHit(*row[:4]) for row in batch):
             known = nearest.get(hit.entry_id)
             if known is None or hit.value > known.value:
                 nearest[hit.entry_id] = hit

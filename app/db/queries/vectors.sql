@@ -16,16 +16,16 @@ with near as materialized (
    where p.distance <= :max_distance
    group by p.entry_id
 ), nearest as (
-  select n.entry_id, n.distance, n.place, e.updated_at
+  select n.entry_id, n.distance, n.place, e.updated_at, e.pattern
     from (select entry_id, distance, row_number() over (order by distance) as place from near) n
    cross join lateral (
-     select e.updated_at from entries e
+     select e.updated_at, e.pattern from entries e
       where e.tenant_id = :tenant_id and e.id = n.entry_id and entry_matches(e, :filter)
      offset 0) e
    order by n.distance
    fetch first (:limit + 1) rows with ties
 )
-select n.entry_id, n.updated_at, 1 - n.distance as similarity,
+select n.entry_id, n.updated_at, 1 - n.distance as similarity, n.pattern,
        case when count(*) over () <= :limit then count(n.entry_id) over ()
             else greatest(count(*) over (), (select count(*) from near) * count(*) over () / max(n.place) over ()) end as matches,
        (select pending_entries(:tenant_id, {model_id}, :filter, null, :most_pending)) as pending
@@ -48,12 +48,12 @@ with near as materialized (
    where p.distance <= :max_distance
    group by p.entry_id
 ), nearest as (
-  select n.entry_id, n.distance, e.updated_at
+  select n.entry_id, n.distance, e.updated_at, e.pattern
     from (select entry_id, distance from near order by distance fetch first :limit rows with ties) n
    cross join lateral (
-     select e.updated_at from entries e where e.tenant_id = :tenant_id and e.id = n.entry_id offset 0) e
+     select e.updated_at, e.pattern from entries e where e.tenant_id = :tenant_id and e.id = n.entry_id offset 0) e
 )
-select n.entry_id, n.updated_at, 1 - n.distance as similarity, (select count(*) from near) as matches,
+select n.entry_id, n.updated_at, 1 - n.distance as similarity, n.pattern, (select count(*) from near) as matches,
        (select pending_entries(:tenant_id, {model_id}, null, :ids, :most_pending)) as pending
   from (values (true)) always (row)
   left join nearest n on true
@@ -64,7 +64,7 @@ select n.entry_id, n.updated_at, 1 - n.distance as similarity, (select count(*) 
 -- Passages in the order of the tenant's HNSW index, nearest first within the limits of relaxed order; read through a
 -- cursor. The tenant is a literal, so that the planner proves the condition of the tenant's index. `complete` is false if
 -- the tenant shrank and its index was given up since the caller looked: newer vectors are not in it.
-select n.entry_id, e.updated_at, 1 - n.distance as similarity,
+select n.entry_id, e.updated_at, 1 - n.distance as similarity, e.pattern,
        (select pending_entries({tenant_id}, {model_id}, :filter, null, :most_pending)) as pending,
        (select v.index_state = 'ready' from vector_statistics v
          where v.tenant_id = {tenant_id} and v.model_id = {model_id}) as complete
@@ -76,7 +76,7 @@ select n.entry_id, e.updated_at, 1 - n.distance as similarity,
     offset 0
   ) n
  cross join lateral (
-   select e.updated_at from entries e
+   select e.updated_at, e.pattern from entries e
     where e.tenant_id = {tenant_id} and e.id = n.entry_id and entry_matches(e, :filter)
    offset 0) e;
 
@@ -132,10 +132,10 @@ with passages as materialized (
 ), near as materialized (
   select entry_id, text_hash, min(distance) as distance from passages group by entry_id, text_hash
 ), nearest as (
-  select n.entry_id, n.distance, n.place, v.updated_at
+  select n.entry_id, n.distance, n.place, v.updated_at, v.pattern
     from (select entry_id, text_hash, distance, row_number() over (order by distance) as place from near) n
    cross join lateral (
-     select v.updated_at from former_entries v
+     select v.updated_at, v.pattern from former_entries v
       where v.tenant_id = :tenant_id and v.id = n.entry_id and v.text_hash = n.text_hash and not v.absent
         and v.valid_from <= :as_of and v.valid_until > :as_of and entry_passes(former_entry(v), :filter)
         and (v.repeats is null or not repeats_another(v.id, v.repeats, v.text_hash, :filter))
@@ -143,7 +143,7 @@ with passages as materialized (
    order by n.distance
    fetch first (:limit + 1) rows with ties
 )
-select n.entry_id, n.updated_at, 1 - n.distance as similarity,
+select n.entry_id, n.updated_at, 1 - n.distance as similarity, n.pattern,
        case when count(*) over () <= :limit then count(n.entry_id) over ()
             else greatest(count(*) over (), (select count(*) from near) * count(*) over () / max(n.place) over ()) end as matches,
        (select pending_versions(:tenant_id, {model_id}, :filter, :most_pending)) as pending,
@@ -161,12 +161,12 @@ select keyword.former_ids(:filter, :limit);
 -- name: former_of_ids
 -- Only the passages of versions that passed the filter are compared. Ties and rows are as in `exact_all`.
 with near as materialized (
-  select p.entry_id, p.updated_at, min(p.distance) as distance
+  select p.entry_id, p.updated_at, p.pattern, min(p.distance) as distance
     from (
-      select v.id as entry_id, v.updated_at, k.distance
+      select v.id as entry_id, v.updated_at, v.pattern, k.distance
         from unnest(:ids::uuid[]) c (id)
        cross join lateral (
-         select f.id, f.updated_at, f.text_hash from former_entries f
+         select f.id, f.updated_at, f.text_hash, f.pattern from former_entries f
           where f.tenant_id = :tenant_id and f.id = c.id and f.valid_until > :as_of and f.valid_from <= :as_of and not f.absent
          offset 0) v
        cross join lateral (
@@ -175,11 +175,11 @@ with near as materialized (
           where m.tenant_id = :tenant_id and m.entry_id = v.id and m.text_hash = v.text_hash and m.model_id = {model_id}
          offset 0) k) p
    where p.distance <= :max_distance
-   group by p.entry_id, p.updated_at
+   group by p.entry_id, p.updated_at, p.pattern
 ), nearest as (
-  select n.entry_id, n.updated_at, n.distance from near n order by n.distance fetch first :limit rows with ties
+  select n.entry_id, n.updated_at, n.pattern, n.distance from near n order by n.distance fetch first :limit rows with ties
 )
-select n.entry_id, n.updated_at, 1 - n.distance as similarity, (select count(*) from near) as matches,
+select n.entry_id, n.updated_at, 1 - n.distance as similarity, n.pattern, (select count(*) from near) as matches,
        (select pending_versions(:tenant_id, {model_id}, :filter, :most_pending)) as pending, true as complete
   from (values (true)) always (row)
   left join nearest n on true

@@ -33,7 +33,7 @@ limit, so that a small page is the head of a large one; with 30, nDCG@10 differs
 
 GROUP_POOL, DEEPEST_POOL = 500, 2_000
 """Candidates of each leg with which a search grouped by asset starts, and the most with which a search ends that looks
-deeper because it has found too few hits for the largest page."""
+deeper: because too many of its candidates are near-duplicates, or of the same assets, to fill the largest page."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from app.knowledge.search.ranking import (
     count_groups,
     diversify,
     estimate_cosines,
+    fold_duplicates,
     fuse,
     group_by_asset,
     join_legs,
@@ -48,7 +49,7 @@ NO_TENANT = UUID(int=0)
 class Ranked:
     """The candidates of a search, best first, and the open transaction in which their entries can be read.
 
-    `plan` is the one that was carried out: a search grouped by asset can look deeper than planned. `reranking` is None
+    `plan` is the one that was carried out: a search can look deeper than planned. `reranking` is None
     if no reranker was asked for.
     """
 
@@ -171,24 +172,36 @@ async def _rank(session: TenantSession, plan: Plan, legs: Legs) -> Ranked:
     legs = await _complete(session, plan, legs)
     started = time.perf_counter()
     with span("fusion", method=plan.fusion) as seen:
-        candidates = await _fuse(session, plan, legs)
-        seen.set(candidates=len(candidates))
-    if plan.query.group_by is not None:
-        plan, legs, candidates = await _widen_search(session, plan, legs, candidates)
+        ranking = await _fuse(session, plan, legs)
+        seen.set(candidates=len(ranking))
+    plan, legs, candidates = await _fold(session, plan, legs, ranking)
     return Ranked(session, plan, legs, candidates, time.perf_counter() - started)
 
 
-async def _widen_search(
-    session: TenantSession, plan: Plan, legs: Legs, candidates: list[Candidate]
+async def _fold(
+    session: TenantSession, plan: Plan, legs: Legs, ranking: list[Candidate]
 ) -> tuple[Plan, Legs, list[Candidate]]:
-    """While the candidates are from too few assets for the largest page, whatever the limit, search for more."""
-    while plan.wanted < DEEPEST_POOL and legs.is_truncated(plan.wanted):
-        if await count_groups(session, candidates, plan.query.as_of) >= MAX_LIMIT:
+    """Make one candidate of near-duplicates, unless the search shows them.
+
+    While that or the groups leave too few for the largest page, whatever the limit, search for more.
+    """
+    query = plan.query
+    while True:
+        candidates = ranking
+        if query.duplicates == "fold":
+            candidates = await fold_duplicates(session, ranking, query.query, query.as_of)
+        if plan.wanted >= DEEPEST_POOL or not legs.is_truncated(plan.wanted):
+            break
+        if query.group_by is not None:
+            hits = await count_groups(session, candidates, query.as_of)
+        else:
+            hits = len(candidates) if len(candidates) < len(ranking) else MAX_LIMIT
+        if hits >= MAX_LIMIT:
             break
         plan = replace(plan, wanted=min(4 * plan.wanted, DEEPEST_POOL))
         words = await search_words(session, plan, plan.wanted) if plan.query.mode != "semantic" else None
         legs = await _complete(session, plan, Legs(legs.embedding, keyword=words))
-        candidates = await _fuse(session, plan, legs)
+        ranking = await _fuse(session, plan, legs)
     return plan, legs, candidates
 
 

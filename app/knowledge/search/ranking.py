@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,9 @@ from app.telemetry.tracing import span
 class Candidate:
     """An entry that at least one leg found; ranks start at 1.
 
+    `pattern` is the same in near-duplicates; `duplicates` is the number of those that are counted under this candidate,
+    and `folded` has their ids, which a receipt does not have.
+
     In a search grouped by asset, `further` are the other candidates of its asset, best first, and `passages` is the
     number of all of them; `passages` is 0 for these others, and in any other search.
 
@@ -60,6 +64,14 @@ class Candidate:
     score: float = 0.0
     further: Sequence[Candidate] = ()
     passages: int = 0
+    pattern: int | None = None
+    duplicates: int = 0
+    folded: frozenset[UUID] = frozenset()
+
+    @property
+    def ids(self) -> frozenset[UUID]:
+        """The entry, and those that are counted under it."""
+        return self.folded | {self.entry_id}
 
     @property
     def known_cosine(self) -> float | None:
@@ -77,11 +89,11 @@ def join_legs(semantic: Sequence[LegHit], keyword: Sequence[LegHit]) -> list[Can
     """Make one candidate for each entry, with its rank in each leg."""
     found: dict[UUID, Candidate] = {}
     for rank, hit in enumerate(semantic, 1):
-        found[hit.entry_id] = Candidate(hit.entry_id, hit.updated_at, rank, hit.value)
+        found[hit.entry_id] = Candidate(hit.entry_id, hit.updated_at, rank, hit.value, pattern=hit.pattern)
     for rank, hit in enumerate(keyword, 1):
         candidate = found.get(hit.entry_id)
         if candidate is None:
-            candidate = found[hit.entry_id] = Candidate(hit.entry_id, hit.updated_at)
+            candidate = found[hit.entry_id] = Candidate(hit.entry_id, hit.updated_at, pattern=hit.pattern)
         candidate.keyword_rank, candidate.keyword_score = rank, hit.value
     return list(found.values())
 
@@ -190,6 +202,34 @@ def rank(candidates: Sequence[Candidate], only_leg: Leg | None = None) -> list[C
         group = list(tied)
         ranking += sorted(group, key=in_tie) if len(group) > 1 else group
     return ranking
+
+
+NUMBER = re.compile(r"\S*\d\S*")
+"""A word of a query that names a number, such as 4711, v1.2 or KNOW-004."""
+
+
+async def fold_duplicates(
+    session: TenantSession, ranking: Sequence[Candidate], query: str, as_of: datetime | None = None
+) -> list[Candidate]:
+    """One candidate of those that differ only in numbers and dates: the best of those with most numbers of the query.
+
+    It keeps its place, which is near that of the others, since they have the same words.
+    """
+    alike: dict[int, list[Candidate]] = {}
+    for c in ranking:
+        if c.pattern is not None:
+            alike.setdefault(c.pattern, []).append(c)
+    groups = [members for members in alike.values() if len(members) > 1]
+    named: Mapping[UUID, int] = {}
+    if groups and (numbers := NUMBER.findall(query)):
+        named = await db.count_named(session, [c.entry_id for c in chain(*groups)], " ".join(numbers), as_of)
+    dropped: set[UUID] = set()
+    for members in groups:
+        best = max(members, key=lambda c: named.get(c.entry_id, 0))
+        best.folded = frozenset(c.entry_id for c in members if c is not best)
+        best.duplicates = len(best.folded)
+        dropped |= best.folded
+    return [c for c in ranking if c.entry_id not in dropped]
 
 
 async def apply(

@@ -83,7 +83,18 @@ def _note_difference(one: Hit, other: Hit, numbers: dict[UUID, int]) -> Note:
 ESTIMATE = "a third of the letters, each digit and mark, each byte beyond ASCII"
 """How `estimate_tokens` counts: about 1.5 times the count of tokenizers for English prose."""
 
-MAIN_FIELDS = ("id", "entry_type", "title", "content", "tags", "origin", "score", "similarity", "keyword_score")
+MAIN_FIELDS = (
+    "id",
+    "entry_type",
+    "title",
+    "content",
+    "tags",
+    "origin",
+    "score",
+    "similarity",
+    "keyword_score",
+    "duplicates",
+)
 """Fields of a hit in an answer with a token budget."""
 
 NO_TEXT = estimate_tokens("")
@@ -242,7 +253,8 @@ def _write_hit(number: int, shown: Shown, marker: Marker) -> str:
     scores = [f"score {hit.score:.4f}"]
     if hit.similarity is not None:
         scores.append(f"similarity {hit.similarity:.2f}")
-    facts = [*([] if shown.brief else [*scores, *list_facts(hit)]), f"id {hit.id}", *mark_of(hit)]
+    folded = [f"{hit.duplicates} more differ only in numbers and dates"] if hit.duplicates else []
+    facts = [*([] if shown.brief else [*scores, *list_facts(hit)]), *folded, f"id {hit.id}", *mark_of(hit)]
     lines = [] if shown.brief else write_lines(hit)
     if hit.origin is not None and not shown.brief:
         lines.insert(1, f"from: {hit.origin.text}")

@@ -101,6 +101,10 @@ class SearchOptions(TypedDict, total=False):
     """`asset`: a hit is the best passage of its asset, and `group` has further ones. `limit`, `total` and
     `cursor` count assets; an entry without an asset counts as one.
     """
+    duplicates: Literal["fold", "show"]
+    """`fold`: of entries that differ only in numbers and dates, one is a hit, and its `duplicates` counts the
+    others: the best of those with the most numbers of the query. `show`: each is a hit. Default: fold.
+    """
     facets: Sequence[str]
     """Fields whose values are counted over all matches: `tags`, `entry_type`, `roles`, `scope`, `source`,
     `asset_id`, and keys of metadata as `metadata.KEY`. Default: none.

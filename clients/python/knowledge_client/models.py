@@ -97,6 +97,10 @@ class Hit(FoundEntry):
     snippet_end: int
     """Where it ends."""
     matched_terms: list[str]
+    duplicates: int
+    """Ranked entries that differ from it only in numbers and dates, and are not hits; `duplicates: show` in the
+    request lists them.
+    """
     group: PassageGroup | None = None
     """Only with `group_by`."""
     validity: Validity | None = None
@@ -119,7 +123,7 @@ class SearchMetadata(Answer):
 
     search_id: UUID
     total: int
-    """Entries in the ranked list, before the limit; with `group_by`, the groups of them."""
+    """Hits in the ranked list, before the limit; near-duplicates count as one, and with `group_by`, groups."""
     strong_match: bool
     """Whether, judging by scores, a hit of the first page clearly answers the query."""
     fallback_mode: bool
@@ -129,8 +133,10 @@ class SearchMetadata(Answer):
     degraded: list[str]
     """What keeps the answer from being complete; empty: nothing. `embedding_unavailable`: keyword search only.
     `quota_exhausted`: keyword search only, and no reranking. `embeddings_pending`: some entries have no
-    vector yet and are found only by their words; see `pending`. `reranker_unavailable`: the hits are in the
-    fused order. `ranking_truncated`: this page ends the ranked list, and more entries may match.
+    vector yet and are found only by their words; see `pending`. `query_unknown`: the model knows no word of
+    the query, as with an emoji, or in a script that it has not learned; keyword search only.
+    `reranker_unavailable`: the hits are in the fused order. `ranking_truncated`: more entries may match than
+    the ranked list has; on its first page and on its last.
     """
     exact: bool
     """Whether every entry that the filters admit was compared in each leg of `search_modes_used`. If not, there
@@ -423,6 +429,7 @@ class Entry(WrittenEntry):
     quarantined: bool
     """Whether searches do not find the entry because of its flags, until an admin releases it."""
     embedding_status: str
+    """`none`: there is no vector, since the model knows no word of the text. Only words find the entry."""
     version: int
     created_at: datetime
     updated_at: datetime
@@ -505,6 +512,8 @@ class RankedEntry(Answer):
     rerank_rank: int | None = None
     """The rank by the reranker; null if it did not compare the entry."""
     rerank_score: float | None = None
+    duplicates: int
+    """Ranked near-duplicates of it, which are not listed."""
     passages: int | None = None
     """Only with `group_by`: the ranked passages of the asset, on the best of them; the best others follow, with
     0.

@@ -2110,9 +2110,10 @@ export interface components {
             quarantined: boolean;
             /**
              * Embedding Status
+             * @description `none`: there is no vector, since the model knows no word of the text. Only words find the entry.
              * @enum {string}
              */
-            embedding_status: "ready" | "pending";
+            embedding_status: "ready" | "pending" | "none";
             /** Version */
             version: number;
             /**
@@ -2644,6 +2645,12 @@ export interface components {
             snippet_end: number;
             /** Matched Terms */
             matched_terms: string[];
+            /**
+             * Duplicates
+             * @description Ranked entries that differ from it only in numbers and dates, and are not hits; `duplicates: show` in the request lists them.
+             * @example 0
+             */
+            duplicates: number;
             /** @description Only with `group_by`. */
             group: components["schemas"]["PassageGroup"] | null;
             /** @description Only with `as_of`. */
@@ -3751,6 +3758,11 @@ export interface components {
             /** Rerank Score */
             rerank_score: number | null;
             /**
+             * Duplicates
+             * @description Ranked near-duplicates of it, which are not listed.
+             */
+            duplicates: number;
+            /**
              * Passages
              * @description Only with `group_by`: the ranked passages of the asset, on the best of them; the best others follow, with 0.
              */
@@ -3879,9 +3891,10 @@ export interface components {
             quarantined: boolean;
             /**
              * Embedding Status
+             * @description `none`: there is no vector, since the model knows no word of the text. Only words find the entry.
              * @enum {string}
              */
-            embedding_status: "ready" | "pending";
+            embedding_status: "ready" | "pending" | "none";
             /** Version */
             version: number;
             /**
@@ -4191,7 +4204,7 @@ export interface components {
             search_id: string;
             /**
              * Total
-             * @description Entries in the ranked list, before the limit; with `group_by`, the groups of them.
+             * @description Hits in the ranked list, before the limit; near-duplicates count as one, and with `group_by`, groups.
              */
             total: number;
             /**
@@ -4211,12 +4224,12 @@ export interface components {
             search_modes_used: ("semantic" | "keyword")[];
             /**
              * Degraded
-             * @description What keeps the answer from being complete; empty: nothing. `embedding_unavailable`: keyword search only. `quota_exhausted`: keyword search only, and no reranking. `embeddings_pending`: some entries have no vector yet and are found only by their words; see `pending`. `reranker_unavailable`: the hits are in the fused order. `ranking_truncated`: this page ends the ranked list, and more entries may match.
+             * @description What keeps the answer from being complete; empty: nothing. `embedding_unavailable`: keyword search only. `quota_exhausted`: keyword search only, and no reranking. `embeddings_pending`: some entries have no vector yet and are found only by their words; see `pending`. `query_unknown`: the model knows no word of the query, as with an emoji, or in a script that it has not learned; keyword search only. `reranker_unavailable`: the hits are in the fused order. `ranking_truncated`: more entries may match than the ranked list has; on its first page and on its last.
              * @example [
              *       "embeddings_pending"
              *     ]
              */
-            degraded: ("embedding_unavailable" | "embeddings_pending" | "quota_exhausted" | "reranker_unavailable" | "replica_stale" | "ranking_truncated")[];
+            degraded: ("embedding_unavailable" | "embeddings_pending" | "query_unknown" | "quota_exhausted" | "reranker_unavailable" | "replica_stale" | "ranking_truncated")[];
             /**
              * Exact
              * @description Whether every entry that the filters admit was compared in each leg of `search_modes_used`. If not, there may be better hits.
@@ -4589,6 +4602,12 @@ export interface components {
              */
             group_by?: "asset" | null;
             /**
+             * Duplicates
+             * @description `fold`: of entries that differ only in numbers and dates, one is a hit, and its `duplicates` counts the others: the best of those with the most numbers of the query. `show`: each is a hit. Default: fold.
+             * @enum {string}
+             */
+            duplicates?: "fold" | "show";
+            /**
              * Facets
              * @description Fields whose values are counted over all matches: `tags`, `entry_type`, `roles`, `scope`, `source`, `asset_id`, and keys of metadata as `metadata.KEY`. Default: none.
              */
@@ -4650,7 +4669,7 @@ export interface components {
              */
             weights_from: "request" | "settings" | "feedback" | "searches" | "default";
             /** Degraded */
-            degraded: ("embedding_unavailable" | "embeddings_pending" | "quota_exhausted" | "reranker_unavailable" | "replica_stale" | "ranking_truncated")[];
+            degraded: ("embedding_unavailable" | "embeddings_pending" | "query_unknown" | "quota_exhausted" | "reranker_unavailable" | "replica_stale" | "ranking_truncated")[];
             /** Fallback */
             fallback: boolean;
             /** Strong Match */
@@ -5478,6 +5497,7 @@ export interface operations {
                      *             "vercel.json",
                      *             "routes"
                      *           ],
+                     *           "duplicates": 0,
                      *           "group": {
                      *             "total": 7,
                      *             "further": [
@@ -5638,6 +5658,7 @@ export interface operations {
                      *                   "vercel.json",
                      *                   "routes"
                      *                 ],
+                     *                 "duplicates": 0,
                      *                 "group": {
                      *                   "total": 7,
                      *                   "further": [
@@ -7433,6 +7454,7 @@ export interface operations {
                      *             "vercel.json",
                      *             "routes"
                      *           ],
+                     *           "duplicates": 0,
                      *           "group": {
                      *             "total": 7,
                      *             "further": [
@@ -8911,6 +8933,7 @@ export interface operations {
                      *           "score": 1,
                      *           "rerank_rank": 1,
                      *           "rerank_score": 1,
+                     *           "duplicates": 1,
                      *           "passages": 1
                      *         }
                      *       ],
@@ -9002,6 +9025,7 @@ export interface operations {
                      *           "score": 1,
                      *           "rerank_rank": 1,
                      *           "rerank_score": 1,
+                     *           "duplicates": 1,
                      *           "passages": 1
                      *         }
                      *       ],
@@ -9016,6 +9040,7 @@ export interface operations {
                      *           "score": 1,
                      *           "rerank_rank": 1,
                      *           "rerank_score": 1,
+                     *           "duplicates": 1,
                      *           "passages": 1
                      *         }
                      *       ]

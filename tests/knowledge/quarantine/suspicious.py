@@ -16,7 +16,7 @@ CLEAN = "Harbour pilots guide ships at night."
 
 async def found(services: Services, tenant: Tenant, query: str = "harbour", **wanted: Any) -> set[UUID]:
     """The ids of the hits of a keyword search."""
-    request = SearchQuery(**{"query": query, "mode": "keyword", "limit": 50, **wanted})
+    request = SearchQuery(**{"query": query, "mode": "keyword", "limit": 50, "duplicates": "show", **wanted})
     return {hit.id for hit in await services.search.search(tenant.id, request)}
 
 

@@ -161,6 +161,7 @@ class History:
                 similarity_threshold=THRESHOLD,
                 query_embedding=vector.tolist() if given else None,
                 explain=True,
+                duplicates="show",
                 as_of=self.as_of,
                 **filters,
             )

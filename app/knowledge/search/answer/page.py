@@ -181,6 +181,7 @@ def _make_hit(
         snippet_start=snippet.start,
         snippet_end=snippet.end,
         matched_terms=snippet.matched_terms,
+        duplicates=candidate.duplicates,
         group=group,
         validity=validity,
         origin=_find_origin(entry, validity),
@@ -390,10 +391,10 @@ def judge(
     entry_id: UUID, plan: Plan, legs: Legs, ranking: Sequence[Candidate], verdict: Verdict | None, stopwatch: Stopwatch
 ) -> WhyNot:
     """Derive the reasons from the legs, the ranking and the facts about the entry."""
-    rank = next((p for p, c in enumerate(ranking, 1) if entry_id in (m.entry_id for m in (c, *c.further))), None)
+    rank = next((p for p, c in enumerate(ranking, 1) if any(entry_id in m.ids for m in (c, *c.further))), None)
     in_results = rank is not None and rank <= plan.limit
     if rank is not None and in_results:
-        reasons = _behind_others(entry_id, ranking[rank - 1])
+        reasons = _behind_duplicate(entry_id, ranking[rank - 1]) or _behind_others(entry_id, ranking[rank - 1])
         in_results = not reasons
     elif rank is not None:
         detail = f"ranked {rank} of {len(ranking)} candidates; the page ends at {plan.limit}"
@@ -413,6 +414,15 @@ def _reranker_reason(ranking: Sequence[Candidate], rank: int) -> list[Reason]:
     if placed is None:
         return [Reason("reranker", f"not among the {compared} candidates that the reranker compared")]
     return [Reason("reranker", f"the reranker ranked it {placed} of {compared}")]
+
+
+def _behind_duplicate(entry_id: UUID, best: Candidate) -> list[Reason]:
+    """The reason why an entry is only counted under another one that differs in numbers and dates."""
+    shown = next((c.entry_id for c in (best, *best.further) if entry_id in c.folded), None)
+    if shown is None:
+        return []
+    detail = f"differs only in numbers and dates from {shown}, which stands for it; see duplicates"
+    return [Reason("duplicate", detail)]
 
 
 def _behind_others(entry_id: UUID, best: Candidate) -> list[Reason]:

@@ -54,7 +54,7 @@ SPELT = {
 """Nonsense in scripts that the model only spells, with a text of the script."""
 
 
-async def test_what_the_model_does_not_know_is_no_strong_match(local_services: Services) -> None:
+async def test_texts_and_queries_that_the_model_does_not_know_are_not_strong_matches(local_services: Services) -> None:
     tenant = await local_services.tenants.create(NewTenant("scripts"), actor="test")
     for content in (*UNKNOWN.values(), *SPELT.values()):
         entry, _ = await local_services.entries.create(tenant.id, EntryDraft(content=content))

@@ -371,7 +371,8 @@ async def test_a_group_has_the_place_and_the_hit_of_its_passage_that_the_reranke
     services: Services, tenant: Tenant, search: KnowledgeSearchService, rerank_wire: RerankWire, run_jobs: RunJobs
 ) -> None:
     filler = "This sentence only makes the part longer, and nothing is to be found in it. " * 24
-    text = "\n\n".join(f"Part{n} is about the harbour. {filler}" for n in range(3))
+    places = ("quay", "lock", "pier")
+    text = "\n\n".join(f"Part{n} is about the harbour and its {place}. {filler}" for n, place in enumerate(places))
     await services.assets.upload(tenant.id, Upload(name="parts.txt", data=text.encode()))
     await run_jobs()
     (written,) = await write(services, tenant, "n0 harbour", language="english")
