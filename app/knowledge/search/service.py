@@ -42,7 +42,7 @@ from app.knowledge.search.answer.page import (
 from app.knowledge.search.answer.snippet import SnippetMaker
 from app.knowledge.search.journal import PageStart, SearchJournal, pinned_ranking, resume
 from app.knowledge.search.legs.findings import EmbedQuery, QueryBatch, split_query
-from app.knowledge.search.legs.semantic import session_setup
+from app.knowledge.search.legs.semantic import find_cosines, session_setup
 from app.knowledge.search.meter import SimilarityMeter
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import filter_of, needs_vector
