@@ -206,7 +206,7 @@ sbom: setup $(AUDIT)/.installed
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url \
 	--no-emit-package knowledge-client
 SERVICE := pyproject.toml --extra gemini --extra multilingual --extra otel
-DEV := $(SERVICE) --extra docs --extra eval --extra dev
+DEV := $(SERVICE) --extra docs --extra eval --extra fastembed --extra dev
 GROUPS := audit helm llamaindex
 
 lock: setup

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -78,6 +79,8 @@ def count_tokens(query: str, texts: Sequence[str]) -> int:
 
 
 Form = Literal["cohere", "jina", "vllm", "tei"]
+Api = Literal[Form, "fastembed"]
+FASTEMBED_DEFAULT = "Xenova/ms-marco-MiniLM-L-6-v2"
 """Requests have `documents`, and answers are `{"results": [{"index", "relevance_score"}]}`; with `tei`, requests have
 `texts`, and answers are `[{"index", "score"}]`. Answers can repeat the texts."""
 
@@ -209,13 +212,17 @@ class RerankServer:
 
 @dataclass(frozen=True, slots=True)
 class RerankerConfig:
-    """The server to call: the whole address of its endpoint, and the form of its API. `timeout` is in seconds."""
+    """The server to call: the whole address of its endpoint, and the form of its API. `timeout` is in seconds.
 
-    url: str
-    form: Form = "cohere"
+    With the form `fastembed`, a model in this process, from a `folder`.
+    """
+
+    url: str | None
+    form: Api = "cohere"
     model: str | None = None
     api_key: str | None = field(default=None, repr=False)
     timeout: float = 2.0
+    folder: Path = Path(".data/models")
 
 
 def build_reranker(config: RerankerConfig) -> ResilientReranker:
@@ -223,8 +230,14 @@ def build_reranker(config: RerankerConfig) -> ResilientReranker:
 
     Raises ConfigurationError, one line that names the setting, for a configuration that cannot work.
     """
-    parts = urlsplit(config.url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if config.form == "fastembed":
+        if config.url is not None:
+            raise ConfigurationError(
+                "KB_RERANKER_URL", "must be empty with KB_RERANKER_API=fastembed, which needs no server"
+            )
+        return ResilientReranker(_load_fastembed(config), config.timeout)
+    parts = urlsplit(config.url or "")
+    if config.url is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError("KB_RERANKER_URL", "must start with http:// or https://")
     if not parts.path.strip("/"):
         raise ConfigurationError(
@@ -235,3 +248,13 @@ def build_reranker(config: RerankerConfig) -> ResilientReranker:
         raise ConfigurationError("KB_RERANKER_API_KEY", "must have printable ASCII characters only")
     server = RerankServer(config.url, config.form, model=config.model, api_key=key, timeout=config.timeout)
     return ResilientReranker(server, config.timeout)
+
+
+def _load_fastembed(config: RerankerConfig) -> Reranker:
+    try:
+        from app.embeddings.providers.fastembed import FastembedReranker
+    except ImportError:
+        raise ConfigurationError(
+            "KB_RERANKER_API", "fastembed is not installed", "run: pip install 'knowledge-search[fastembed]'"
+        ) from None
+    return FastembedReranker(config.model or FASTEMBED_DEFAULT, config.folder)

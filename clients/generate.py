@@ -261,9 +261,9 @@ def _write_form(form: Form, skipped: set[str] | frozenset[str]) -> str:
         if field.name in skipped:
             continue
         shown = _show_request(hints[field.name])
-        if (form.name, field.name) in OPTIONAL:
-            shown = f"{shown} | None"
-        elif field.default is MISSING:
+        if field.default is not MISSING or (form.name, field.name) in OPTIONAL:
+            shown = _union([*shown.split(" | "), "None"])
+        else:
             shown = f"Required[{shown}]"
         lines += [f"    {field.name}: {shown}", *_document(_describe(form.request, field.name, hints[field.name]))]
     return "\n".join(lines)

@@ -5,7 +5,8 @@
 
 -- `condition` is a predicate on the metadata. Its variables are condition_values and `entry`, which has other fields of the
 -- entry: those in condition_fields. `indexed` is a predicate that the index of the metadata answers; all entries that
--- fulfil the condition fulfil it.
+-- fulfil the condition fulfil it. No entry may match a query of `excluded`, unless its text matches the pattern of
+-- excluded_typed in the same place; `required` is a query that each entry must match.
 
 create type entry_filter as (
   include_superseded boolean,
@@ -24,7 +25,10 @@ create type entry_filter as (
   condition_values jsonb,
   condition_fields integer,
   indexed jsonpath,
-  as_of timestamptz
+  as_of timestamptz,
+  excluded text[],
+  excluded_typed text[],
+  required text
 );
 comment on type entry_filter is 'The conditions of a search on entries, without the text; a null field is not a condition';
 
@@ -67,6 +71,19 @@ return f.condition is null
 revoke all on function entry_fulfils(entries, entry_filter) from public;
 grant execute on function entry_fulfils(entries, entry_filter) to kb_reader, kb_keyword;
 
+-- Whether an entry has none of the words that a filter excludes. Someone who pastes a command excludes `-rf` by accident: an
+-- entry that has it with its hyphen stays.
+create or replace function entry_avoids(e entries, f entry_filter) returns boolean
+language plpgsql stable parallel safe
+as $$
+begin
+  return not exists (
+    select from unnest(f.excluded, f.excluded_typed) x (query, typed)
+     where e.lexemes @@ x.query::tsquery and (x.typed is null or concat_ws(' ', e.title, e.content) !~* x.typed));
+end $$;
+revoke all on function entry_avoids(entries, entry_filter) from public;
+grant execute on function entry_avoids(entries, entry_filter) to kb_reader, kb_keyword;
+
 -- Whether an entry passes all parts of a filter.
 create or replace function entry_passes(e entries, f entry_filter) returns boolean
 language sql stable parallel safe
@@ -84,7 +101,9 @@ return (e.expires_at is null or e.expires_at > coalesce(f.as_of, now()))
    and (f.metadata is null or e.metadata @> f.metadata)
    and (f.created is null or e.created_at <@ f.created)
    and (f.updated is null or e.updated_at <@ f.updated)
-   and entry_fulfils(e, f);
+   and entry_fulfils(e, f)
+   and (f.excluded is null or entry_avoids(e, f))
+   and (f.required is null or e.lexemes @@ f.required::tsquery);
 revoke all on function entry_passes(entries, entry_filter) from public;
 grant execute on function entry_passes(entries, entry_filter) to kb_reader, kb_keyword;
 

@@ -114,6 +114,9 @@ begin
   if p_filter.asset_ids is not null then
     conditions := conditions || ' and e.asset_id = any (($2).asset_ids)';
   end if;
+  if p_filter.required is not null then
+    conditions := conditions || ' and e.lexemes @@ ($2).required::tsquery';
+  end if;
   if p_filter.indexed is not null then
     conditions := conditions || ' and e.metadata @@ ($2).indexed';
   end if;
@@ -178,7 +181,8 @@ begin
     return query
       select e.id from unnest(languages, queries) w (language, query)
         join entries e on e.tenant_id = tenant and e.id = any (p_ids) and audience(e.readers) && principals
-       where (w.language is null or e.language = w.language) and e.lexemes @@ w.query limit p_limit;
+       where (w.language is null or e.language = w.language) and e.lexemes @@ w.query
+         and (p_filter.required is null or e.lexemes @@ p_filter.required::tsquery) limit p_limit;
   end if;
 end $$;
 revoke all on function keyword.matching_entries(text[], text[], text[], text[], entry_filter, uuid[], integer) from public;

@@ -12,7 +12,7 @@ set local role kb_keyword;
 -- If the words have at most p_budget postings together, every entry with one of them is scored. Otherwise the entries are
 -- those in which the words weigh much together: as much as two average ones, or 60 % of the query. At most two budgets of
 -- these are scored, and if there are more, those in which the words weigh half as much again. If fewer than p_limit or 150
--- are found, 60 % of the weight is sufficient; after that, if tags, assets, times, metadata or conditions leave fewer entries
+-- are found, 60 % of the weight is sufficient; after that, if tags, assets, times, metadata, conditions or phrases leave fewer entries
 -- than the budget, all of these are scored; and after that, p_budget entries with the rarest words. If even the rarest lexeme
 -- exceeds 20 budgets, reading its postings in the index would take too long by itself, and the newest entries are scanned
 -- instead.
@@ -204,7 +204,8 @@ begin
       searched := wanted;
     elsif step = 4 then
       continue when p_filter.tags is null and p_filter.metadata is null and p_filter.asset_ids is null
-                and p_filter.condition is null and p_filter.created is null and p_filter.updated is null;
+                and p_filter.condition is null and p_filter.created is null and p_filter.updated is null
+                and p_filter.required is null;
       admitted := keyword.filtered_ids(p_filter, p_budget);
       continue when cardinality(admitted) >= p_budget;
       is_complete := p_filter.as_of is null or former is not null;

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from app.evaluation.collection import Collection
     from app.settings import Settings
 
-ProviderName = Literal["local", "openai", "gemini", "mock"]
+ProviderName = Literal["local", "openai", "gemini", "fastembed", "mock"]
 
 group = Commands("model", "Register and list embedding models.", "knowledge model list")
 

@@ -90,7 +90,17 @@ OWN: Mapping[str, Mapping[str, Own]] = {
 LEFT_OUT = {
     "query",  # an argument
     "explain",  # also chooses the output
-    *("weights", "asset_id", "metadata", "boost", "rrf_k", "ef_search", "query_embedding", "diversity"),
+    *(
+        "weights",
+        "asset_id",
+        "metadata",
+        "boost",
+        "recent_half_life_days",
+        "rrf_k",
+        "ef_search",
+        "query_embedding",
+        "diversity",
+    ),
 }
 """Fields of a search that commands do not offer."""
 

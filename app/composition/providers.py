@@ -48,7 +48,16 @@ def provider_configs(settings: Settings, part: Part | None = None) -> list[Provi
             key = key or getattr(embedding, f"{kind}_api_key")
             url = getattr(embedding, f"{kind}_base_url")
         secret = key.get_secret_value() if key else None
-        return ProviderConfig(kind, model, dimensions, secret, url, query_timeout=embedding.query_timeout, part=part)
+        return ProviderConfig(
+            kind,
+            model,
+            dimensions,
+            secret,
+            url,
+            query_timeout=embedding.query_timeout,
+            folder=embedding.model_folder,
+            part=part,
+        )
 
     configs = [configure(embedding.provider, embedding.model, embedding.dimensions, None, None)]
     if (kind := following.provider) is not None:
@@ -60,10 +69,11 @@ def provider_configs(settings: Settings, part: Part | None = None) -> list[Provi
 def build_configured_reranker(settings: Settings) -> ResilientReranker | None:
     """Build the reranker, if there is one. Raises ConfigurationError."""
     given = settings.reranker
-    if given.url is None:
+    if given.url is None and not given.is_local:
         return None
     key = given.api_key.get_secret_value() if given.api_key else None
-    return build_reranker(RerankerConfig(given.url, given.api, given.model, key, given.timeout))
+    folder = settings.embedding.model_folder
+    return build_reranker(RerankerConfig(given.url, given.api, given.model, key, given.timeout, folder))
 
 
 def searches_per_core(settings: Settings) -> int:

@@ -32,7 +32,7 @@ from app.console.words import (
 )
 from app.contract.fields import PRINCIPAL_SCHEMA
 from app.contract.text import load_json
-from app.contract.validation import UNSET
+from app.contract.validation import UNSET, nullable_fields
 from app.errors import FieldError, InvalidInput
 
 Kind = Literal[
@@ -44,6 +44,7 @@ Kind = Literal[
     "choice",
     "choices",
     "list",
+    "lines",
     "principal",
     "principals",
     "id",
@@ -51,12 +52,14 @@ Kind = Literal[
     "moment",
     "json",
 ]
-"""A `flag` is on or off; a `switch` can also be left to a default; a `list` has commas between its items."""
+"""A `flag` is on or off; a `switch` can also be left to a default; a `list` has commas between its items,
+`lines` have one in each."""
 
 LAYOUT: Mapping[Kind, tuple[str, int, str]] = {
     "area": ("", 0, "double"),
     "choices": ("", 0, "wide"),
     "list": ("Separated by commas", 0, ""),
+    "lines": ("One a line", 3, ""),
     "principals": ("", 3, ""),
     "ids": ("Ids, separated by commas", 0, "double"),
     "moment": ("", 0, "long"),
@@ -64,7 +67,7 @@ LAYOUT: Mapping[Kind, tuple[str, int, str]] = {
 }
 """Hint, lines of a text area (0 for a field of one line) and width of a kind of input."""
 MONO = frozenset({"id", "ids", "json", "principal", "principals"})
-TRIMMED = frozenset({"number", "switch", "choice", "id", "moment"})
+TRIMMED = frozenset({"number", "switch", "choice", "id", "lines", "moment"})
 LARGEST = 1_000_000
 """A larger bound is not worth a hint."""
 EXAMPLE = "Such as 2026-01-31T12:00:00Z"
@@ -157,6 +160,8 @@ class Input:
 
     def items(self, text: str) -> list[str]:
         """The items of a text. Raises InvalidInput."""
+        if self.kind == "lines":
+            return [line.strip() for line in text.splitlines() if line.strip()]
         if self.kind == "ids":
             return [read_id(item) for item in re.split(r"[\s,]+", text) if item]
         try:
@@ -185,7 +190,7 @@ class Input:
         if self.is_optional and not text.strip():
             return None
         match self.kind:
-            case "list" | "principals" | "ids":
+            case "list" | "lines" | "principals" | "ids":
                 return self.items(text)
             case "principal":
                 return self.item(text)
@@ -212,6 +217,8 @@ class Input:
                 return [value] if isinstance(value, str) else [str(item) for item in value]
             case "list":
                 return [write_list(value)]
+            case "lines":
+                return ["\n".join(value)]
             case "principals":
                 return ["\n".join(map(quote_item, value))]
             case "principal":
@@ -238,10 +245,10 @@ class Input:
 def inputs_of(kind: type) -> Mapping[str, Input]:
     """The inputs of the fields of a request, by name, in the order of the contract."""
     schema = TypeAdapter(kind).json_schema()
-    required = schema.get("required", ())
+    required, optional = schema.get("required", ()), nullable_fields(kind)
     found: dict[str, Input] = {}
     for field in fields(kind):
-        described, is_optional = _simplify(schema["properties"][field.name])
+        described, is_optional = _simplify(schema["properties"][field.name]), field.name in optional
         default = None if field.default in (MISSING, UNSET) else field.default
         reference = None if look_of(kind, field.name).kind else described.get("$ref")
         if reference is not None:
@@ -255,18 +262,17 @@ def inputs_of(kind: type) -> Mapping[str, Input]:
             continue
         for part, inner in parts.items():
             name = f"{field.name}.{part}"
-            found[name] = replace(_make_input(kind, name, _simplify(inner)[0], True, None), parts=optional_parts)
+            found[name] = replace(_make_input(kind, name, _simplify(inner), True, None), parts=optional_parts)
     return found
 
 
-def _simplify(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
-    """The schema of a value other than null, of the list where one value or a list is allowed; and whether null is."""
+def _simplify(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of a value other than null, of the list where one value or a list is allowed."""
     options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
-    is_optional = len(options) < len(schema.get("anyOf", ()))
     if not options:
-        return schema, is_optional
+        return schema
     found = next((option for option in options if option.get("type") == "array"), options[0])
-    return {"description": schema.get("description", ""), **found}, is_optional
+    return {"description": schema.get("description", ""), **found}
 
 
 def _make_input(kind: type, name: str, schema: Mapping[str, Any], is_optional: bool, default: Any) -> Input:
@@ -366,7 +372,7 @@ class Form:
 
     def chosen(self, name: str) -> Sequence[str]:
         """All values in a field."""
-        if self.inputs[name].kind in ("list", "principals", "ids"):
+        if self.inputs[name].kind in ("list", "lines", "principals", "ids"):
             return self.inputs[name].items(self.text(name))
         return self.values.get(name, ())
 

@@ -88,6 +88,7 @@ BOOSTS = {
     "type": "for its type",
     "access": "for being read often",
     "verified": "for being verified",
+    "recent": "for its last change",
     "identifier": "for matching the identifier exactly",
 }
 
@@ -419,6 +420,8 @@ def _list_replacements(words: KeywordExplanation) -> Iterator[tuple[str, str]]:
         yield f"{asked}…", ", ".join(completed)
     for asked, compound in words.compounds.items():
         yield asked, " ".join(compound)
+    for term, synonyms in words.synonyms.items():
+        yield term, ", ".join(synonyms)
 
 
 def title_of(hit: Hit) -> str:

@@ -21,7 +21,7 @@ INPUTS: Mapping[str, Input] = inputs_of(SearchQuery)
 
 RANKING = (
     "mode", "fusion", "rerank", "weights.semantic", "weights.keyword", "rrf_k", "similarity_threshold", "diversity",
-    "ef_search", "boost",
+    "ef_search", "boost", "recent_half_life_days",
 )  # fmt: skip
 """Parameters of the ranking, which each side of a comparison has for itself."""
 

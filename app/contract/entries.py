@@ -216,7 +216,7 @@ Principals = Annotated[Items[Principal], Field(min_length=1, max_length=MAX_PRIN
 
 @request(schema={"examples": [{"tags": ["vercel"]}]})
 class EntryDraft:
-    """Changes to an entry. Omitted fields are unchanged; null clears a field that may be empty."""
+    """Changes to an entry. Omitted fields are unchanged. Null clears a field that can be null; others ignore it."""
 
     # An unset field of a new entry gets its value of DEFAULTS.
 
@@ -226,7 +226,7 @@ class EntryDraft:
     """decision: a choice and its reasons; lesson: learnt from experience; insight and summary: derived from other
     entries (source_ids); template: text to fill in; temp_note: a temporary note. New entries: fact."""
     title: Title | Unset | None = UNSET
-    """The subject in a few words; words in the title count more in searches. Null removes it."""
+    """The subject in a few words; words in the title count more in searches. In a patch, null removes it."""
     tags: Tags | Unset = UNSET
     """Subjects; entries that share two tags are related. New entries have none."""
     roles: Annotated[Roles | Unset, Field(description="The audience; not a permission. New entries: all.")] = UNSET
@@ -235,30 +235,29 @@ class EntryDraft:
     scope: Scope | Unset = UNSET
     """Whether the entry applies everywhere or to one project only. New entries: global."""
     parent_id: UUID | Unset | None = UNSET
-    """The entry of which this one is a part. Null removes the relation."""
+    """The entry of which this one is a part. In a patch, null removes the relation."""
     source_ids: Annotated[Items[UUID] | Unset, Field(max_length=MAX_SOURCES), AfterValidator(_drop_repeated)] = UNSET
     """Entries from which this one was derived."""
     metadata: Metadata | Unset = UNSET
     """Any other data, as a JSON object, which replaces the stored one; searches can filter by it. The service sets
     `flags`, which names what is suspicious in the entry."""
     language: Language | Unset | None = UNSET
-    """A Postgres text search configuration, e.g. english or german. Null has it detected again, and so does a new text
-    without a language."""
+    """A Postgres text search configuration, e.g. english or german. In a patch, null has it detected again, and so does
+    a new text without a language."""
     expires_at: ZonedMoment | Unset | None = UNSET
-    """Date and time with a time zone; the entry is hidden from then on. Null: it does not expire."""
+    """Date and time with a time zone; the entry is hidden from then on. Null in a patch: it does not expire."""
     superseded_by_id: UUID | Unset | None = UNSET
-    """The entry that replaces this one; searches skip this one. Null: no entry replaces it."""
+    """The entry that replaces this one; searches skip this one. Null in a patch: no entry replaces it."""
     is_verified: Annotated[bool | Unset, Field(strict=True)] = UNSET
     """Whether a person has verified the content. New entries: false."""
     external_id: ExternalId | Unset | None = UNSET
-    """Your own id; writing with the same id again updates this entry. Null in a new entry means no id, and in a patch
-    removes the id."""
+    """Your own id; writing with the same id again updates this entry. In a patch, null removes the id."""
     readers: Annotated[Principals | Unset | None, Field(examples=[["group:finance", "user:jane"]])] = UNSET
-    """Who may read the entry: groups of the tokens and users, of which you are one. Null: all readers in the tenant.
-    New entries: null."""
+    """Who may read the entry: groups of the tokens and users, of which you are one. Null in a patch, and the default
+    of a new entry: all readers in the tenant."""
     writers: Annotated[Principals | Unset | None, Field(examples=[["group:payroll"]])] = UNSET
-    """Who of its readers with the role creator may change the entry; you are one of them. Null: all of them. New
-    entries: null."""
+    """Who of its readers with the role creator may change the entry; you are one of them. Null in a patch, and
+    the default of a new entry: all of them."""
 
     def given(self) -> dict[str, Any]:
         """The fields that are set, with lists as rows have them."""
@@ -322,6 +321,12 @@ class NewEntry(EntryDraft):
     """An entry to store."""
 
     content: Annotated[Content, Field(description=f"The text, self-contained; 1 to {MAX_CONTENT:,} characters.")]
+
+    def __post_init__(self) -> None:
+        # A patch clears fields by null; here it is an omission.
+        for name in FIELDS:
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, UNSET)
 
 
 def _keep(given: T, _validate: object) -> T:

@@ -131,6 +131,10 @@ class SearchMetadata(Described):
     search_id: UUID
     total: int
     """Hits in the ranked list, before the limit; near-duplicates count as one, and with `group_by`, groups."""
+    phrases: Annotated[Sequence[str], Field(examples=[["route order"]])]
+    """Quoted parts of the query, which each entry found by its words has."""
+    excluded: Annotated[Sequence[str], Field(examples=[["legacy"]])]
+    """Words and phrases after a hyphen in the query, which no hit has."""
     strong_match: bool
     """Whether, judging by scores, a hit of the first page clearly answers the query."""
     fallback_mode: bool
@@ -197,6 +201,7 @@ class KeywordExplanation:
         corrections: misspelt words, each with its correction.
         completions: the last word, if no entry has it, with words that begin with it.
         compounds: compounds of the query with their parts, or parts with their compound.
+        synonyms: terms of the query with the tenant's synonyms for them.
     """
 
     strategy: str
@@ -206,6 +211,7 @@ class KeywordExplanation:
     corrections: Mapping[str, str]
     completions: Mapping[str, Sequence[str]]
     compounds: Mapping[str, Sequence[str]]
+    synonyms: Mapping[str, Sequence[str]]
     best_score: float
     full_match_score: float
 

@@ -100,11 +100,16 @@ def _check_limit(limit: int) -> int:
     return limit
 
 
-Limit = Annotated[
-    Annotated[int, Field(strict=True), BeforeValidator(to_plain)] | None,
-    AfterValidator(lambda limit: limit if limit is None else _check_limit(limit)),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": DEFAULT_MAX_LIMIT}),
-]
+Limit = (
+    Annotated[
+        int,
+        Field(strict=True),
+        BeforeValidator(to_plain),
+        AfterValidator(_check_limit),
+        WithJsonSchema({"type": "integer", "minimum": 1, "maximum": DEFAULT_MAX_LIMIT}),
+    ]
+    | None
+)
 """The number of hits on a page. What a caller may ask for is the service's own, and described with its default."""
 
 
@@ -189,6 +194,10 @@ def later_than(name: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+HalfLife = Annotated[Number, Field(ge=0.1, le=36_500), BeforeValidator(to_plain)]
+"""Days after which half of a boost is left."""
+
+
 @request(
     schema={
         "examples": [
@@ -202,7 +211,15 @@ def later_than(name: str) -> AfterValidator:
 class SearchQuery:
     """A search. Only `query` is required; unknown fields are refused."""
 
-    query: Annotated[QueryText, Field(description="The query, 1 to 10,000 characters after trimming.")]
+    query: Annotated[
+        QueryText,
+        Field(
+            description="The query, 1 to 10,000 characters after trimming. A word or phrase directly after a hyphen"
+            ' (`-legacy`) is excluded, and a phrase in quotes (`"route order"`) has to be in entries that are found'
+            " by their words. A query with several lines or with options of a command (`--all`, `-n`) is searched"
+            " for as it stands."
+        ),
+    ]
     mode: Mode = "hybrid"
     """The legs to run: both (hybrid, the default), semantic only, or keyword only."""
     limit: Annotated[
@@ -246,6 +263,9 @@ class SearchQuery:
     """Whether replaced entries are found, too. Default: false."""
     boost: Annotated[Sequence[Boost], read_as(list[Boost]), AfterValidator(tuple)] = ()
     """Boosts that multiply the fused score. Default: none."""
+    recent_half_life_days: HalfLife | None = None
+    """With the boost `recent`: an entry that has just changed gets half of its score in addition, one that changed so
+    many days ago a quarter. Default: the tenant's, or 90."""
     fusion: Fusion | None = None
     """How the legs are combined. Default: the tenant's, or score."""
     rrf_k: Annotated[int, Field(strict=True, ge=1, le=1000), BeforeValidator(to_plain)] = 60

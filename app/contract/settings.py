@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import permutations, product
 from typing import Annotated, Any, Final, get_args
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from app.contract.fields import Fraction, Number, YesOrNo
-from app.contract.search import Weights
-from app.contract.validation import UNSET, Described, Unset, given_fields, request
+from app.contract.fields import Fraction, Number, Text, YesOrNo
+from app.contract.search import HalfLife, Weights
+from app.contract.text import STORABLE, is_storable
+from app.contract.validation import UNSET, Described, Items, Unset, given_fields, request
 from app.contract.vocabulary import MAX_LIMIT, EntryType, Fusion, SuspiciousContent, WeightsOrigin
 
 GREATEST = 10**15
@@ -21,6 +23,11 @@ MIN_FACTOR, MAX_FACTOR = 0.01, 100
 scores 0, and so lose their order."""
 MAX_PURGE_DAYS = 36_500
 MAX_KEPT_DAYS = 3_650
+MAX_SYNONYMS, MAX_SYNONYM_LENGTH = 500, 500
+"""Most rules of synonyms, and most characters of one."""
+MAX_TERMS, MAX_TERM_LENGTH, MAX_TERM_WORDS = 20, 80, 5
+"""Most terms of one rule, and most characters and words of a term."""
+ONE_WAY = "=>"
 TYPE_WEIGHTS: Final[Mapping[str, float]] = {"decision": 2.0, "lesson": 2.0, "summary": 0.5, "temp_note": 0.3}
 """Factors of `boost: ["type"]`; all other types have 1.0."""
 
@@ -142,6 +149,11 @@ class TenantSettings(Described):
     similarity_threshold: float | None
     fusion: Fusion
     verified_boost: float
+    recent_half_life_days: float
+    """Days after which an entry has lost half of what `boost: ["recent"]` adds, unless a search says otherwise."""
+    synonyms: Sequence[str]
+    """Terms that a search for one of them also looks for: `laptop, notebook, portable computer` in all directions,
+    `pc => laptop, notebook` only for the left side."""
     rerank: bool | None
     """false: no text of the tenant is sent to the reranker. Otherwise searches are reranked."""
     keep_query_text: bool
@@ -175,6 +187,8 @@ DEFAULT_SETTINGS: Final = TenantSettings(
     similarity_threshold=None,
     fusion="score",
     verified_boost=1.5,
+    recent_half_life_days=90.0,
+    synonyms=(),
     rerank=None,
     keep_query_text=False,
     default_limit=None,
@@ -208,6 +222,34 @@ TypeWeights = Annotated[
         }
     ),
 ]
+
+
+def read_synonyms(rule: str) -> Sequence[tuple[str, str]]:
+    """Pairs of a term and one that a search for it also looks for, as a rule has them."""
+    sides = [dict.fromkeys(term.strip() for term in side.split(",")) for side in rule.split(ONE_WAY)]
+    return tuple(product(sides[0], sides[1])) if len(sides) == 2 else tuple(permutations(sides[0], 2))
+
+
+def _check_synonyms(rule: str) -> str:
+    terms = [term.strip() for side in rule.split(ONE_WAY) for term in side.split(",")]
+    if rule.count(ONE_WAY) > 1 or not 2 <= len(terms) <= MAX_TERMS or not all(map(_is_term, terms)):
+        raise ValueError(
+            f"must be 2 to {MAX_TERMS} terms with commas between them, and at most one {ONE_WAY}; a term has 1 to"
+            f" {MAX_TERM_WORDS} words and at most {MAX_TERM_LENGTH} characters, {STORABLE}"
+        )
+    return rule.strip()
+
+
+def _is_term(term: str) -> bool:
+    is_short = len(term) <= MAX_TERM_LENGTH and 1 <= len(term.split()) <= MAX_TERM_WORDS
+    return is_short and any(map(str.isalnum, term)) and is_storable(term)
+
+
+Synonyms = Annotated[
+    Items[Annotated[Text, Field(min_length=3, max_length=MAX_SYNONYM_LENGTH), AfterValidator(_check_synonyms)]],
+    Field(max_length=MAX_SYNONYMS),
+    AfterValidator(tuple),
+]
 Factor = Annotated[Number, Field(ge=MIN_FACTOR, le=MAX_FACTOR)]
 PageLimit = Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)]
 
@@ -221,6 +263,9 @@ class SettingsPatch:
     similarity_threshold: Fraction | Unset | None = UNSET
     fusion: Fusion | Unset | None = UNSET
     verified_boost: Factor | Unset | None = UNSET
+    recent_half_life_days: HalfLife | Unset | None = UNSET
+    synonyms: Annotated[Synonyms | Unset | None, Field(examples=[["laptop, notebook", "pc => laptop"]])] = UNSET
+    """Replaces all rules: `a, b c` for terms that find each other, `a => b` for one direction."""
     rerank: YesOrNo | Unset | None = UNSET
     keep_query_text: YesOrNo | Unset | None = UNSET
     default_limit: PageLimit | Unset | None = UNSET

@@ -10,11 +10,12 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import MISSING
 from enum import Enum
 from functools import cache, lru_cache, partial, reduce
 from itertools import pairwise
 from operator import or_
-from types import UnionType
+from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -140,16 +141,19 @@ def request(
 ) -> type[Any] | Callable[[type[Any]], type[Any]]:
     """Make a frozen dataclass whose fields are validated when it is made, from names and values or from JSON.
 
-    Making one raises InvalidInput with all invalid fields; unknown fields are invalid. Its JSON schema has no
-    defaults, since generated clients would send them: what an omitted field means can depend on the tenant, and in a
-    patch it is the stored value. `schema` is added to it, such as `examples`.
+    Making one raises InvalidInput with all invalid fields; unknown fields are invalid. Null in a field with a default
+    is read as the default, as if the field were omitted: generated clients send null for fields that are not set. Only
+    a type with `Unset | None` keeps it, as the value that clears a field. Its JSON schema has no defaults, since
+    generated clients would send them: what an omitted field means can depend on the tenant, and in a patch it is the
+    stored value. `schema` is added to it, such as `examples`.
     """
     return partial(_make, schema=schema) if cls is None else _make(cls, schema)
 
 
 def _make(cls: type[T], schema: dict[str, Any] | None) -> type[T]:
     hints = get_type_hints(cls, include_extras=True)
-    cls.__annotations__ = {name: _given(hints[name]) for name in vars(cls).get("__annotations__", {})}
+    own = vars(cls).get("__annotations__", {})
+    cls.__annotations__ = {name: _sent(hints[name], vars(cls).get(name, MISSING)) for name in own}
     setattr(cls, "__get_pydantic_json_schema__", classmethod(_without_defaults))  # noqa: B010
     config = ConfigDict(extra="forbid", json_schema_extra=schema)
     made: Any = pydantic.dataclasses.dataclass(frozen=True, slots=True, config=config)(cls)
@@ -167,6 +171,33 @@ def _make(cls: type[T], schema: dict[str, Any] | None) -> type[T]:
 
     made.__init__ = checked
     return cast("type[T]", made)
+
+
+def _sent(hint: Any, default: object) -> Any:
+    """The type of a field as callers send it: null in a field with a default is the default."""
+    sent = _given(hint)
+    is_fixed = default is MISSING or ClassVar in (hint, get_origin(hint))
+    return sent if is_fixed or _admits_none(sent) else Annotated[sent, _null_as(default)]
+
+
+def nullable_fields(kind: type) -> frozenset[str]:
+    """The fields of a request of which null is a value, not only another way to omit them."""
+    return frozenset(f.name for f in dataclasses.fields(kind) if _admits_none(f.type))
+
+
+def _admits_none(hint: Any) -> bool:
+    if get_origin(hint) in (Annotated, Union, UnionType):
+        return any(map(_admits_none, get_args(hint)[: 1 if get_origin(hint) is Annotated else None]))
+    return hint in (None, NoneType, Any)
+
+
+def _null_as(default: object) -> GetPydanticSchema:
+    def make(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(
+            lambda value: default if value is None else value, core_schema.nullable_schema(handler(source))
+        )
+
+    return GetPydanticSchema(make)
 
 
 def _given(hint: Any) -> Any:

@@ -19,7 +19,7 @@ Leg = Literal["semantic", "keyword"]
 Fusion = Literal["rrf", "score"]
 WeightsOrigin = Literal["request", "settings", "feedback", "searches", "default"]
 """Where the weights of a search come from, in their order of precedence."""
-Boost = Literal["type", "access", "verified"]
+Boost = Literal["type", "access", "verified", "recent"]
 Audience = Literal["pm", "dev", "qa", "all"]
 """The people that an entry is for: the field `roles` of an entry, and `role` of a search."""
 GroupBy = Literal["asset"]

@@ -1,10 +1,12 @@
 """Builds the configured provider; the only module that refers to all of them."""
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from app.concurrency.part import Part
 from app.embeddings.provider import (
     E5,
+    FASTEMBED,
     GEMINI,
     LOCAL,
     OPENAI,
@@ -26,8 +28,8 @@ _DEFAULT = ResiliencePolicy()
 class ProviderConfig:
     """The provider to build; None selects the provider's default. Times are in seconds.
 
-    `api_key` and `base_url` belong to the chosen provider; `local` and `mock` ignore them. `part` is this process's
-    part of a service of several processes, each with a provider of its own.
+    `api_key` and `base_url` belong to the chosen provider; those in this process ignore them. `folder` has the models
+    of fastembed. `part` is this process's part of a service of several processes, each with a provider of its own.
     """
 
     kind: str = LOCAL
@@ -40,6 +42,7 @@ class ProviderConfig:
     attempts: int = _DEFAULT.attempts
     failure_threshold: int = _DEFAULT.failure_threshold
     cache_entries: int = 50
+    folder: Path = Path(".data/models")
     part: Part | None = None
 
 
@@ -85,6 +88,8 @@ def _build_source(model: EmbeddingModel, config: ProviderConfig) -> _Source:
         case "gemini":
             _check_access(GEMINI, config)
             return _build_gemini(model, config)
+        case "fastembed":
+            return _build_fastembed(model, config)
         case "mock":
             from app.embeddings.providers.mock import MockProvider
 
@@ -116,6 +121,15 @@ def _build_gemini(model: EmbeddingModel, config: ProviderConfig) -> _Source:
         raise _name_missing_extra("EMBEDDING_PROVIDER", GEMINI, "gemini") from None
     gemini = GeminiProvider(model, api_key=config.api_key, base_url=config.base_url, timeout=config.document_timeout)
     return _Source(gemini, gemini.batch)
+
+
+def _build_fastembed(model: EmbeddingModel, config: ProviderConfig) -> _Source:
+    try:
+        from app.embeddings.providers.fastembed import FastembedProvider
+    except ImportError:
+        raise _name_missing_extra("EMBEDDING_PROVIDER", FASTEMBED, "fastembed") from None
+    fastembed = FastembedProvider(model, config.folder)
+    return _Source(fastembed, _LOCAL_BATCH, fastembed.query_threads)
 
 
 def _name_missing_extra(setting: str, value: str, extra: str) -> ConfigurationError:

@@ -151,8 +151,8 @@ def describe_status(
     return EmbeddingUnavailable(provider, failure.reason, retry_after=failure.retry_after, permanent=failure.permanent)
 
 
-LOCAL, OPENAI, GEMINI, MOCK = "local", "openai", "gemini", "mock"
-PROVIDERS = (LOCAL, OPENAI, GEMINI, MOCK)
+LOCAL, OPENAI, GEMINI, FASTEMBED, MOCK = "local", "openai", "gemini", "fastembed", "mock"
+PROVIDERS = (LOCAL, OPENAI, GEMINI, FASTEMBED, MOCK)
 
 MINILM = "all-MiniLM-L6-v2-int8"
 E5 = "multilingual-e5-small"
@@ -174,8 +174,8 @@ class ModelFacts:
 
 # Dimensions and token limits are the vendors' figures. The thresholds of MiniLM and E5 are measured (E5: 95 of
 # 100 correct answers in xquad-de and scifact reach 0.815, and nine in ten pairs of unrelated subjects stay below
-# 0.775). Those of the remote models are initial values, to be tuned. Unrelated vectors of the mock stay below 0.1,
-# which is 2.8 standard deviations at 768 dimensions. Centres are measured, see docs/ranking.md.
+# 0.775). Those of the remote models and of fastembed's are initial values, to be tuned. Unrelated vectors of the mock
+# stay below 0.1, which is 2.8 standard deviations at 768 dimensions. Centres are measured, see docs/ranking.md.
 KNOWN: dict[str, dict[str, ModelFacts]] = {
     LOCAL: {
         MINILM: ModelFacts(384, 384, 384, 256, 0.3, centre=0.55, languages=("english",)),
@@ -187,6 +187,10 @@ KNOWN: dict[str, dict[str, ModelFacts]] = {
         "text-embedding-ada-002": ModelFacts(1536, 1536, 1536, 8191, 0.75),
     },
     GEMINI: {"gemini-embedding-001": ModelFacts(768, 1, 3072, 2048, 0.5)},
+    FASTEMBED: {
+        "BAAI/bge-small-en-v1.5": ModelFacts(384, 384, 384, 512, 0.5),
+        "sentence-transformers/all-MiniLM-L6-v2": ModelFacts(384, 384, 384, 256, 0.3),
+    },
     MOCK: {HASH: ModelFacts(768, 1, 16_000, 512, 0.1)},
 }
 ALIASES = {"all-MiniLM-L6-v2": MINILM, "intfloat/multilingual-e5-small": E5}

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, model_validator
 
-from app.contract.entries import FIELDS, MAX_EXTERNAL_ID, MAX_RELATED, MAX_TAG, EntryDraft
+from app.contract.entries import MAX_EXTERNAL_ID, MAX_RELATED, MAX_TAG, EntryDraft
 from app.contract.fields import Fraction, QueryText, VectorNumbers, YesOrNo, ZonedMoment
 from app.contract.filters import FILTER_DESCRIPTION, FilterObject
 from app.contract.models import NewModelChange
@@ -23,7 +23,7 @@ from app.contract.search import (
     Weights,
     later_than,
 )
-from app.contract.validation import amend, request
+from app.contract.validation import amend, nullable_fields, request
 from app.contract.vocabulary import MAX_LIMIT, Audience, Duplicates, EntryType, TagSort
 from app.knowledge.entries.reading import MAX_POSITION, READ_LENGTH
 from app.knowledge.paging import MAX_PAGE
@@ -62,9 +62,15 @@ Cursor = Annotated[
 
 
 class Arguments(BaseModel):
-    """Arguments of a tool; others are refused."""
+    """Arguments of a tool; others are refused, and null is as good as the omission of one that is optional."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _omit_nulls(cls, given: Any) -> Any:
+        required = {name for name, field in cls.model_fields.items() if field.is_required()}
+        return {n: v for n, v in given.items() if v is not None or n in required} if isinstance(given, dict) else given
 
 
 _QUERY = SearchQuery("query")
@@ -282,9 +288,9 @@ class NoArguments(Arguments):
 
 @request
 class UpdateArguments(EntryDraft):
-    """Changes to an entry. Omitted fields are unchanged; null clears a field that may be empty."""
+    """Changes to an entry. Omitted fields are unchanged. Null clears a field that can be null; others ignore it."""
 
-    MEANINGFUL_NULLS: ClassVar = FIELDS
+    MEANINGFUL_NULLS: ClassVar = nullable_fields(EntryDraft)
 
     _: KW_ONLY
     entry_id: Annotated[UUID, Field(description="The id of the entry to change.")]

@@ -155,7 +155,7 @@ Folder = Annotated[Path, AfterValidator(_folder)]
 """A folder's path; `~` and `~user` stand for a home, as in a shell, which does not expand them in a `.env` file."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Annotated[str, AfterValidator(check_host)]
-ProviderKind = Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower_text)]
+ProviderKind = Annotated[Literal["local", "openai", "gemini", "fastembed", "mock"], BeforeValidator(lower_text)]
 
 _URL_FORM = "postgresql://user:password@host:port/database"
 POSTGRES_ALLOWED = f"of the form {_URL_FORM} (special characters percent-encoded), or empty"
@@ -198,6 +198,9 @@ class SettingsGroup(BaseSettings):
         return {name: value for name, value in stripped.items() if value != ""}
 
 
+FOLDER_ALLOWED = "the path of a folder; ~ is a home that exists"
+
+
 class DatabaseSettings(SettingsGroup):
     """The address and use of Postgres; URLs are normalised to the scheme `postgresql://`."""
 
@@ -208,7 +211,7 @@ class DatabaseSettings(SettingsGroup):
         "DATABASE_REPLICA_URLS", (), "addresses like DATABASE_URL, separated by commas, or empty"
     )
     replica_staleness: float = between("KB_REPLICA_STALENESS", 5.0, 0.5, 3600, SECONDS)
-    data_dir: Folder = setting("KB_DATA_DIR", Path(".data"), "the path of a folder; ~ is a home that exists")
+    data_dir: Folder = setting("KB_DATA_DIR", Path(".data"), FOLDER_ALLOWED)
     prepared_statements: bool = setting("DATABASE_PREPARED_STATEMENTS", True, "on or off")
     pool_size: int = between("KB_DATABASE_POOL_SIZE", 10, 1, 500)
     timeout: float = between("KB_DATABASE_TIMEOUT", 5.0, 0.1, 600, SECONDS)
@@ -223,9 +226,10 @@ class DatabaseSettings(SettingsGroup):
 class EmbeddingSettings(SettingsGroup):
     """The embedding provider; None means the provider's default."""
 
-    provider: ProviderKind = setting("EMBEDDING_PROVIDER", "local", "local, openai, gemini or mock")
+    provider: ProviderKind = setting("EMBEDDING_PROVIDER", "local", "local, openai, gemini, fastembed or mock")
     model: str | None = setting("EMBEDDING_MODEL", None, "the name of a model of the provider", max_length=200)
     dimensions: int | None = between("EMBEDDING_DIMENSIONS", None, 1, 4000)
+    model_folder: Folder = setting("KB_MODEL_FOLDER", Path(".data/models"), FOLDER_ALLOWED)
     query_timeout: float = between("KB_EMBEDDING_QUERY_TIMEOUT", 3.0, 0.1, 60, SECONDS)
     openai_api_key: SecretStr | None = setting("OPENAI_API_KEY", None, "a key, or empty")
     openai_base_url: HttpUrl | None = setting("OPENAI_BASE_URL", None, HTTP_ALLOWED)
@@ -236,7 +240,9 @@ class EmbeddingSettings(SettingsGroup):
 class NextEmbeddingSettings(SettingsGroup):
     """The second model, while tenants move from one to the other; without a provider, there is none."""
 
-    provider: ProviderKind | None = setting("EMBEDDING_NEXT_PROVIDER", None, "local, openai, gemini, mock, or empty")
+    provider: ProviderKind | None = setting(
+        "EMBEDDING_NEXT_PROVIDER", None, "local, openai, gemini, fastembed, mock, or empty"
+    )
     model: str | None = setting(
         "EMBEDDING_NEXT_MODEL", None, "the name of a model of EMBEDDING_NEXT_PROVIDER", max_length=200
     )
@@ -297,16 +303,21 @@ class SearchSettings(SettingsGroup):
 
 
 class RerankerSettings(SettingsGroup):
-    """The server that reorders the first candidates of searches; without an address, there is none."""
+    """What reorders the first candidates of searches: a server, or a model of fastembed; else there is none."""
 
     url: HttpUrl | None = setting("KB_RERANKER_URL", None, HTTP_ALLOWED)
-    api: Annotated[Literal["cohere", "jina", "vllm", "tei"], BeforeValidator(lower_text)] = setting(
-        "KB_RERANKER_API", "cohere", "cohere, jina, vllm or tei"
+    api: Annotated[Literal["cohere", "jina", "vllm", "tei", "fastembed"], BeforeValidator(lower_text)] = setting(
+        "KB_RERANKER_API", "cohere", "cohere, jina, vllm, tei or fastembed"
     )
     model: str | None = setting("KB_RERANKER_MODEL", None, "the name of a model of the server", max_length=200)
     api_key: SecretStr | None = setting("KB_RERANKER_API_KEY", None, "a key, or empty")
     candidates: int = between("KB_RERANKER_CANDIDATES", 50, 2, 200)
     timeout: float = between("KB_RERANKER_TIMEOUT", 2.0, 0.1, 60, SECONDS)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a model in this process."""
+        return self.api == "fastembed"
 
 
 class IngestionSettings(SettingsGroup):

@@ -211,7 +211,7 @@ def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
         )
     _check_next_model(settings)
     reranker, database = settings.reranker, settings.database
-    if reranker.url is None:
+    if reranker.url is None and not reranker.is_local:
         _refuse_unused("KB_RERANKER_URL", KB_RERANKER_MODEL=reranker.model, KB_RERANKER_API_KEY=reranker.api_key)
     if database.embedded:
         _refuse_unused(

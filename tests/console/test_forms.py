@@ -59,6 +59,8 @@ def values_of(each: Input) -> list[Any]:
     match each.kind:
         case "text":
             return ["A text", 'He said "no", <b>twice</b> & left']
+        case "lines":
+            return [["a, b", "c => d"]]
         case "area":
             return ["\nOne line\n\nand <b>another</b> & more"]
         case "number":

@@ -147,7 +147,8 @@ def make_result(seed: int, hits: int = 10) -> SearchResult:
         )  # fmt: skip
 
     metadata = SearchMetadata(
-        search_id=UUID(int=2), total=3 * hits, strong_match=False, fallback_mode=True, search_modes_used=["keyword"],
+        search_id=UUID(int=2), total=3 * hits, phrases=(), excluded=(), strong_match=False,
+        fallback_mode=True, search_modes_used=["keyword"],
         degraded=["embedding_unavailable"], exact=True, pending=0, estimated_matches=hits, suggestions=[],
         relaxations=[], weights=SCORE_WEIGHTS, weights_from="default", reranked=False, next_cursor=None,
         query_time_ms=1, waiting_ms=0, embedding_ms=0, semantic_ms=0, keyword_ms=0, fusion_ms=0, reranking_ms=0,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from app.contract.results import FoundEntry, Validity
-from app.db.queries.search import Sought
+from app.db.queries.search import EntryFilter, Sought
 from app.db.session import TenantSession
 from app.db.statements import at_time, load_statements
 
@@ -46,7 +46,9 @@ STORED = len(fields(FoundEntry))
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How an entry relates to a search; `failed` are those of FILTERS that it does not pass.
+    """How an entry relates to a search.
+
+    `failed` are those of FILTERS that it does not pass, and `excluded` the excluded words that it has.
 
     `repeated`: an entry that passes them has the same text from the same bytes, and is found instead.
     `cosine` is the similarity of its nearest passage, None while it has no vector.
@@ -56,8 +58,10 @@ class Verdict:
     current: bool
     released: bool
     failed: Sequence[str]
+    excluded: Sequence[str]
     repeated: bool
     shares_words: bool
+    has_phrases: bool
     cosine: float | None
 
 
@@ -91,25 +95,31 @@ async def fetch_validity(session: TenantSession, ids: Sequence[UUID], as_of: dat
 
 
 async def fetch_verdict(
-    session: TenantSession, sought: Sought, entry_id: UUID, alternatives: Sequence[str]
+    session: TenantSession, sought: Sought, entry_id: UUID, alternatives: Sequence[str], *, required: str | None = None
 ) -> Verdict | None:
     """How an entry relates to a search; None if there is no such entry.
 
-    `alternatives` are queries for what stands for words of the query.
+    `alternatives` are queries for what stands for words of the query, and `required` is one for its phrases.
     """
-    parts = sought.entry_filter.split()
+    parts, excluded = sought.entry_filter.split(), sought.entry_filter.excluded
     row = await session.fetch_row(
         sought.space.literal(SQL["verdict"]),
         id=entry_id,
         alternatives=list(alternatives),
-        parts=[part.as_row() for part in parts.values()],
+        parts=[part.as_row() for part in (*parts.values(), *(EntryFilter(excluded=(each,)) for each in excluded))],
+        required=required,
         **sought.as_parameters(),
     )
     if row is None:
         return None
-    failed = [name for name, passed in zip(parts, row["passed"], strict=True) if not passed]
-    plain = ("unexpired", "current", "released", "repeated", "shares_words", "cosine")
-    return Verdict(failed=failed, **{name: row[name] for name in plain})
+    names = [*parts, *(each.term for each in excluded)]
+    failed = [place for place, passed in enumerate(row["passed"]) if not passed]
+    plain = ("unexpired", "current", "released", "repeated", "shares_words", "has_phrases", "cosine")
+    return Verdict(
+        failed=[names[place] for place in failed if place < len(parts)],
+        excluded=[names[place] for place in failed if place >= len(parts)],
+        **{name: row[name] for name in plain},
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ select e.expires_at is null or e.expires_at > now() as unexpired,
        exists (select from unnest(tsvector_to_array(text_lexemes(e.language, :query) || identifier_lexemes(:query))) l
                 where l = any (tsvector_to_array(e.lexemes)))
          or exists (select from unnest(:alternatives::text[]) a where e.lexemes @@ a::tsquery) as shares_words,
+       :required::text is null or e.lexemes @@ :required::text::tsquery as has_phrases,
        (select 1 - min(p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) from embeddings p
          where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}) as cosine
   from entries e

@@ -36,12 +36,27 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A word or phrase that entries must not have.
+
+    Attributes:
+        term: the word as the caller wrote it.
+        query: its lexemes in all languages of the tenant; None: it has none.
+        typed: a pattern for the word with the hyphen before it, which an entry about a command has.
+    """
+
+    term: str
+    query: str | None
+    typed: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class EntryFilter:
     """The conditions of a search on entries, without the text; None matches all. The one table of filters.
 
     A condition has the name of the field of `SearchQuery` that sets it. Those from `include_superseded` to `metadata`,
     which is JSON, are the columns of SQL's `entry_filter` in its order. Times are half open: from `…_after` on, and
-    before `…_before`.
+    before `…_before`. The query sets `excluded`, and for the keyword leg `required`, the lexemes of its phrases.
     """
 
     include_superseded: bool = False
@@ -60,6 +75,8 @@ class EntryFilter:
     updated_after: datetime | None = None
     updated_before: datetime | None = None
     as_of: datetime | None = None
+    excluded: tuple[Exclusion, ...] = ()
+    required: str | None = None
 
     @property
     def is_open(self) -> bool:
@@ -87,6 +104,8 @@ class EntryFilter:
             _make_range(self.updated_after, self.updated_before),
             *((c.path, c.values_json, c.fields, c.indexed) if (c := self.filter) else (None,) * 4),
             self.as_of,
+            *(([e.query for e in self.excluded], [e.typed for e in self.excluded]) if self.excluded else (None, None)),
+            self.required,
         )
 
 
@@ -95,12 +114,13 @@ def _make_range(start: datetime | None, end: datetime | None) -> asyncpg.Range[d
 
 
 DEFAULTS: Mapping[str, Any] = {field.name: field.default for field in fields(EntryFilter)}
-PLAIN = tuple(name for name in DEFAULTS if name not in (*TIMES, "filter", "as_of"))
+OF_QUERY = ("excluded", "required")
+PLAIN = tuple(name for name in DEFAULTS if name not in (*TIMES, "filter", "as_of", *OF_QUERY))
 
 FILTERS: Mapping[str, tuple[str, ...]] = {
     name: (name, "all_tags") if name == "tags" else (name,)
     for name in DEFAULTS
-    if name not in ("include_superseded", "all_tags", "as_of")
+    if name not in ("include_superseded", "all_tags", "as_of", *OF_QUERY)
 }
 """The filters of a search, each with the fields of EntryFilter that it sets.
 
@@ -174,6 +194,7 @@ class KeywordQuery:
         phrases: quoted parts of the text.
         repairs: what to search for in place of words that no entry has.
         compound_words: the words that may be compounds or parts of one, in order.
+        synonyms: terms that may be in the text, each with a term to search for as well.
         whole: search only for the identifiers in the text, not for words that are parts of them.
     """
 
@@ -184,6 +205,7 @@ class KeywordQuery:
     phrases: tuple[str, ...] = ()
     repairs: Repairs = NO_REPAIRS
     compound_words: tuple[str, ...] = ()
+    synonyms: tuple[tuple[str, str], ...] = ()
     whole: bool = False
 
 
@@ -210,6 +232,7 @@ class KeywordMatches:
         entries: number of the tenant's entries.
         unknown: lexemes of the query that no entry has; None if nothing was found.
         compounds: compounds and parts of compounds that entries have.
+        synonyms: terms of the query, each with a synonym that entries have.
         alternatives: queries for what entries have in place of words of the query.
     """
 
@@ -220,11 +243,15 @@ class KeywordMatches:
     entries: int = 0
     unknown: Sequence[str] | None = None
     compounds: Sequence[Compound] = ()
+    synonyms: Sequence[Sequence[str]] = ()
     alternatives: Sequence[str] = ()
 
 
 CORRECTION_WEIGHT = COMPLETION_WEIGHT = COMPOUND_WEIGHT = 0.7
 """The weight of a replacement of a word, relative to the word itself."""
+
+SYNONYM_WEIGHT = 0.9
+"""The same for a synonym: the caller's own word comes first among equals."""
 
 COMPOUND_LIMIT = 3
 """Words of a query, stop words apart, up to which compounds and their parts are looked for."""
@@ -250,6 +277,9 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
         compound_words=list(query.compound_words),
         compound_weight=COMPOUND_WEIGHT,
         compound_limit=COMPOUND_LIMIT,
+        synonym_terms=[term for term, _ in query.synonyms],
+        synonyms=[synonym for _, synonym in query.synonyms],
+        synonym_weight=SYNONYM_WEIGHT,
         filter=query.entry_filter.as_row(),
         limit=query.limit,
         budget=query.budget,
@@ -267,8 +297,24 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
         first["entries"],
         first["unknown"],
         [Compound(*compound) for compound in first["compounds"] or ()],
+        first["synonyms"] or (),
         first["alternatives"] or (),
     )
+
+
+class Operators(NamedTuple):
+    """The lexemes of a query's operators in the languages of the tenant, as queries; None: there are none.
+
+    `excluded` has one for each excluded word, and `required` is for entries that have all phrases.
+    """
+
+    excluded: Sequence[str | None]
+    required: str | None
+
+
+async def find_operators(session: TenantSession, excluded: Sequence[str], phrases: Sequence[str]) -> Operators:
+    """Find the lexemes of excluded words and of phrases."""
+    return await session.fetch_only_as(Operators, SQL["operators"], excluded=list(excluded), phrases=list(phrases))
 
 
 async def rehearse(session: TenantSession) -> None:
@@ -360,6 +406,7 @@ class MatchQuery:
         near: matches that are known already.
         alternatives: queries for what entries can have in place of words.
         pending_only: of the entries with a word of the query, only those without a vector match.
+        required: a query that entries with a word of the query must match.
     """
 
     text: str | None
@@ -371,6 +418,7 @@ class MatchQuery:
     near: Sequence[UUID] = ()
     pending_only: bool = False
     alternatives: Sequence[str] = ()
+    required: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +458,7 @@ async def count_values(
         vector=query.vector,
         max_distance=query.max_distance,
         filter=query.entry_filter.as_row(),
+        filter_of_words=replace(query.entry_filter, required=query.required).as_row(),
         ids=None if query.ids is None else list(query.ids),
         near=list(query.near),
         pending_only=query.pending_only,

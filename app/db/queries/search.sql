@@ -41,7 +41,19 @@ with languages as materialized (
   select p.language, p.query, p.replaced, p.asked, p.lexemes
     from matched m join possible p on p.language = m.language and p.place = any (m.places)
    limit 20
+), synonyms as materialized (
+  -- The query has the words of the term next to each other.
+  select s.term, s.synonym, l.language, l.lexemes, q::text as query
+    from (select language, text_lexemes(language, :words) as lexemes from languages
+           where cardinality(:synonyms::text[]) > 0 and (entries > 0 or (:filter::entry_filter).as_of is not null)) l
+   cross join unnest(:synonym_terms::text[], :synonyms::text[]) s (term, synonym)
+   cross join lateral text_phrase(l.language, s.synonym) q
+   where l.lexemes @@ text_phrase(l.language, s.term) and numnode(q) > 0
 ), alternatives as (
+  select '(' || s.query || ') & !' || keyword.word_query(u.lexeme) as query, s.language, u.lexeme as word,
+         :synonym_weight::double precision as weight
+    from synonyms s cross join unnest(text_lexemes(s.language, s.term)) u
+  union all
   select c.query || ' & !' || keyword.word_query(r.word) as query, c.language, r.word,
          :compound_weight::double precision as weight
     from compounds c cross join unnest(c.replaced) r (word)
@@ -56,7 +68,7 @@ with languages as materialized (
    where (l.entries > 0 or (:filter::entry_filter).as_of is not null) and numnode(q.phrase) > 1
 )
 select k.entry_id, k.updated_at, k.score, k.pattern, k.candidates, k.best, k.unknown, corpus.entries,
-       coalesce(k.complete, true) and not coalesce(w.cut, false) as complete, k.alternatives, c.compounds
+       coalesce(k.complete, true) and not coalesce(w.cut, false) as complete, k.alternatives, c.compounds, s.synonyms
   from corpus
  cross join (select array_agg(lexeme) as lexemes, array_agg(language) as languages,
                     array_agg(frequency) as frequencies, array_agg(weight) as weights, bool_or(cut) as cut
@@ -65,10 +77,25 @@ select k.entry_id, k.updated_at, k.score, k.pattern, k.candidates, k.best, k.unk
  cross join (select array_agg(query) as queries, array_agg(language) as languages, array_agg(word) as words,
                     array_agg(weight) as weights from alternatives) a
  cross join (select jsonb_agg(jsonb_build_array(language, asked, lexemes)) as compounds from compounds) c
+ cross join (select jsonb_agg(distinct jsonb_build_array(term, synonym)) as synonyms from synonyms) s
   left join lateral keyword.search(:tenant_id, w.lexemes, w.languages, w.frequencies, corpus.entries,
                                   greatest(corpus.mean_length, 1), :filter, :limit, :budget,
                                   w.weights, p.phrases, p.languages, a.queries, a.languages, a.words,
                                   a.weights) k on true;
+
+-- name: operators
+-- An entry has a phrase if it has its words in its language at the same distances.
+with languages as materialized (
+  select distinct language from corpus_statistics
+   where tenant_id = :tenant_id and principal = any (current_principals())
+)
+select array(select (select string_agg(distinct '(' || q::text || ')', ' | ')
+                       from languages l cross join text_phrase(l.language, e.term) q where numnode(q) > 0)
+               from unnest(:excluded::text[]) with ordinality e (term, place) order by e.place) as excluded,
+       (select string_agg('(' || r.query || ')', ' | ')
+          from (select string_agg('(' || q::text || ')', ' & ') as query
+                  from languages l cross join unnest(:phrases::text[]) p cross join text_phrase(l.language, p) q
+                 where numnode(q) > 0 group by l.language) r) as required;
 
 -- name: rehearse_keyword_leg
 -- Searches for a word that no tenant has, only to make the function cache its plans.
@@ -193,8 +220,8 @@ with words as (
 ), worded as materialized (
   select distinct m.entry_id
     from words w
-   cross join lateral keyword.matching_entries(w.lexemes, w.languages, :alternatives::text[], null, :filter, :ids::uuid[],
-                                               :most + 1) m
+   cross join lateral keyword.matching_entries(w.lexemes, w.languages, :alternatives::text[], null, :filter_of_words,
+                                               :ids::uuid[], :most + 1) m
 ), near as materialized (
   -- Two statements in one: with a condition for both, the ids would be compared with every passage.
   select p.entry_id

@@ -192,12 +192,13 @@ async def match_entries(
     words: str,
     alternatives: Sequence[str],
     by_words: bool,
+    required: str | None,
     threshold: float,
 ) -> list[Match]:
     """Those of the entries that pass the filter and share a word, or have a cosine of `threshold` with the vector.
 
     `words` is the text of which all words count, the query the text of which only identifiers count. `alternatives` are
-    queries for what stands for words of the text.
+    queries for what stands for words of the text, and `required` is one that an entry found by its words must match.
     """
     rows = await session.fetch(
         sought.space.literal(SQL["match"]),
@@ -205,6 +206,7 @@ async def match_entries(
         words=words,
         alternatives=list(alternatives),
         by_words=by_words,
+        required=required,
         threshold=threshold,
         **sought.as_parameters(),
     )

@@ -128,7 +128,7 @@ select {e.core}, w.shared as shares_words,
        case when n.similarity >= :threshold then n.similarity end as similarity
   from entries e
  cross join lateral (
-   select :by_words::boolean and exists (
+   select :by_words::boolean and (:required::text is null or e.lexemes @@ :required::text::tsquery) and exists (
      select from unnest(tsvector_to_array(text_lexemes(e.language, :words) || identifier_lexemes(:query))) l
       where l = any (tsvector_to_array(e.lexemes))
      union all

@@ -150,7 +150,7 @@ class AdministrationService:
 CLOSE = 1e-6
 """Relative difference of two scores up to which they are equal."""
 
-SETTINGS = frozenset(("type_weights", "verified_boost", "rerank"))
+SETTINGS = frozenset(("type_weights", "verified_boost", "recent_half_life_days", "synonyms", "rerank"))
 """Settings of a tenant that change a ranking and are not in its receipt."""
 
 
@@ -327,7 +327,7 @@ DEPTH = 10
 
 RANKING = (
     *("weights", "type_weights", "similarity_threshold", "fusion", "verified_boost", "rerank"),
-    *("auto_tune", "tuned", "adaptive_weights"),
+    *("recent_half_life_days", "synonyms", "auto_tune", "tuned", "adaptive_weights"),
 )
 """The settings that change the order of hits."""
 

@@ -1,6 +1,6 @@
 """The plan of a search: all of its settings resolved, within limits and with defaults."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from app.contract.search import (
@@ -15,7 +15,7 @@ from app.contract.search import (
 from app.contract.vocabulary import Fusion, WeightsOrigin
 from app.db.queries.search import EntryFilter
 from app.errors import InvalidInput
-from app.knowledge.search.query import filter_of
+from app.knowledge.search.query import Asked, filter_of, read_operators
 from app.knowledge.tenants.directory import TenantContext
 
 EXACT_LIMIT = 5_000
@@ -57,10 +57,12 @@ class SearchDefaults:
 class Plan:
     """A search with all settings resolved: the request's, else the tenant's, else the service's, else the model's.
 
-    `wanted` is the number of entries that each leg looks for.
+    `wanted` is the number of entries that each leg looks for. `asked` is the query without its operators, which the
+    ranker adds to the filters: excluded words to that of both legs, and phrases to that of the keyword leg.
     """
 
     query: SearchQuery
+    asked: Asked
     tenant: TenantContext
     entry_filter: EntryFilter
     limit: int
@@ -72,6 +74,12 @@ class Plan:
     exact_limit: int
     keyword_budget: int
     rerank: bool
+    required: str | None = None
+
+    @property
+    def keyword_filter(self) -> EntryFilter:
+        """The filter of the keyword leg, whose hits have all phrases of the query."""
+        return replace(self.entry_filter, required=self.required)
 
     @property
     def has_hidden_entries(self) -> bool:
@@ -109,6 +117,7 @@ def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefault
     weights, origin = _choose_weights(query, tenant, fusion, defaults)
     return Plan(
         query=query,
+        asked=read_operators(query.query),
         tenant=tenant,
         entry_filter=filter_of(query),
         limit=limit,

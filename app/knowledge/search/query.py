@@ -1,20 +1,34 @@
-"""Read what a query contains: quoted phrases, identifiers, entry types, and the filter, which SQL gets compiled."""
+"""Read what a query contains: operators, identifiers, entry types, and the filter, which SQL gets compiled."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import orjson
 
 from app.contract.filters import FIELDS, FieldPath, Group, Negation, Term, Test, read_filter
 from app.contract.search import SearchQuery
+from app.contract.settings import read_synonyms
 from app.db.queries.search import Condition, EntryFilter
+from app.knowledge.words import find_words, fold, is_run, unify
 
 QUOTED = re.compile(
-    r'(?<![\w"])"([^"\s][^"]{1,300})"|„([^“”]{3,300})[“”]|“([^“”]{2,300})”|「([^「」]{2,300})」|『([^『』]{2,300})』'
+    r'(?<![\w"])"([^"\s][^"]{1,300})"(?![\w}\]:])|„([^„“”]{3,300})[“”]|“([^“”]{2,300})”|«([^«»]{2,300})»|»([^«»]{2,300})«'
+    r"|「([^「」]{2,300})」|『([^『』]{2,300})』"
 )
+"""A text in quotes, which are not those of a JSON key or value."""
 MAX_PHRASES = 5
+MAX_EXCLUDED = 10
+"""More excluded words are searched for as they stand."""
+
+EXCLUDED = re.compile(rf'(?:(?<=\s)|^)-(?:({QUOTED.pattern})|([^\W\d_][^\s"]*?))[.,;:!?)]*(?=\s|$)')
+"""A hyphen after a blank or at the start, directly before a word that begins with a letter, or before a phrase."""
+
+COMMAND = re.compile(r"(?:(?<=\s)|^)(?:--[^\W_]|-[A-Za-z](?=\s|$))")
+"""An option as in a command line: --all, or -n."""
 IDENTIFIER = re.compile(r"[^\W_]+(?:[-._/:][^\W_]+)+")
 
 
@@ -23,10 +37,80 @@ def is_identifier(query: str) -> bool:
     return IDENTIFIER.fullmatch(query) is not None and any(c.isdigit() or c in "_." for c in query)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query without its operators.
+
+    Attributes:
+        text: what entries are compared with: the query without excluded words.
+        phrases: quoted parts of several words, at most five.
+        excluded: words and phrases that no hit has.
+    """
+
+    text: str
+    phrases: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+
+def read_operators(query: str) -> Asked:
+    """Read the phrases and the excluded words of a query.
+
+    Pasted text has no operators: text with an option as in a command line, or with several lines. Nor has a query of
+    excluded words only.
+    """
+    if "\n" in query or COMMAND.search(query):
+        return Asked(query)
+    found = list(EXCLUDED.finditer(query))
+    text = EXCLUDED.sub(" ", query) if found else query
+    if len(found) > MAX_EXCLUDED or not find_words(text):
+        return Asked(query)
+    excluded = (_unquote(match) if match[1] else str(match[9]) for match in found)
+    return Asked(" ".join(text.split()) if found else text, quoted_phrases(text), tuple(dict.fromkeys(excluded)))
+
+
+def _unquote(match: re.Match[str]) -> str:
+    return "".join(text or "" for text in match.groups()[1:8]).strip()
+
+
 def quoted_phrases(query: str) -> tuple[str, ...]:
-    """The parts of a query in double quotes, at most five; entries with these exact words score higher."""
+    """The parts of a query in quotes that have several words, at most five."""
     found = ("".join(groups).strip() for groups in QUOTED.findall(query))
-    return tuple(dict.fromkeys(phrase for phrase in found if phrase))[:MAX_PHRASES]
+    return tuple(dict.fromkeys(p for p in found if len(words := find_words(p)) > 1 or any(map(is_run, words))))[
+        :MAX_PHRASES
+    ]
+
+
+MAX_SYNONYM_PAIRS = 50
+"""Most synonyms of one query that are looked for."""
+
+
+def find_synonyms(rules: Sequence[str], text: str) -> tuple[tuple[str, str], ...]:
+    """Pairs of a term that may be in a text, and its synonym. Whether its words are there is for the database to find:
+    here each needs a word that begins alike."""
+    if not rules:
+        return ()
+    begun = {_begin(word) for word in find_words(text)}
+    found = (
+        pair
+        for words, pairs in _index_synonyms(tuple(rules))
+        if all(_begin(word) in begun or (is_run(word) and word in text) for word in words)
+        for pair in pairs
+    )
+    return tuple(islice(dict.fromkeys(found), MAX_SYNONYM_PAIRS))
+
+
+def _begin(word: str) -> str:
+    return fold(unify(word).lower(), "simple")[:2]
+
+
+@lru_cache(maxsize=64)
+def _index_synonyms(rules: tuple[str, ...]) -> Sequence[tuple[Sequence[str], Sequence[tuple[str, str]]]]:
+    """The words of each term, and its pairs."""
+    terms: dict[str, list[tuple[str, str]]] = {}
+    for rule in rules:
+        for pair in read_synonyms(rule):
+            terms.setdefault(pair[0], []).append(pair)
+    return [(find_words(term), pairs) for term, pairs in terms.items()]
 
 
 def needs_vector(query: SearchQuery) -> bool:
@@ -46,7 +130,7 @@ READ: Mapping[str, Callable[[Any], Any]] = {
     "filter": lambda given: compile_filter(term) if (term := read_filter(given)[0]) is not None else None,
 }
 """Conditions that SQL has in another form than the request; the others are copied."""
-COPIED = tuple(field.name for field in fields(EntryFilter) if field.name != "all_tags")
+COPIED = tuple(field.name for field in fields(EntryFilter) if field.name not in ("all_tags", "excluded", "required"))
 
 
 def filter_of(query: SearchQuery) -> EntryFilter:

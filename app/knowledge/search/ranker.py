@@ -18,7 +18,7 @@ from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.knowledge.search import ranking
 from app.knowledge.search.legs.findings import EmbedQuery, Legs, QueryEmbedding, embed_query, recall_query
-from app.knowledge.search.legs.keyword import search_words
+from app.knowledge.search.legs.keyword import apply_operators, search_words
 from app.knowledge.search.legs.semantic import SemanticHits, find_cosines, search_vectors, session_setup
 from app.knowledge.search.plan import DEEPEST_POOL, PENDING_POOL, Plan
 from app.knowledge.search.ranking import (
@@ -84,6 +84,9 @@ class Ranker:
         `embed` replaces the provider of the tenant's model. No transaction is open while the reranker answers: the
         one in which the legs ran ends, and another one follows. Raises DatabaseUnavailable.
         """
+        if plan.asked.excluded or plan.asked.phrases:
+            async with self._open(plan) as session:
+                plan = await apply_operators(session, plan)
         async with self._fused(plan, embed) as ranked:
             texts: Mapping[UUID, str] | None = None
             if plan.rerank and len(ranked.candidates) > 1:  # a single candidate needs no order
@@ -189,7 +192,7 @@ async def _fold(
     while True:
         candidates = ranking
         if query.duplicates == "fold":
-            candidates = await fold_duplicates(session, ranking, query.query, query.as_of)
+            candidates = await fold_duplicates(session, ranking, plan.asked.text, query.as_of)
         if plan.wanted >= DEEPEST_POOL or not legs.is_truncated(plan.wanted):
             break
         if query.group_by is not None:
@@ -233,7 +236,7 @@ async def _fuse(session: TenantSession, plan: Plan, legs: Legs) -> list[Candidat
     threshold = plan.tenant.model.similarity_threshold
     fuse(candidates, plan.fusion, weights, legs.keyword_scale, plan.query.rrf_k, threshold=threshold)
     if plan.query.boost and candidates:
-        await ranking.apply(session, plan.tenant, plan.query.boost, candidates, plan.query.as_of)
+        await ranking.apply(session, plan.tenant, plan.query, candidates)
     if legs.whole and not legs.is_semantic_only:
         lift_identified(candidates)
     return rank(candidates, legs.searched[0] if len(legs.searched) == 1 else None)

@@ -8,15 +8,15 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain, groupby
 from statistics import fmean
 from uuid import UUID
 
 import numpy as np
 
-from app.contract.search import Weights
-from app.contract.vocabulary import Boost, Degradation, Fusion, Leg, WeightsOrigin
+from app.contract.search import SearchQuery, Weights
+from app.contract.vocabulary import Degradation, Fusion, Leg, WeightsOrigin
 from app.db.queries import hits as db
 from app.db.queries import vectors
 from app.db.queries.search import LegHit, Sought
@@ -232,24 +232,47 @@ async def fold_duplicates(
     return [c for c in ranking if c.entry_id not in dropped]
 
 
+RECENT = 0.5
+"""What the boost of an entry that has just changed adds to its score. Half of the score moves the new version of a rule
+before the old one, whose words and meaning are nearly the same, but no entry that has half of an answer's score."""
+
+
+def recency(changed: datetime, now: datetime, half_life_days: float) -> float:
+    """The factor of an entry by its last change: 1 + RECENT * 0.5^(age / half-life).
+
+    This is the exponential decay of Elasticsearch's `function_score` (decay 0.5 at `scale`, which is the half-life),
+    added to 1, so that age alone never makes a score vanish.
+    """
+    age = max(0.0, (now - changed) / timedelta(days=1))
+    return float(1 + RECENT * 0.5 ** (age / half_life_days))
+
+
+def reference_time(as_of: datetime | None, now: datetime) -> datetime:
+    """The time from which ages count: that of the search, else the last full hour, so that the same search has the same
+    scores for a while. Later pages have the ranking of the first one."""
+    return as_of or now.replace(minute=0, second=0, microsecond=0)
+
+
 async def apply(
-    session: TenantSession,
-    tenant: TenantContext,
-    names: Sequence[Boost],
-    candidates: Sequence[Candidate],
-    as_of: datetime | None = None,
+    session: TenantSession, tenant: TenantContext, query: SearchQuery, candidates: Sequence[Candidate]
 ) -> None:
-    """Multiply each candidate's score by its type's weight, 1 + ln(1 + accesses), and the verified factor."""
-    rows = await db.boost_facts(session, [c.entry_id for c in candidates], as_of)
-    settings = tenant.settings
+    """Multiply each candidate's score by the query's boosts.
+
+    They are its type's weight, 1 + ln(1 + accesses), the verified factor and that of its last change.
+    """
+    rows = await db.boost_facts(session, [c.entry_id for c in candidates], query.as_of)
+    settings, changed = tenant.settings, {c.entry_id: c.updated_at for c in candidates}
+    now = reference_time(query.as_of, datetime.now(UTC))
+    half_life = query.recent_half_life_days or settings.recent_half_life_days
     factors: dict[UUID, dict[str, float]] = {}
     for row in rows:
         available = {
             "type": settings.type_weights.get(row.entry_type, 1.0),
             "access": 1 + math.log1p(row.accesses),
             "verified": settings.verified_boost if row.is_verified else 1.0,
+            "recent": recency(changed[row.id], now, half_life),
         }
-        factors[row.id] = {name: available[name] for name in dict.fromkeys(names)}
+        factors[row.id] = {name: available[name] for name in dict.fromkeys(query.boost)}
     apply_boosts(candidates, factors)
 
 
@@ -411,7 +434,7 @@ class RerankStage:
         except ProviderUnavailable as used_up:
             return Reranking(self._reranker.name, failure=used_up)
         ids = [c.entry_id for c in candidates[: self._most]]
-        words = legs.words_sought(plan.query.query)
+        words = legs.words_sought(plan.asked.text)
         sought = Sought(plan.tenant.space, words, legs.embedding.vector, plan.entry_filter)
         found = await db.fetch_passages(session, sought, ids, TEXT_CHARACTERS)
         return {
@@ -425,7 +448,7 @@ class RerankStage:
         """The candidates in their new order. No transaction may be open: this waits for a server."""
         assert self._reranker is not None
         name, started = self._reranker.name, time.perf_counter()
-        query = plan.query.query[:TEXT_CHARACTERS]
+        query = plan.asked.text[:TEXT_CHARACTERS]
         head = [c for c in candidates if c.entry_id in texts]
         sent = [texts[c.entry_id] for c in head]
         try:

@@ -135,7 +135,7 @@ class KnowledgeSearchService:
                 plans.append(make_plan(query, tenant, self.defaults))
             except KnowledgeError as error:
                 plans.append(error)
-        asked = [plan.query.query for plan in plans if isinstance(plan, Plan) and needs_vector(plan.query)]
+        asked = [plan.asked.text for plan in plans if isinstance(plan, Plan) and needs_vector(plan.query)]
         batch: QueryBatch | None = None
         with contextlib.suppress(EmbeddingUnavailable):  # each search then falls back to the keyword leg
             provider = find_provider(self.providers, tenant)
@@ -183,14 +183,16 @@ class KnowledgeSearchService:
             plan = make_plan(query, await self.tenants.context(tenant_id), self.defaults)
             async with self.admission.search(plan.tenant), self.ranker.run(plan) as ranked:
                 entry_id = entry if isinstance(entry, UUID) else await _find_entry(ranked.session, entry)
-                legs = ranked.legs
-                words = legs.words_compared(query.query)
+                plan, legs = ranked.plan, ranked.legs
+                words = legs.words_compared(plan.asked.text)
                 sought = Sought(plan.tenant.space, words, legs.embedding.vector, plan.entry_filter)
-                verdict = await hits.fetch_verdict(ranked.session, sought, entry_id, legs.alternatives)
+                verdict = await hits.fetch_verdict(
+                    ranked.session, sought, entry_id, legs.alternatives, required=plan.required
+                )
                 if verdict is not None and len(legs.embedding.vectors) > 1:
                     cosines = await find_cosines(ranked.session, plan, legs.embedding.vectors, [entry_id])
                     verdict = replace(verdict, cosine=cosines.get(entry_id))
-            return judge(entry_id, ranked.plan, legs, ranked.candidates, verdict, stopwatch)
+            return judge(entry_id, plan, legs, ranked.candidates, verdict, stopwatch)
 
     async def rank(self, tenant_id: UUID, query: SearchQuery) -> tuple[Plan, Ranking]:
         """Rank the candidates of a query without reading the hits and without a record. Raises as `search` does."""
@@ -226,7 +228,7 @@ class KnowledgeSearchService:
         async with self.ranker.run(plan, embed) as ranked:
             session, plan, legs, candidates = ranked.session, ranked.plan, ranked.legs, ranked.candidates
             log.debug("search %s: %d candidates ranked", start.search_id, len(candidates))
-            words, vector = legs.words_sought(plan.query.query), legs.embedding.vector
+            words, vector = legs.words_sought(plan.asked.text), legs.embedding.vector
             page = candidates[: plan.limit]
             with span("hydrate", hits=len(page)):
                 sought = Sought(plan.tenant.space, words, vector, plan.entry_filter)
@@ -244,7 +246,9 @@ class KnowledgeSearchService:
             fusion=ranked.fusion_seconds,
             reranking=None if reranking is None else reranking.seconds,
         )
-        metadata = make_metadata(start, found.taken, ranking, current_stopwatch(), times, suggestions, relaxations)
+        metadata = make_metadata(
+            start, found.taken, plan.asked, ranking, current_stopwatch(), times, suggestions, relaxations
+        )
         result = SearchResult(
             results,
             metadata,
@@ -272,12 +276,12 @@ class KnowledgeSearchService:
 
         async def fetch() -> Page:
             async with self.database.read_session(tenant.tenant_id) as session:
-                sought = Sought(tenant.space, query.query, None, filter_of(query))
+                sought = Sought(tenant.space, plan.asked.text, None, filter_of(query))
                 return await fetch_page(session, sought, page)
 
         found = await self.database.reading(tenant.tenant_id, fetch)
         results = await make_hits(found)
-        metadata = make_metadata(start, found.taken, ranking, current_stopwatch(), Times())
+        metadata = make_metadata(start, found.taken, plan.asked, ranking, current_stopwatch(), Times())
         shown = page[: found.taken]
         debug = explain_page(kept.receipt, shown, found.ids, start.offset) if query.explain else None
         return SearchResult(results, metadata, debug, None)

@@ -20,7 +20,7 @@ from app.embeddings.provider import EmbeddingProvider, Vector, make_unit_vector
 from app.errors import EmbeddingUnavailable, InvalidInput
 from app.knowledge.queue import JobQueue
 from app.knowledge.search.legs.findings import split_query
-from app.knowledge.search.legs.keyword import find_alternatives
+from app.knowledge.search.legs.keyword import apply_operators, find_alternatives
 from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import is_identifier
 from app.knowledge.subscriptions.service import read_request
@@ -150,7 +150,7 @@ class ChangeMatcher:
             for search in (s for s in standing if s.by_meaning):
                 query = search.plan.query
                 if query.query_embedding is None:
-                    asked[search.id] = split_query(find_provider(self.providers, tenant), query.query).texts
+                    asked[search.id] = split_query(find_provider(self.providers, tenant), search.plan.asked.text).texts
                 else:
                     vectors[search.id] = [make_unit_vector(query.query_embedding)]
             texts = list(dict.fromkeys(text for parts in asked.values() for text in parts))
@@ -170,16 +170,18 @@ class ChangeMatcher:
         ids: Sequence[UUID],
         vector: Vector | None,
     ) -> Sequence[db.Match]:
-        query, by_words = search.plan.query, search.plan.query.mode != "semantic"
+        plan = await apply_operators(session, search.plan)
+        text, by_words = plan.asked.text, plan.query.mode != "semantic"
         return await db.match_entries(
             session,
-            Sought(tenant.space, query.query, vector, search.plan.entry_filter),
+            Sought(tenant.space, text, vector, plan.entry_filter),
             ids,
-            words="" if is_identifier(query.query) else query.query,
-            alternatives=await find_alternatives(session, search.plan) if by_words and ids else (),
+            words="" if is_identifier(text) else text,
+            alternatives=await find_alternatives(session, plan) if by_words and ids else (),
             by_words=by_words,
+            required=plan.required,
             # Half precision rounds a cosine by up to 1e-3; as in a search, a cosine on the threshold passes.
-            threshold=search.plan.threshold - 1e-4,
+            threshold=plan.threshold - 1e-4,
         )
 
 

@@ -103,6 +103,7 @@ NO_TEXT = estimate_tokens("")
 MAIN_METADATA = (
     "search_id",
     "total",
+    "excluded",
     "strong_match",
     "fallback_mode",
     "degraded",

@@ -32,7 +32,7 @@ class Weights(TypedDict, total=False):
 class SearchOptions(TypedDict, total=False):
     """Options of a search."""
 
-    mode: Mode
+    mode: Mode | None
     """The legs to run: both (hybrid, the default), semantic only, or keyword only."""
     limit: int | None
     """Hits per page. Default: the tenant's, or the service's, which is 10; the maximum is 50 unless the operator
@@ -46,7 +46,7 @@ class SearchOptions(TypedDict, total=False):
     """Only entries for this role or for all."""
     tags: Sequence[str] | None
     """One or more tags; omit it for no filter."""
-    tags_match: Literal["any", "all"]
+    tags_match: Literal["any", "all"] | None
     """Whether an entry needs any (the default) or all of the tags."""
     entry_type: EntryType | Sequence[EntryType] | None
     """One or more types; omit it for no filter."""
@@ -77,20 +77,24 @@ class SearchOptions(TypedDict, total=False):
     time before the period that it keeps gets a 422 response, which names the earliest time. Not with
     `facets`.
     """
-    include_superseded: bool
+    include_superseded: bool | None
     """Whether replaced entries are found, too. Default: false."""
-    boost: Sequence[Literal["type", "access", "verified"]]
+    boost: Sequence[Literal["type", "access", "verified", "recent"]] | None
     """Boosts that multiply the fused score. Default: none."""
+    recent_half_life_days: float | None
+    """With the boost `recent`: an entry that has just changed gets half of its score in addition, one that
+    changed so many days ago a quarter. Default: the tenant's, or 90.
+    """
     fusion: Literal["rrf", "score"] | None
     """How the legs are combined. Default: the tenant's, or score."""
-    rrf_k: int
+    rrf_k: int | None
     """The constant of reciprocal rank fusion. Default: 60."""
     ef_search: int | None
     query_embedding: Sequence[float] | None
     """A vector to use instead of the query's embedding."""
-    explain: bool
+    explain: bool | None
     """Fill `debug_info`. With `cursor`, it has ranks and scores; terms, boosts and strategies are null."""
-    diversity: float
+    diversity: float | None
     """Above 0, hits that resemble better ones move down (maximal marginal relevance). Default: 0."""
     rerank: bool | None
     """Whether the reranker compares the first candidates with the query and orders them; `score` stays the fused
@@ -101,11 +105,11 @@ class SearchOptions(TypedDict, total=False):
     """`asset`: a hit is the best passage of its asset, and `group` has further ones. `limit`, `total` and
     `cursor` count assets; an entry without an asset counts as one.
     """
-    duplicates: Literal["fold", "show"]
+    duplicates: Literal["fold", "show"] | None
     """`fold`: of entries that differ only in numbers and dates, one is a hit, and its `duplicates` counts the
     others: the best of those with the most numbers of the query. `show`: each is a hit. Default: fold.
     """
-    facets: Sequence[str]
+    facets: Sequence[str] | None
     """Fields whose values are counted over all matches: `tags`, `entry_type`, `roles`, `scope`, `source`,
     `asset_id`, and keys of metadata as `metadata.KEY`. Default: none.
     """
@@ -117,62 +121,63 @@ class SearchRequest(SearchOptions, total=False):
     """A search. Only `query` is required; unknown fields are refused."""
 
     query: Required[str]
-    """The query, 1 to 10,000 characters after trimming."""
+    """The query, 1 to 10,000 characters after trimming. A word or phrase directly after a hyphen (`-legacy`) is
+    excluded, and a phrase in quotes (`"route order"`) has to be in entries that are found by their words. A
+    query with several lines or with options of a command (`--all`, `-n`) is searched for as it stands.
+    """
 
 
 class EntryFields(TypedDict, total=False):
     """Optional fields of an entry. Omitted fields are unchanged, or get the default of a new entry."""
 
-    entry_type: WritableType
+    entry_type: WritableType | None
     """decision: a choice and its reasons; lesson: learnt from experience; insight and summary: derived from
     other entries (source_ids); template: text to fill in; temp_note: a temporary note. New entries: fact.
     """
     title: str | None
-    """The subject in a few words; words in the title count more in searches. Null removes it."""
-    tags: Sequence[str]
+    """The subject in a few words; words in the title count more in searches. In a patch, null removes it."""
+    tags: Sequence[str] | None
     """Subjects; entries that share two tags are related. New entries have none."""
-    roles: Sequence[Role]
+    roles: Sequence[Role] | None
     """The audience; not a permission. New entries: all."""
-    confidence: float
+    confidence: float | None
     """The author's confidence, 0 to 1. New entries: 1."""
-    scope: Scope
+    scope: Scope | None
     """Whether the entry applies everywhere or to one project only. New entries: global."""
     parent_id: Id | None
-    """The entry of which this one is a part. Null removes the relation."""
-    source_ids: Sequence[Id]
+    """The entry of which this one is a part. In a patch, null removes the relation."""
+    source_ids: Sequence[Id] | None
     """Entries from which this one was derived."""
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, Any] | None
     """Any other data, as a JSON object, which replaces the stored one; searches can filter by it. The service
     sets `flags`, which names what is suspicious in the entry.
     """
     language: str | None
-    """A Postgres text search configuration, e.g. english or german. Null has it detected again, and so does a
-    new text without a language.
+    """A Postgres text search configuration, e.g. english or german. In a patch, null has it detected again, and
+    so does a new text without a language.
     """
     expires_at: datetime | None
-    """Date and time with a time zone; the entry is hidden from then on. Null: it does not expire."""
+    """Date and time with a time zone; the entry is hidden from then on. Null in a patch: it does not expire."""
     superseded_by_id: Id | None
-    """The entry that replaces this one; searches skip this one. Null: no entry replaces it."""
-    is_verified: bool
+    """The entry that replaces this one; searches skip this one. Null in a patch: no entry replaces it."""
+    is_verified: bool | None
     """Whether a person has verified the content. New entries: false."""
     external_id: str | None
-    """Your own id; writing with the same id again updates this entry. Null in a new entry means no id, and in a
-    patch removes the id.
-    """
+    """Your own id; writing with the same id again updates this entry. In a patch, null removes the id."""
     readers: Sequence[str] | None
-    """Who may read the entry: groups of the tokens and users, of which you are one. Null: all readers in the
-    tenant. New entries: null.
+    """Who may read the entry: groups of the tokens and users, of which you are one. Null in a patch, and the
+    default of a new entry: all readers in the tenant.
     """
     writers: Sequence[str] | None
-    """Who of its readers with the role creator may change the entry; you are one of them. Null: all of them. New
-    entries: null.
+    """Who of its readers with the role creator may change the entry; you are one of them. Null in a patch, and
+    the default of a new entry: all of them.
     """
 
 
 class EntryChanges(EntryFields, total=False):
-    """Changes to an entry. Omitted fields are unchanged; null clears a field that may be empty."""
+    """Changes to an entry. Omitted fields are unchanged. Null clears a field that can be null; others ignore it."""
 
-    content: str
+    content: str | None
 
 
 class NewEntry(EntryFields, total=False):
@@ -185,11 +190,11 @@ class NewEntry(EntryFields, total=False):
 class AssetFields(TypedDict, total=False):
     """What callers set of an asset, and its chunks get."""
 
-    tags: Sequence[str]
+    tags: Sequence[str] | None
     """Replaces the tags of the asset and its chunks."""
-    roles: Sequence[Role]
+    roles: Sequence[Role] | None
     """The audience of the asset and its chunks; not a permission."""
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, Any] | None
     """Replaces the metadata of the asset and its chunks; a chunk keeps its position."""
     readers: Sequence[str] | None
     """Who may read the asset and its chunks, from the answer on; you are one of them. Null: all readers of the
@@ -221,11 +226,11 @@ class ManifestOptions(TypedDict, total=False):
     """
     listed_at: datetime | None
     """When the listing began, with a time zone. Default, and latest: the arrival of the request."""
-    confirm_deletions: bool
+    confirm_deletions: bool | None
     """Whether more assets may be deleted than the share KB_SOURCE_MAX_DELETIONS. Default: false."""
-    allow_empty: bool
+    allow_empty: bool | None
     """Whether an empty manifest may delete all assets of the source. Default: false."""
-    retry: bool
+    retry: bool | None
     """Whether unchanged files that were refused or failed become `missing`, to be uploaded again. Default:
     false.
     """
@@ -270,7 +275,7 @@ class AccessSelection(TypedDict, total=False):
     """Ids of entries and assets."""
     tags: Sequence[str] | None
     """Tags, as in a search."""
-    tags_match: Literal["any", "all"]
+    tags_match: Literal["any", "all"] | None
     """Whether one tag or all are needed. Default: any."""
     entry_type: EntryType | Sequence[EntryType] | None
     """Types, as in a search; the type of an asset is `chunk`."""

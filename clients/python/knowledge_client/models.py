@@ -124,6 +124,10 @@ class SearchMetadata(Answer):
     search_id: UUID
     total: int
     """Hits in the ranked list, before the limit; near-duplicates count as one, and with `group_by`, groups."""
+    phrases: list[str]
+    """Quoted parts of the query, which each entry found by its words has."""
+    excluded: list[str]
+    """Words and phrases after a hyphen in the query, which no hit has."""
     strong_match: bool
     """Whether, judging by scores, a hit of the first page clearly answers the query."""
     fallback_mode: bool
@@ -222,6 +226,7 @@ class KeywordExplanation(Answer):
     corrections: dict[str, str]
     completions: dict[str, list[str]]
     compounds: dict[str, list[str]]
+    synonyms: dict[str, list[str]]
     best_score: float
     full_match_score: float
 
@@ -980,6 +985,12 @@ class TenantSettings(Answer):
     similarity_threshold: float | None = None
     fusion: str
     verified_boost: float
+    recent_half_life_days: float
+    """Days after which an entry has lost half of what `boost: ["recent"]` adds, unless a search says otherwise."""
+    synonyms: list[str]
+    """Terms that a search for one of them also looks for: `laptop, notebook, portable computer` in all
+    directions, `pc => laptop, notebook` only for the left side.
+    """
     rerank: bool | None = None
     """false: no text of the tenant is sent to the reranker. Otherwise searches are reranked."""
     keep_query_text: bool

@@ -1364,7 +1364,7 @@ export interface components {
              * Dry Run
              * @description Whether to change nothing, and only count. Default: false.
              */
-            dry_run?: boolean;
+            dry_run?: boolean | null;
             /**
              * Cursor
              * @description `next_cursor` of the former answer.
@@ -1389,9 +1389,8 @@ export interface components {
             /**
              * Tags Match
              * @description Whether one tag or all are needed. Default: any.
-             * @enum {string}
              */
-            tags_match?: "any" | "all";
+            tags_match?: ("any" | "all") | null;
             /**
              * Entry Type
              * @description Types, as in a search; the type of an asset is `chunk`.
@@ -1624,19 +1623,19 @@ export interface components {
              * Tags
              * @description Replaces the tags of the asset and its chunks.
              */
-            tags?: string[];
+            tags?: string[] | null;
             /**
              * Roles
              * @description The audience of the asset and its chunks; not a permission.
              */
-            roles?: ("pm" | "dev" | "qa" | "all")[];
+            roles?: ("pm" | "dev" | "qa" | "all")[] | null;
             /**
              * Metadata
              * @description Replaces the metadata of the asset and its chunks; a chunk keeps its position.
              */
             metadata?: {
                 [key: string]: unknown;
-            };
+            } | null;
             /**
              * Readers
              * @description Who may read the asset and its chunks, from the answer on; you are one of them. Null: all readers of the tenant. An asset of a source has those of the source.
@@ -2129,7 +2128,7 @@ export interface components {
         };
         /**
          * EntryPatch
-         * @description Changes to an entry. Omitted fields are unchanged; null clears a field that may be empty.
+         * @description Changes to an entry. Omitted fields are unchanged. Null clears a field that can be null; others ignore it.
          * @example {
          *       "tags": [
          *         "vercel"
@@ -2138,84 +2137,82 @@ export interface components {
          */
         EntryPatch: {
             /** Content */
-            content?: string;
+            content?: string | null;
             /**
              * Entry Type
              * @description decision: a choice and its reasons; lesson: learnt from experience; insight and summary: derived from other entries (source_ids); template: text to fill in; temp_note: a temporary note. New entries: fact.
-             * @enum {string}
              */
-            entry_type?: "fact" | "summary" | "template" | "decision" | "lesson" | "temp_note" | "insight";
+            entry_type?: ("fact" | "summary" | "template" | "decision" | "lesson" | "temp_note" | "insight") | null;
             /**
              * Title
-             * @description The subject in a few words; words in the title count more in searches. Null removes it.
+             * @description The subject in a few words; words in the title count more in searches. In a patch, null removes it.
              */
             title?: string | null;
             /**
              * Tags
              * @description Subjects; entries that share two tags are related. New entries have none.
              */
-            tags?: string[];
+            tags?: string[] | null;
             /**
              * Roles
              * @description The audience; not a permission. New entries: all.
              */
-            roles?: ("pm" | "dev" | "qa" | "all")[];
+            roles?: ("pm" | "dev" | "qa" | "all")[] | null;
             /**
              * Confidence
              * @description The author's confidence, 0 to 1. New entries: 1.
              */
-            confidence?: number;
+            confidence?: number | null;
             /**
              * Scope
              * @description Whether the entry applies everywhere or to one project only. New entries: global.
-             * @enum {string}
              */
-            scope?: "global" | "project";
+            scope?: ("global" | "project") | null;
             /**
              * Parent Id
-             * @description The entry of which this one is a part. Null removes the relation.
+             * @description The entry of which this one is a part. In a patch, null removes the relation.
              */
             parent_id?: string | null;
             /**
              * Source Ids
              * @description Entries from which this one was derived.
              */
-            source_ids?: string[];
+            source_ids?: string[] | null;
             /**
              * Metadata
              * @description Any other data, as a JSON object, which replaces the stored one; searches can filter by it. The service sets `flags`, which names what is suspicious in the entry.
              */
             metadata?: {
                 [key: string]: unknown;
-            };
+            } | null;
             /**
              * Language
-             * @description A Postgres text search configuration, e.g. english or german. Null has it detected again, and so does a new text without a language.
+             * @description A Postgres text search configuration, e.g. english or german. In a patch, null has it detected again, and so does a new text without a language.
              */
             language?: ("arabic" | "armenian" | "basque" | "catalan" | "danish" | "dutch" | "english" | "finnish" | "french" | "german" | "greek" | "hindi" | "hungarian" | "indonesian" | "irish" | "italian" | "lithuanian" | "nepali" | "norwegian" | "portuguese" | "romanian" | "russian" | "serbian" | "simple" | "spanish" | "swedish" | "tamil" | "turkish" | "yiddish") | null;
             /**
              * Expires At
-             * @description Date and time with a time zone; the entry is hidden from then on. Null: it does not expire.
+             * @description Date and time with a time zone; the entry is hidden from then on. Null in a patch: it does not expire.
              */
             expires_at?: string | null;
             /**
              * Superseded By Id
-             * @description The entry that replaces this one; searches skip this one. Null: no entry replaces it.
+             * @description The entry that replaces this one; searches skip this one. Null in a patch: no entry replaces it.
              */
             superseded_by_id?: string | null;
             /**
              * Is Verified
              * @description Whether a person has verified the content. New entries: false.
              */
-            is_verified?: boolean;
+            is_verified?: boolean | null;
             /**
              * External Id
-             * @description Your own id; writing with the same id again updates this entry. Null in a new entry means no id, and in a patch removes the id.
+             * @description Your own id; writing with the same id again updates this entry. In a patch, null removes the id.
              */
             external_id?: string | null;
             /**
              * Readers
-             * @description Who may read the entry: groups of the tokens and users, of which you are one. Null: all readers in the tenant. New entries: null.
+             * @description Who may read the entry: groups of the tokens and users, of which you are one. Null in a patch, and the default of a new entry: all readers in the tenant.
              * @example [
              *       "group:finance",
              *       "user:jane"
@@ -2224,7 +2221,7 @@ export interface components {
             readers?: string[] | null;
             /**
              * Writers
-             * @description Who of its readers with the role creator may change the entry; you are one of them. Null: all of them. New entries: null.
+             * @description Who of its readers with the role creator may change the entry; you are one of them. Null in a patch, and the default of a new entry: all of them.
              * @example [
              *       "group:payroll"
              *     ]
@@ -2815,6 +2812,7 @@ export interface components {
          *         corrections: misspelt words, each with its correction.
          *         completions: the last word, if no entry has it, with words that begin with it.
          *         compounds: compounds of the query with their parts, or parts with their compound.
+         *         synonyms: terms of the query with the tenant's synonyms for them.
          */
         KeywordExplanation: {
             /** Strategy */
@@ -2835,6 +2833,10 @@ export interface components {
             };
             /** Compounds */
             compounds: {
+                [key: string]: string[];
+            };
+            /** Synonyms */
+            synonyms: {
                 [key: string]: string[];
             };
             /** Best Score */
@@ -2938,17 +2940,17 @@ export interface components {
              * Confirm Deletions
              * @description Whether more assets may be deleted than the share KB_SOURCE_MAX_DELETIONS. Default: false.
              */
-            confirm_deletions?: boolean;
+            confirm_deletions?: boolean | null;
             /**
              * Allow Empty
              * @description Whether an empty manifest may delete all assets of the source. Default: false.
              */
-            allow_empty?: boolean;
+            allow_empty?: boolean | null;
             /**
              * Retry
              * @description Whether unchanged files that were refused or failed become `missing`, to be uploaded again. Default: false.
              */
-            retry?: boolean;
+            retry?: boolean | null;
             /**
              * Readers
              * @description Who may see the source and read those of its assets whose item has no readers. Its writers are added. Null: all readers of the tenant. Default: as before; for a new source null.
@@ -3097,80 +3099,78 @@ export interface components {
             /**
              * Entry Type
              * @description decision: a choice and its reasons; lesson: learnt from experience; insight and summary: derived from other entries (source_ids); template: text to fill in; temp_note: a temporary note. New entries: fact.
-             * @enum {string}
              */
-            entry_type?: "fact" | "summary" | "template" | "decision" | "lesson" | "temp_note" | "insight";
+            entry_type?: ("fact" | "summary" | "template" | "decision" | "lesson" | "temp_note" | "insight") | null;
             /**
              * Title
-             * @description The subject in a few words; words in the title count more in searches. Null removes it.
+             * @description The subject in a few words; words in the title count more in searches. In a patch, null removes it.
              */
             title?: string | null;
             /**
              * Tags
              * @description Subjects; entries that share two tags are related. New entries have none.
              */
-            tags?: string[];
+            tags?: string[] | null;
             /**
              * Roles
              * @description The audience; not a permission. New entries: all.
              */
-            roles?: ("pm" | "dev" | "qa" | "all")[];
+            roles?: ("pm" | "dev" | "qa" | "all")[] | null;
             /**
              * Confidence
              * @description The author's confidence, 0 to 1. New entries: 1.
              */
-            confidence?: number;
+            confidence?: number | null;
             /**
              * Scope
              * @description Whether the entry applies everywhere or to one project only. New entries: global.
-             * @enum {string}
              */
-            scope?: "global" | "project";
+            scope?: ("global" | "project") | null;
             /**
              * Parent Id
-             * @description The entry of which this one is a part. Null removes the relation.
+             * @description The entry of which this one is a part. In a patch, null removes the relation.
              */
             parent_id?: string | null;
             /**
              * Source Ids
              * @description Entries from which this one was derived.
              */
-            source_ids?: string[];
+            source_ids?: string[] | null;
             /**
              * Metadata
              * @description Any other data, as a JSON object, which replaces the stored one; searches can filter by it. The service sets `flags`, which names what is suspicious in the entry.
              */
             metadata?: {
                 [key: string]: unknown;
-            };
+            } | null;
             /**
              * Language
-             * @description A Postgres text search configuration, e.g. english or german. Null has it detected again, and so does a new text without a language.
+             * @description A Postgres text search configuration, e.g. english or german. In a patch, null has it detected again, and so does a new text without a language.
              */
             language?: ("arabic" | "armenian" | "basque" | "catalan" | "danish" | "dutch" | "english" | "finnish" | "french" | "german" | "greek" | "hindi" | "hungarian" | "indonesian" | "irish" | "italian" | "lithuanian" | "nepali" | "norwegian" | "portuguese" | "romanian" | "russian" | "serbian" | "simple" | "spanish" | "swedish" | "tamil" | "turkish" | "yiddish") | null;
             /**
              * Expires At
-             * @description Date and time with a time zone; the entry is hidden from then on. Null: it does not expire.
+             * @description Date and time with a time zone; the entry is hidden from then on. Null in a patch: it does not expire.
              */
             expires_at?: string | null;
             /**
              * Superseded By Id
-             * @description The entry that replaces this one; searches skip this one. Null: no entry replaces it.
+             * @description The entry that replaces this one; searches skip this one. Null in a patch: no entry replaces it.
              */
             superseded_by_id?: string | null;
             /**
              * Is Verified
              * @description Whether a person has verified the content. New entries: false.
              */
-            is_verified?: boolean;
+            is_verified?: boolean | null;
             /**
              * External Id
-             * @description Your own id; writing with the same id again updates this entry. Null in a new entry means no id, and in a patch removes the id.
+             * @description Your own id; writing with the same id again updates this entry. In a patch, null removes the id.
              */
             external_id?: string | null;
             /**
              * Readers
-             * @description Who may read the entry: groups of the tokens and users, of which you are one. Null: all readers in the tenant. New entries: null.
+             * @description Who may read the entry: groups of the tokens and users, of which you are one. Null in a patch, and the default of a new entry: all readers in the tenant.
              * @example [
              *       "group:finance",
              *       "user:jane"
@@ -3179,7 +3179,7 @@ export interface components {
             readers?: string[] | null;
             /**
              * Writers
-             * @description Who of its readers with the role creator may change the entry; you are one of them. Null: all of them. New entries: null.
+             * @description Who of its readers with the role creator may change the entry; you are one of them. Null in a patch, and the default of a new entry: all of them.
              * @example [
              *       "group:payroll"
              *     ]
@@ -3974,9 +3974,9 @@ export interface components {
          */
         Release: {
             /** Asset Ids */
-            asset_ids?: string[];
+            asset_ids?: string[] | null;
             /** Entry Ids */
-            entry_ids?: string[];
+            entry_ids?: string[] | null;
         } | {
             entry_ids: unknown;
         } | {
@@ -4208,6 +4208,22 @@ export interface components {
              */
             total: number;
             /**
+             * Phrases
+             * @description Quoted parts of the query, which each entry found by its words has.
+             * @example [
+             *       "route order"
+             *     ]
+             */
+            phrases: string[];
+            /**
+             * Excluded
+             * @description Words and phrases after a hyphen in the query, which no hit has.
+             * @example [
+             *       "legacy"
+             *     ]
+             */
+            excluded: string[];
+            /**
              * Strong Match
              * @description Whether, judging by scores, a hit of the first page clearly answers the query.
              */
@@ -4428,20 +4444,19 @@ export interface components {
         SearchRequest: {
             /**
              * Query
-             * @description The query, 1 to 10,000 characters after trimming.
+             * @description The query, 1 to 10,000 characters after trimming. A word or phrase directly after a hyphen (`-legacy`) is excluded, and a phrase in quotes (`"route order"`) has to be in entries that are found by their words. A query with several lines or with options of a command (`--all`, `-n`) is searched for as it stands.
              */
             query: string;
             /**
              * Mode
              * @description The legs to run: both (hybrid, the default), semantic only, or keyword only.
-             * @enum {string}
              */
-            mode?: "hybrid" | "semantic" | "keyword";
+            mode?: ("hybrid" | "semantic" | "keyword") | null;
             /**
              * Limit
              * @description Hits per page. Default: the tenant's, or the service's, which is 10; the maximum is 50 unless the operator has changed it. A page has fewer when the text of its hits reaches 2 MiB; `next_cursor` continues.
              */
-            limit?: number;
+            limit?: number | null;
             /**
              * Similarity Threshold
              * @description Minimum cosine of a semantic match. Default: the tenant's, or the model's.
@@ -4462,9 +4477,8 @@ export interface components {
             /**
              * Tags Match
              * @description Whether an entry needs any (the default) or all of the tags.
-             * @enum {string}
              */
-            tags_match?: "any" | "all";
+            tags_match?: ("any" | "all") | null;
             /**
              * Entry Type
              * @description One or more types; omit it for no filter.
@@ -4558,12 +4572,17 @@ export interface components {
              * Include Superseded
              * @description Whether replaced entries are found, too. Default: false.
              */
-            include_superseded?: boolean;
+            include_superseded?: boolean | null;
             /**
              * Boost
              * @description Boosts that multiply the fused score. Default: none.
              */
-            boost?: ("type" | "access" | "verified")[];
+            boost?: ("type" | "access" | "verified" | "recent")[] | null;
+            /**
+             * Recent Half Life Days
+             * @description With the boost `recent`: an entry that has just changed gets half of its score in addition, one that changed so many days ago a quarter. Default: the tenant's, or 90.
+             */
+            recent_half_life_days?: number | null;
             /**
              * Fusion
              * @description How the legs are combined. Default: the tenant's, or score.
@@ -4573,7 +4592,7 @@ export interface components {
              * Rrf K
              * @description The constant of reciprocal rank fusion. Default: 60.
              */
-            rrf_k?: number;
+            rrf_k?: number | null;
             /** Ef Search */
             ef_search?: number | null;
             /**
@@ -4585,12 +4604,12 @@ export interface components {
              * Explain
              * @description Fill `debug_info`. With `cursor`, it has ranks and scores; terms, boosts and strategies are null.
              */
-            explain?: boolean;
+            explain?: boolean | null;
             /**
              * Diversity
              * @description Above 0, hits that resemble better ones move down (maximal marginal relevance). Default: 0.
              */
-            diversity?: number;
+            diversity?: number | null;
             /**
              * Rerank
              * @description Whether the reranker compares the first candidates with the query and orders them; `score` stays the fused score. Default: true where the service has a reranker. `true` is refused where the tenant's setting is false; without a reranker it gets the fused order, and `reranker_unavailable` in `degraded`.
@@ -4604,14 +4623,13 @@ export interface components {
             /**
              * Duplicates
              * @description `fold`: of entries that differ only in numbers and dates, one is a hit, and its `duplicates` counts the others: the best of those with the most numbers of the query. `show`: each is a hit. Default: fold.
-             * @enum {string}
              */
-            duplicates?: "fold" | "show";
+            duplicates?: ("fold" | "show") | null;
             /**
              * Facets
              * @description Fields whose values are counted over all matches: `tags`, `entry_type`, `roles`, `scope`, `source`, `asset_id`, and keys of metadata as `metadata.KEY`. Default: none.
              */
-            facets?: string[];
+            facets?: string[] | null;
             /**
              * Cursor
              * @description The `next_cursor` of an earlier response. Send the same query, and the same filters or none.
@@ -4765,6 +4783,17 @@ export interface components {
             fusion?: ("rrf" | "score") | null;
             /** Verified Boost */
             verified_boost?: number | null;
+            /** Recent Half Life Days */
+            recent_half_life_days?: number | null;
+            /**
+             * Synonyms
+             * @description Replaces all rules: `a, b c` for terms that find each other, `a => b` for one direction.
+             * @example [
+             *       "laptop, notebook",
+             *       "pc => laptop"
+             *     ]
+             */
+            synonyms?: string[] | null;
             /** Rerank */
             rerank?: boolean | null;
             /** Keep Query Text */
@@ -5276,6 +5305,16 @@ export interface components {
             /** Verified Boost */
             verified_boost: number;
             /**
+             * Recent Half Life Days
+             * @description Days after which an entry has lost half of what `boost: ["recent"]` adds, unless a search says otherwise.
+             */
+            recent_half_life_days: number;
+            /**
+             * Synonyms
+             * @description Terms that a search for one of them also looks for: `laptop, notebook, portable computer` in all directions, `pc => laptop, notebook` only for the left side.
+             */
+            synonyms: string[];
+            /**
              * Rerank
              * @description false: no text of the tenant is sent to the reranker. Otherwise searches are reranked.
              */
@@ -5521,6 +5560,12 @@ export interface operations {
                      *       "metadata": {
                      *         "search_id": "0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17",
                      *         "total": 1,
+                     *         "phrases": [
+                     *           "route order"
+                     *         ],
+                     *         "excluded": [
+                     *           "legacy"
+                     *         ],
                      *         "strong_match": false,
                      *         "fallback_mode": false,
                      *         "search_modes_used": [
@@ -5682,6 +5727,12 @@ export interface operations {
                      *             "metadata": {
                      *               "search_id": "0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17",
                      *               "total": 1,
+                     *               "phrases": [
+                     *                 "route order"
+                     *               ],
+                     *               "excluded": [
+                     *                 "legacy"
+                     *               ],
                      *               "strong_match": false,
                      *               "fallback_mode": false,
                      *               "search_modes_used": [
@@ -7478,6 +7529,12 @@ export interface operations {
                      *       "metadata": {
                      *         "search_id": "0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17",
                      *         "total": 1,
+                     *         "phrases": [
+                     *           "route order"
+                     *         ],
+                     *         "excluded": [
+                     *           "legacy"
+                     *         ],
                      *         "strong_match": false,
                      *         "fallback_mode": false,
                      *         "search_modes_used": [
@@ -8025,6 +8082,10 @@ export interface operations {
                      *       "similarity_threshold": 0.3,
                      *       "fusion": "rrf",
                      *       "verified_boost": 1,
+                     *       "recent_half_life_days": 1,
+                     *       "synonyms": [
+                     *         "text"
+                     *       ],
                      *       "rerank": false,
                      *       "keep_query_text": false,
                      *       "default_limit": null,
@@ -8114,6 +8175,10 @@ export interface operations {
                      *       "similarity_threshold": 0.3,
                      *       "fusion": "rrf",
                      *       "verified_boost": 1,
+                     *       "recent_half_life_days": 1,
+                     *       "synonyms": [
+                     *         "text"
+                     *       ],
                      *       "rerank": false,
                      *       "keep_query_text": false,
                      *       "default_limit": null,

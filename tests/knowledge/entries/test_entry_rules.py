@@ -1,16 +1,17 @@
 """The range of each field of an entry and of a search, to its bounds."""
 
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from app.composition.services import Services
 from app.contract.administration import Tenant
-from app.contract.entries import DEFAULTS, FIELDS, EntryDraft
+from app.contract.entries import DEFAULTS, FIELDS, EntryDraft, NewEntry
 from app.contract.search import SearchQuery, Weights, most_hits
 from app.contract.validation import validate
 from app.db.principals import acting_for_service
@@ -45,6 +46,10 @@ ENTRY_FIELDS: dict[str, tuple[Any, ...]] = {
     "readers": PRINCIPALS,
     "writers": PRINCIPALS,
 }
+
+
+CLEARED = {name for name, allowed in ENTRY_FIELDS.items() if None in allowed}
+"""Fields that can be empty, and that null in a patch clears."""
 
 
 def test_every_field_of_an_entry_is_in_the_table() -> None:
@@ -156,7 +161,8 @@ SEARCH_FIELDS: dict[str, tuple[Any, ...]] = {
     "asset_id": (None, [ID] * 1_000, [str(ID)]),
     "metadata": (None, {}, {"a": {"b": [1]}}),
     "include_superseded": (True, False),
-    "boost": ((), ["type"], ["type", "access", "verified"]),
+    "boost": ((), ["type"], ["type", "access", "verified", "recent"]),
+    "recent_half_life_days": (0.1, 30, 36_500),
     "fusion": (None, "rrf", "score"),
     "rrf_k": (1, 60, 1_000),
     "ef_search": (None, 10, 200),
@@ -184,6 +190,23 @@ async def test_search_fields_allow_their_ranges(services: Services, tenant: Tena
         for value in allowed:
             query = SearchQuery(**{"query": "x", name: value})
             assert len(await services.search.search(tenant.id, query)) == 0, name
+
+
+OPTIONAL_FIELDS = [
+    (kind, {"query" if kind is SearchQuery else "content": "x"}, field.name)
+    for kind in (SearchQuery, NewEntry, EntryDraft)
+    for field in fields(kind)
+    if field.default is not MISSING
+]
+
+
+@pytest.mark.parametrize(("kind", "others", "name"), OPTIONAL_FIELDS)
+def test_null_means_omitted_unless_a_patch_clears_the_field(kind: type, others: dict[str, str], name: str) -> None:
+    rest = {field: value for field, value in others.items() if field != name}
+    clears = kind is EntryDraft and name in CLEARED
+    assert getattr(validate(kind, rest | {name: None}), name) is (None if clears else getattr(kind(**rest), name))
+    described = TypeAdapter(kind).json_schema()["properties"][name]
+    assert {"type": "null"} in described["anyOf"]
 
 
 def test_search_fields_accept_numpy_values() -> None:

@@ -19,7 +19,7 @@ from app.contract.vocabulary import Boost, Fusion, Mode
 from app.db.rows import new_id
 from app.embeddings.resilience import QueryCache
 from app.errors import CursorExpired, InvalidInput, TenantNotFound
-from app.knowledge.search.query import is_identifier, quoted_phrases
+from app.knowledge.search.query import is_identifier
 from app.knowledge.search.ranking import FURTHER
 from tests.fixtures.database.cluster import execute
 from tests.fixtures.providers.failing import FailingProvider
@@ -330,19 +330,6 @@ def test_identifier_is_recognised(query: str) -> None:
 @pytest.mark.parametrize("query", ["harbour", "well-known", "KNOW-004 flags", "-", "4", "a b_c", "C++"])
 def test_ordinary_query_is_not_an_identifier(query: str) -> None:
     assert not is_identifier(query)
-
-
-def test_quoted_phrases_are_read_in_straight_and_in_typographic_quotes() -> None:
-    assert quoted_phrases('say "cut once" or „zwei Mal“, “and more”, not "" or "x"') == (
-        "cut once",
-        "zwei Mal",
-        "and more",
-    )
-
-
-def test_quoted_phrases_are_limited_and_distinct() -> None:
-    assert quoted_phrases('"same one" "same one"') == ("same one",)
-    assert len(quoted_phrases(" ".join(f'"phrase {n}"' for n in range(9)))) == 5
 
 
 FILLER = "Nothing of interest is written in this sentence, which is only here for its length. " * 22

@@ -48,7 +48,7 @@ from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.keyword import search_words
 from app.knowledge.search.legs.semantic import margin, search_vectors
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.query import quoted_phrases
+from app.knowledge.search.query import QUOTED, Asked
 from app.knowledge.search.ranking import (
     FURTHER,
     Candidate,
@@ -261,6 +261,7 @@ COPIED = (*("strong_match", "search_modes_used", "exact", "pending", "estimated_
 def make_metadata(
     start: PageStart,
     limit: int,
+    asked: Asked,
     ranking: Ranking,
     stopwatch: Stopwatch,
     times: Times,
@@ -275,6 +276,8 @@ def make_metadata(
     return SearchMetadata(
         search_id=start.search_id,
         total=total,
+        phrases=asked.phrases,
+        excluded=asked.excluded,
         fallback_mode=ranking.fallback,
         **{name: getattr(ranking, name) for name in COPIED},
         degraded=[reason for reason in ranking.degraded if is_last or start.offset == 0 or reason != CUT],
@@ -323,10 +326,11 @@ def explain(
             strategy=found.strategy,
             candidates=len(found.hits),
             matches=found.total,
-            phrases=quoted_phrases(query.query),
+            phrases=plan.asked.phrases,
             corrections=found.replacements.corrections,
             completions=found.replacements.completions,
             compounds=found.replacements.compounds,
+            synonyms=found.replacements.synonyms,
             best_score=found.hits[0].value if found.hits else 0.0,
             full_match_score=found.full_match,
         )
@@ -446,6 +450,7 @@ def _find_reasons(plan: Plan, legs: Legs, verdict: Verdict | None) -> list[Reaso
     if not verdict.released:
         reasons.append(Reason("filter", "quarantined because of its flags, until an admin releases it"))
     reasons += [Reason("filter", f"{name} does not match") for name in verdict.failed]
+    reasons += [Reason("excluded", f"has the excluded {term}") for term in verdict.excluded]
     if not reasons and verdict.repeated:
         reasons = [Reason("duplicate", "another asset with the same bytes has this text and is found instead")]
     if not reasons:
@@ -475,12 +480,16 @@ def _semantic_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
 def _keyword_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
     if legs.keyword is None or (legs.keyword.only_pending and verdict.cosine is not None):
         return Reason("keyword", f"not searched in mode {plan.query.mode}")
+    synonyms = [synonym for found in legs.keyword.replacements.synonyms.values() for synonym in found]
+    words = f"the query or its synonyms ({', '.join(synonyms)})" if synonyms else "the query"
     if not verdict.shares_words:
-        return Reason("keyword", "shares no word with the query")
+        return Reason("keyword", f"shares no word with {words}")
+    if not verdict.has_phrases:
+        return Reason("keyword", f"does not have the phrase {' and '.join(map(repr, plan.asked.phrases))}")
     taken = len(legs.keyword.hits)
     if legs.whole and taken < plan.wanted:
         return Reason("keyword", f"has only parts of the identifier; {taken} entries contain all of it")
-    return Reason("keyword", f"shares words with the query; {taken} entries share more or rarer ones")
+    return Reason("keyword", f"shares words with {words}; {taken} entries share more or rarer ones")
 
 
 MOST_MATCHES = 20_000
@@ -537,11 +546,11 @@ async def _describe_matches(session: TenantSession, plan: Plan, legs: Legs) -> t
         found_near = await vectors.indexed(session, wanted)
         own = legs.semantic.hits if legs.semantic is not None else ()
         near, vector, exact = [hit.entry_id for hit in (*own, *found_near.hits)], None, False
-    text = plan.query.query if legs.keyword is not None else None
+    text = plan.asked.text if legs.keyword is not None else None
     return (
         MatchQuery(
             text,
-            "" if legs.whole else legs.words_compared(plan.query.query),
+            "" if legs.whole else legs.words_compared(plan.asked.text),
             vector,
             max_distance,
             plan.entry_filter,
@@ -549,6 +558,7 @@ async def _describe_matches(session: TenantSession, plan: Plan, legs: Legs) -> t
             near,
             alternatives=legs.alternatives,
             pending_only=legs.keyword is not None and legs.keyword.only_pending,
+            required=plan.required,
         ),
         exact,
     )
@@ -579,12 +589,13 @@ COMPARED_CHARACTERS = 1_000
 
 
 async def suggest(session: TenantSession, plan: Plan) -> list[str]:
-    """Suggest tags and words of the tenant that resemble the query's words, most similar first, then its top tags.
+    """Suggest the query without its operators, then tags and words of the tenant that resemble the query's words, most
+    similar first, then its top tags.
 
     Each word occurs in an entry that passes the search's filters, and is spelt as in that entry. With a filter, the
     words of a suggested tag do too.
     """
-    query = plan.query.query
+    query = plan.asked.text
     text = query[:COMPARED_CHARACTERS]
     words = list(dict.fromkeys(word for word in find_words(text.lower()) if len(word) > 2 or is_run(word)))
     # One more than needed, because a tag may equal the query.
@@ -600,6 +611,8 @@ async def suggest(session: TenantSession, plan: Plan) -> list[str]:
             found.append((row.likeness, word))
     found.sort(key=lambda pair: -pair[0])
     unique: dict[str, str] = {}
+    if plan.required is not None:
+        found.insert(0, (1.0, " ".join(QUOTED.sub(lambda match: f" {match[0][1:-1]} ", query).split())))
     for _, suggestion in found:
         unique.setdefault(suggestion.lower(), suggestion)
     unique.pop(query.lower(), None)

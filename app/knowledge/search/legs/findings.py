@@ -113,7 +113,7 @@ def recall_query(
         return None  # `embed_query` reports it
     if not isinstance(provider, QueryCache):
         return None
-    parts = split_query(provider, query.query)
+    parts = split_query(provider, plan.asked.text)
     vectors = [vector for text in parts.texts if (vector := provider.recall(text)) is not None]
     if len(vectors) < len(parts.texts):
         return None
@@ -128,12 +128,12 @@ async def embed_query(
 
     `meter` counts the tokens used.
     """
-    query, tenant = plan.query, plan.tenant
+    tenant = plan.tenant
     started = time.perf_counter()
     try:
         meter.require(tenant)
         provider = find_provider(providers, tenant)
-        parts = split_query(provider, query.query)
+        parts = split_query(provider, plan.asked.text)
         with span("embed", provider=tenant.model.provider, model=tenant.model.name, parts=len(parts.texts)):
             if embed is None and len(parts.texts) > 1:
                 vectors = await provider.embed_queries(parts.texts)

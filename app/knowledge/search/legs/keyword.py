@@ -11,10 +11,10 @@ from typing import Literal
 
 from app.contract.validation import same_fields
 from app.db.queries import search as db
-from app.db.queries.search import NO_REPAIRS, EntryFilter, KeywordMatches, KeywordQuery, Repairs
+from app.db.queries.search import NO_REPAIRS, EntryFilter, Exclusion, KeywordMatches, KeywordQuery, Repairs
 from app.db.session import TenantSession
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.query import is_identifier, quoted_phrases
+from app.knowledge.search.query import find_synonyms, is_identifier
 from app.knowledge.words import find_words, is_run, remove_runs, spell
 from app.telemetry.tracing import span
 
@@ -44,16 +44,18 @@ class Replacements:
         corrections: misspelt words, each with its correction.
         completions: the beginning of a word, with words that begin with it.
         compounds: compounds of the query with their parts, or parts with their compound.
+        synonyms: terms of the query, each with its synonyms.
     """
 
     corrections: Mapping[str, str] = field(default_factory=dict)
     completions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     compounds: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    synonyms: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[str]:
         """All words that were also searched for."""
         yield from self.corrections.values()
-        for words in (*self.completions.values(), *self.compounds.values()):
+        for words in (*self.completions.values(), *self.compounds.values(), *self.synonyms.values()):
             yield from words
 
 
@@ -95,8 +97,11 @@ async def describe_replacements(
     session: TenantSession, query: str, repairs: Repairs, found: KeywordMatches
 ) -> Replacements:
     """Describe what was searched for as the hits spell it, since lexemes are stems."""
+    synonyms: dict[str, list[str]] = {}
+    for term, synonym in found.synonyms:
+        synonyms.setdefault(term, []).append(synonym)
     if not repairs and not found.compounds:
-        return Replacements()
+        return Replacements(synonyms=synonyms)
     ids = [hit.entry_id for hit in found.hits[:SPELLING_HITS]]
     prefix, corrections = repairs.prefix, repairs.corrections
     longer = await db.completed_words(session, prefix, ids, COMPLETIONS) if prefix else ()
@@ -118,6 +123,7 @@ async def describe_replacements(
         {recall(misspelt, meant): show(meant) for misspelt, meant in corrections.items()},
         {prefix: [show(lexeme) for lexeme in longer]} if prefix and longer else {},
         {asked: list(dict.fromkeys(words)) for asked, words in compounds.items()},
+        synonyms,
     )
 
 
@@ -180,21 +186,37 @@ class KeywordHits(KeywordMatches):
         return not self.complete or self.total > len(self.hits)
 
 
+async def apply_operators(session: TenantSession, plan: Plan) -> Plan:
+    """The plan with the lexemes of the query's operators, as the tenant's languages have them."""
+    excluded, phrases = plan.asked.excluded, plan.asked.phrases
+    if not excluded and not phrases:
+        return plan
+    found = await db.find_operators(session, excluded, phrases)
+    exclusions = tuple(
+        # Where a command has an option, a letter or digit neither precedes its hyphen nor follows its name.
+        Exclusion(term, query, None if " " in term else rf"(?:^|[^[:alnum:]])-{re.escape(term)}(?![[:alnum:]])")
+        for term, query in zip(excluded, found.excluded, strict=True)
+        if query is not None
+    )
+    return replace(plan, entry_filter=replace(plan.entry_filter, excluded=exclusions), required=found.required)
+
+
 async def search_words(session: TenantSession, plan: Plan, wanted: int) -> KeywordHits:
     """Find the `wanted` entries whose words match the query best."""
     started = time.perf_counter()
-    text = plan.query.query
+    text = plan.asked.text
     asked = KeywordQuery(
         text,
-        plan.entry_filter,
+        plan.keyword_filter,
         wanted,
         plan.keyword_budget,
-        phrases=quoted_phrases(text),
+        phrases=plan.asked.phrases,
         compound_words=compound_words(text),
+        synonyms=find_synonyms(plan.tenant.settings.synonyms, text),
     )
     found, repairs = KeywordMatches([]), NO_REPAIRS
     with span("keyword") as seen:
-        if is_identifier(text):
+        if is_identifier(text) and not asked.synonyms:
             # Entries with a part of the identifier count only if no entry has it as a whole.
             found = await db.match_words(session, replace(asked, whole=True, compound_words=()))
         whole = bool(found.hits)
@@ -212,15 +234,18 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int) -> Keywo
 
 
 async def find_alternatives(session: TenantSession, plan: Plan) -> Sequence[str]:
-    """Alternative queries for words of the plan's query: compounds, their parts, and completions of the last word.
+    """Alternative queries for words of the plan's query: synonyms, compounds and their parts, and completions.
 
-    For an identifier there are none: it is searched for as a whole.
+    For an identifier there are only synonyms: it is searched for as a whole.
     """
-    text = plan.query.query
-    if is_identifier(text):
+    text = plan.asked.text
+    synonyms = find_synonyms(plan.tenant.settings.synonyms, text)
+    if is_identifier(text) and not synonyms:
         return ()
     everything = EntryFilter(include_superseded=True)
-    asked = KeywordQuery(text, everything, 1, plan.keyword_budget, compound_words=compound_words(text))
+    asked = KeywordQuery(
+        text, everything, 1, plan.keyword_budget, compound_words=compound_words(text), synonyms=synonyms
+    )
     found = await db.match_words(session, asked)
     if found.unknown or not found.hits:
         repairs = await find_repairs(session, text, found, corrects=False)

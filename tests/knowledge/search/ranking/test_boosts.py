@@ -1,7 +1,8 @@
 """What changes the order after the fusion."""
 
 import math
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +21,8 @@ from app.embeddings.provider import EmbeddingModel, resolve_model
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.keyword import KeywordHits, Replacements
 from app.knowledge.search.legs.semantic import SemanticHits
-from app.knowledge.search.ranking import Candidate, has_strong_match, spread
+from app.knowledge.search.ranking import Candidate, has_strong_match, recency, reference_time, spread
+from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import explanation_of
 from tests.knowledge.conftest import RunJobs
@@ -51,6 +53,39 @@ async def test_boosts_raise_hits_by_type_verification_and_access(services: Servi
         tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["type", "verified"])
     )
     assert ids(lowered) == [fact, lesson]
+
+
+def test_recency_halves_with_each_half_life_and_never_reaches_zero() -> None:
+    now = datetime(2026, 7, 1, 12, 30, tzinfo=UTC)
+    ages = (-1, 0, 30, 60, 36_500)
+    assert [recency(now - timedelta(days=age), now, 30.0) for age in ages] == [1.5, 1.5, 1.25, 1.125, 1.0]
+    assert reference_time(None, now) == datetime(2026, 7, 1, 12, tzinfo=UTC)
+    assert reference_time(now, datetime.now(UTC)) == now
+
+
+@pytest.mark.parametrize("fusion", ["score", "rrf"])
+async def test_the_boost_recent_prefers_the_later_change(
+    services: Services, superuser_dsn: str, tenant: Tenant, fusion: Fusion
+) -> None:
+    texts = ("Travel limit: 90 a day. The travel limit holds for all.", "Travel limit: 120 a day.")
+    old, new = await write(services, tenant, *texts)
+    async with connected(superuser_dsn) as superuser:
+        for entry_id, days in ((old, 180), (new, 60)):
+            changed = datetime.now(UTC) - timedelta(days=days)
+            await superuser.execute("update entries set updated_at = $2 where id = $1", entry_id, changed)
+    query = SearchQuery("current travel limit", mode="keyword", fusion=fusion, limit=1)
+    assert ids(await services.search.search(tenant.id, query)) == [old]
+    query = replace(query, boost=("recent",), recent_half_life_days=60.0, explain=True)
+    first = await services.search.search(tenant.id, query)
+    assert ids(first) == [new]
+    (told,) = explanation_of(first).hits
+    assert (told.boosts or {})["recent"] == pytest.approx(1.25, abs=0.001)
+    await services.journal.flush()
+    following = await services.search.search(tenant.id, replace(query, cursor=first.metadata.next_cursor))
+    assert ids(following) == [old]
+    await services.tenants.change_settings(tenant.id, SettingsPatch(recent_half_life_days=30))
+    other = await services.search.search(tenant.id, replace(query, recent_half_life_days=None))
+    assert (explanation_of(other).hits[0].boosts or {})["recent"] == pytest.approx(1.125, abs=0.001)
 
 
 async def test_access_boost_counts_reads_and_relevant_feedback_but_not_hits(services: Services, tenant: Tenant) -> None:
