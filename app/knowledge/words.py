@@ -1,6 +1,7 @@
 """Words of texts as `alembic/sql/lexemes.sql` has them: folded, stemmed, and in runs of scripts without spaces."""
 
 import re
+import string
 import threading
 import unicodedata
 from collections import deque
@@ -150,6 +151,9 @@ def compose(text: str) -> str:
 SNOWBALL = LANGUAGES[1:]
 """Languages with a stemmer of their name."""
 
+STEMS = 16_384
+"""Words whose stems are cached for each language: all frequent ones. They take 3 MB."""
+
 _stemmers = threading.local()
 
 
@@ -166,12 +170,15 @@ def find_stemmer(language: str) -> Callable[[str], str]:
     """
     if language not in SNOWBALL:
         return lambda word: word if word.isascii() else fold(unify(word).lower(), language)
-    known: dict[str, Stemmer] = _stemmers.__dict__.setdefault("known", {})
+    known: dict[str, Callable[[str], str]] = _stemmers.__dict__.setdefault("known", {})
     if language not in known:
-        known[language] = Stemmer(language)
-    stem: Callable[[str], str] = known[language].stemWord
-    # The stemmers read ae in German as ä, which is left to fold for older versions of Postgres only.
-    return lambda word: stem(word) if word.isascii() else fold(stem(unify(word).lower()), language)
+        stem: Callable[[str], str] = Stemmer(language, 0).stemWord
+        # The stemmers read ae in German as ä, which is left to fold for older versions of Postgres only.
+        # Their own cache takes three times as long.
+        known[language] = lru_cache(STEMS)(
+            lambda word: stem(word) if word.isascii() else fold(stem(unify(word).lower()), language)
+        )
+    return known[language]
 
 
 def spell(lexeme: str, language: str, text: str) -> str | None:
@@ -200,6 +207,9 @@ PREFIXED = frozenset(("arabic", "indonesian", "irish", "tamil", "yiddish"))
 
 FIRST_OF_RUNS = "\u0e01"
 
+ASCII_LETTERS = f" {string.ascii_lowercase}{string.digits}"
+"""All ASCII characters of a text in lowercase whose words are set apart by spaces."""
+
 INSIDE = frozenset(COMBINING + "\u200c\u200d")
 """Characters of words that are neither letters nor digits."""
 
@@ -218,6 +228,8 @@ class Vocabulary:
         lexemes = frozenset(lexemes)  # a query can have ten thousand, and Postgres returns them as a list
         self._stem = find_stemmer(language)
         self._keys: dict[str, str] = {}
+        self._known: set[str] = set()
+        """Words that were checked; those of the query have their stem in `_keys`."""
         self._pairs: dict[str, str] = {}
         self._runs = tuple(dict.fromkeys(word for word in words if is_run(word)))
         self.terms: dict[str, str] = {}
@@ -230,7 +242,8 @@ class Vocabulary:
         # Without its accent, a word begins with the same letter as its stem, unless the language has prefixes.
         self._first = frozenset(fold(text[0], "simple")[:1] for text in (*self.terms, *self.terms.values()))
         self._any_first = language in PREFIXED
-        self._others: set[str] = set()
+        others = " " if self._any_first else "".join(letter for letter in ASCII_LETTERS if letter not in self._first)
+        self._candidate = re.compile(f" ([^{others}][^ ]*)")
 
     def __bool__(self) -> bool:
         """Whether texts can have a word of the query."""
@@ -247,17 +260,19 @@ class Vocabulary:
             words = RUN.sub(lambda run: " " * len(run[0]), regular)
         spaced = _space(words, wide)
         # Most words are not in the query: each different word is checked once, and only words of the query are located.
-        wanted = {
-            word: key
-            for word in set(spaced.split()) - self._others
-            if (key := self._keys.get(word) or self._find_key(word)) is not None
-        }
+        candidates = set(self._candidate.findall(spaced))
+        for word in candidates - self._known:
+            if (key := self._find_key(word)) is not None:
+                self._keys[word] = key
+        self._known |= candidates
+        wanted = candidates & self._keys.keys()
         most = max(1, MOST_PLACES // max(1, len(wanted)))
-        positions += [
-            (start, start + len(word), key)
-            for word, key in wanted.items()
-            for start in islice(_locate(word, spaced), most)
-        ]
+        for word in wanted:
+            key, length, between = self._keys[word], len(word), f" {word} "
+            start, places = spaced.find(between), most
+            while start >= 0 and places:
+                positions.append((start, start + length, key))
+                start, places = spaced.find(between, start + length + 1), places - 1
         positions.sort()
         return positions
 
@@ -284,18 +299,12 @@ class Vocabulary:
         ]
 
     def _find_key(self, word: str) -> str | None:
-        first = word[0]
-        if not first.isascii():
-            first = fold(unify(first).lower(), "simple")[:1]
-        if self._any_first or first in self._first:
-            stem = self._stem(word)
-            if stem not in self.terms and not word.isascii():
-                stem = self._stem(fold(unify(word).lower(), "simple"))  # as `plain_lexemes` in SQL
-            if stem in self.terms:
-                self._keys[word] = stem
-                return stem
-        self._others.add(word)
-        return None
+        if not (word[0].isascii() or self._any_first or fold(unify(word[0]).lower(), "simple")[:1] in self._first):
+            return None
+        stem = self._stem(word)
+        if stem not in self.terms and not word.isascii():
+            stem = self._stem(fold(unify(word).lower(), "simple"))  # as `plain_lexemes` in SQL
+        return stem if stem in self.terms else None
 
 
 def _list_wide(text: str) -> Collection[str]:
@@ -322,12 +331,3 @@ def _locate_pair(pair: str, text: str) -> Iterator[int]:
         if not MARK.match(text, start + len(pair)):
             yield start
         start = text.find(pair, start + 1)
-
-
-def _locate(word: str, spaced: str) -> Iterator[int]:
-    """Where a word starts in the text that `_space` was given."""
-    between = f" {word} "
-    start = spaced.find(between)
-    while start >= 0:
-        yield start
-        start = spaced.find(between, start + len(word) + 1)

@@ -79,6 +79,7 @@ SPACE, BREAK = 1, 2
 
 _STOPS = frozenset(".:;,!?…–—·。、，；：！？")
 _ODD_SPACE = re.compile(r"[^\S \n]")
+_SPACES = bytes(ord(" ") if _ODD_SPACE.match(chr(code)) else code for code in range(256))
 _RUN = re.compile(r"\S+(?: \S+)*")
 
 DELIMITER = re.compile(r"^[ \t]*\|?(?:[ \t:]*-+[ \t:]*\|)+[ \t:-]*$", re.MULTILINE)
@@ -173,14 +174,15 @@ class Writer:
 
 def unify_spaces(source: str) -> str:
     """The source with a space for each tab, no-break space and other white space except line ends."""
-    return _ODD_SPACE.sub(" ", source)
+    # The pattern takes ten times as long.
+    return source.encode().translate(_SPACES).decode() if source.isascii() else _ODD_SPACE.sub(" ", source)
 
 
 def fold(source: str) -> PlainText:
     """The source itself as one line, without the lines below the headers of tables."""
     writer = Writer()
     end = 0
-    for line in DELIMITER.finditer(source) if "-" in source else ():
+    for line in DELIMITER.finditer(source) if "|" in source and "-" in source else ():
         writer.write(unify_spaces(source[end : line.start()]).replace("\n", " "), end)
         writer.separate(SPACE)
         end = line.end()

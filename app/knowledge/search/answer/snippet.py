@@ -232,9 +232,12 @@ class SnippetMaker:
 def _skip_headings(title: str | None, content: str) -> int:
     """The position after the opening lines that repeat headings of the title; 0 if there are none."""
     headings = {fold(heading).text for heading in title.split(BETWEEN_HEADINGS)} if title else set()
+    begins = tuple(heading.partition(" ")[0] for heading in headings)
     place = 0
     for line in LINE.finditer(content):
-        if fold(line[0].lstrip("#")).text not in headings:
+        text = line[0].lstrip("#")
+        # The first line of most contents is all of their text.
+        if ("|" not in text and not text.lstrip().startswith(begins)) or fold(text).text not in headings:
             return place if place < len(content) else 0
         place = line.end()
     return 0
