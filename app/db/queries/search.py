@@ -196,6 +196,7 @@ class KeywordQuery:
         compound_words: the words that may be compounds or parts of one, in order.
         synonyms: terms that may be in the text, each with a term to search for as well.
         whole: search only for the identifiers in the text, not for words that are parts of them.
+        compared: a vector that the entries found are compared with, and its space.
     """
 
     text: str
@@ -207,6 +208,7 @@ class KeywordQuery:
     compound_words: tuple[str, ...] = ()
     synonyms: tuple[tuple[str, str], ...] = ()
     whole: bool = False
+    compared: tuple[VectorSpace, Any] | None = None
 
 
 class LegHit(NamedTuple):
@@ -234,6 +236,7 @@ class KeywordMatches:
         compounds: compounds and parts of compounds that entries have.
         synonyms: terms of the query, each with a synonym that entries have.
         alternatives: queries for what entries have in place of words of the query.
+        cosines: the similarity of each of them that has a vector; None if they were not compared with one.
     """
 
     hits: Sequence[LegHit]
@@ -245,6 +248,7 @@ class KeywordMatches:
     compounds: Sequence[Compound] = ()
     synonyms: Sequence[Sequence[str]] = ()
     alternatives: Sequence[str] = ()
+    cosines: Mapping[UUID, float] | None = None
 
 
 CORRECTION_WEIGHT = COMPLETION_WEIGHT = COMPOUND_WEIGHT = 0.7
@@ -263,8 +267,12 @@ LEAST_PREFIX = 3
 async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMatches:
     """The best entries by BM25."""
     repairs = query.repairs
+    statement, vector = SQL["keyword_leg"], dict[str, Any]()
+    if query.compared is not None:
+        space, vector["vector"] = query.compared
+        statement = space.literal(SQL["compared_keyword_leg"])
     rows = await session.fetch(
-        SQL["keyword_leg"],
+        statement,
         query=query.text,
         words="" if query.whole else query.text,
         phrases=list(query.phrases),
@@ -283,11 +291,15 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
         filter=query.entry_filter.as_row(),
         limit=query.limit,
         budget=query.budget,
+        **vector,
     )
+    cosines = None
+    if query.compared is not None:
+        cosines = {row["entry_id"]: row["cosine"] for row in rows if row["cosine"] is not None}
     if not rows:
-        return KeywordMatches([])
+        return KeywordMatches([], cosines=cosines)
     if (first := rows[0])["entry_id"] is None:
-        return KeywordMatches([], complete=first["complete"])
+        return KeywordMatches([], complete=first["complete"], cosines=cosines)
     hits = [LegHit(row["entry_id"], row["updated_at"], row["score"], row["pattern"]) for row in rows]
     return KeywordMatches(
         hits,
@@ -299,6 +311,7 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
         [Compound(*compound) for compound in first["compounds"] or ()],
         first["synonyms"] or (),
         first["alternatives"] or (),
+        cosines,
     )
 
 
@@ -317,11 +330,12 @@ async def find_operators(session: TenantSession, excluded: Sequence[str], phrase
     return await session.fetch_only_as(Operators, SQL["operators"], excluded=list(excluded), phrases=list(phrases))
 
 
-async def rehearse(session: TenantSession) -> None:
-    """Run the statement of the keyword leg once and discard the result, so that the connection has its plans."""
+async def rehearse(session: TenantSession, vectors: Mapping[VectorSpace, Any]) -> None:
+    """Run the statements of the keyword leg once and discard the result, so that the connection has their plans."""
     nothing = EntryFilter()
     await session.fetch(SQL["rehearse_keyword_leg"], filter=nothing.as_row())
-    await match_words(session, KeywordQuery("rehearsal", nothing, 1, 1))
+    for compared in (None, *vectors.items()):
+        await match_words(session, KeywordQuery("rehearsal", nothing, 1, 1, compared=compared))
 
 
 async def find_repairs(

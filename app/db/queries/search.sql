@@ -96,6 +96,13 @@ select array(select (select string_agg(distinct '(' || q::text || ')', ' | ')
           from (select string_agg('(' || q::text || ')', ' & ') as query
                   from languages l cross join unnest(:phrases::text[]) p cross join text_phrase(l.language, p) q
                  where numnode(q) > 0 group by l.language) r) as required;
+-- name: compared_keyword_leg
+-- The same hits, each with the similarity of its nearest passage; null without a vector.
+select k.*, 1 - p.distance as cosine
+  from ({text of keyword_leg}) k
+ cross join lateral (
+   select min(p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) as distance from embeddings p
+    where p.tenant_id = :tenant_id and p.entry_id = k.entry_id and p.model_id = {model_id} offset 0) p;
 
 -- name: rehearse_keyword_leg
 -- Searches for a word that no tenant has, only to make the function cache its plans.

@@ -92,6 +92,11 @@ class Plan:
         hides_many = self.has_hidden_entries and self.exact_limit >= self.tenant.open_entries
         return hides_many or not self.entry_filter.is_open
 
+    @property
+    def compares_keyword_hits(self) -> bool:
+        """Whether fusion needs the cosines of what the keyword leg finds. Former versions are compared separately."""
+        return self.fusion == "score" and self.entry_filter.as_of is None
+
 
 def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefaults) -> Plan:
     """Resolve the settings of a search. Raises InvalidInput for values that the tenant's settings do not allow."""

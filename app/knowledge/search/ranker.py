@@ -117,7 +117,8 @@ class Ranker:
         try:
             if plan.query.mode != "semantic":
                 async with self._open(plan) as session:
-                    keyword = await search_words(session, plan, plan.wanted)
+                    known = embedding.result().only_vector if embedding.done() else None
+                    keyword = await search_words(session, plan, plan.wanted, known)
                     if embedding.done():
                         semantic = await aside if aside is not None else None
                         legs = Legs(semantic=semantic, keyword=keyword, embedding=embedding.result())
@@ -202,7 +203,9 @@ async def _fold(
         if hits >= MAX_LIMIT:
             break
         plan = replace(plan, wanted=min(4 * plan.wanted, DEEPEST_POOL))
-        words = await search_words(session, plan, plan.wanted) if plan.query.mode != "semantic" else None
+        words = None
+        if plan.query.mode != "semantic":
+            words = await search_words(session, plan, plan.wanted, legs.embedding.only_vector)
         legs = await _complete(session, plan, Legs(legs.embedding, keyword=words))
         ranking = await _fuse(session, plan, legs)
     return plan, legs, candidates
@@ -220,7 +223,7 @@ async def _complete(session: TenantSession, plan: Plan, legs: Legs) -> Legs:
         keyword = await search_words(session, plan, plan.wanted)
     elif keyword is None and pending:
         # Entries with a vector are dropped from these hits, therefore more are read.
-        keyword = await search_words(session, plan, max(plan.wanted, PENDING_POOL))
+        keyword = await search_words(session, plan, max(plan.wanted, PENDING_POOL), legs.embedding.only_vector)
         keyword = replace(keyword, only_pending=semantic is not None and semantic.compared)
     return Legs(legs.embedding, semantic, keyword, pending)
 
@@ -269,7 +272,9 @@ async def _find_cosines(session: TenantSession, plan: Plan, legs: Legs, candidat
     fused_by_scores = plan.fusion == "score"
     if not vectors or not missing or not (fused_by_scores or legs.pending):
         return
-    found = await find_cosines(session, plan, vectors, [c.entry_id for c in missing])
+    found = legs.keyword.cosines if legs.keyword is not None else None
+    if found is None:
+        found = await find_cosines(session, plan, vectors, [c.entry_id for c in missing])
     for candidate in missing:
         candidate.pending = candidate.entry_id not in found
         if fused_by_scores:

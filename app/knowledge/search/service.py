@@ -321,9 +321,11 @@ class Rehearsal:
 
     async def _run_statements(self, session: TenantSession) -> None:
         await tenants.own_tenant(session)
-        await search.rehearse(session)
-        for model_id, provider in self._providers.items():
-            space = VectorSpace(model_id, provider.model.dimensions)
-            vector = np.ones(space.dimensions, dtype=np.float32)
+        spaces = {
+            (space := VectorSpace(model_id, provider.model.dimensions)): np.ones(space.dimensions, dtype=np.float32)
+            for model_id, provider in self._providers.items()
+        }
+        await search.rehearse(session, spaces)
+        for space, vector in spaces.items():
             await vectors.rehearse(session, space, vector)
             await hits.hydrate(session, Sought(space, QUERY, vector, EntryFilter()), [], 1)

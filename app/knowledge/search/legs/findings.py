@@ -56,6 +56,11 @@ class QueryEmbedding:
         """The vector of the whole query: the mean of its parts, by which parts of entries are chosen to be shown."""
         return join_vectors(self.vectors) if self.vectors else None
 
+    @property
+    def only_vector(self) -> Vector | None:
+        """The vector of a query that is one part."""
+        return self.vectors[0] if len(self.vectors) == 1 else None
+
     def raise_failure(self) -> None:
         """For work that needs both legs. Raises EmbeddingUnavailable."""
         if self.failure is not None:

@@ -13,6 +13,7 @@ from app.contract.validation import same_fields
 from app.db.queries import search as db
 from app.db.queries.search import NO_REPAIRS, EntryFilter, Exclusion, KeywordMatches, KeywordQuery, Repairs
 from app.db.session import TenantSession
+from app.embeddings.provider import Vector
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import find_synonyms, is_identifier
 from app.knowledge.words import find_words, is_run, remove_runs, spell
@@ -201,8 +202,11 @@ async def apply_operators(session: TenantSession, plan: Plan) -> Plan:
     return replace(plan, entry_filter=replace(plan.entry_filter, excluded=exclusions), required=found.required)
 
 
-async def search_words(session: TenantSession, plan: Plan, wanted: int) -> KeywordHits:
-    """Find the `wanted` entries whose words match the query best."""
+async def search_words(session: TenantSession, plan: Plan, wanted: int, vector: Vector | None = None) -> KeywordHits:
+    """Find the `wanted` entries whose words match the query best.
+
+    With `vector`, they are compared with it in the same statement if score fusion needs their cosines.
+    """
     started = time.perf_counter()
     text = plan.asked.text
     asked = KeywordQuery(
@@ -213,6 +217,7 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int) -> Keywo
         phrases=plan.asked.phrases,
         compound_words=compound_words(text),
         synonyms=find_synonyms(plan.tenant.settings.synonyms, text),
+        compared=None if vector is None or not plan.compares_keyword_hits else (plan.tenant.space, vector),
     )
     found, repairs = KeywordMatches([]), NO_REPAIRS
     with span("keyword") as seen:
