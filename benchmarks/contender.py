@@ -16,7 +16,6 @@ from app.composition.database import DatabaseAddresses
 from app.composition.services import Services
 from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
-from app.errors import KnowledgeError
 from app.evaluation.evaluation import ShowProgress
 from app.settings import Settings
 from benchmarks.corpus.dataset import MeasuredTenant
@@ -32,10 +31,6 @@ Workload = Literal["cached", "distinct"]
 
 class Absent(Exception):
     """A contender cannot take part here; the text names what it needs."""
-
-
-class BenchmarkFailed(KnowledgeError):
-    """A contender failed to answer; the text describes how."""
 
 
 def import_peer(module: str, package: str) -> Any:

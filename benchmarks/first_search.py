@@ -26,8 +26,8 @@ from app.contract.administration import NewTenant
 from app.db.rows import new_id
 from app.settings import Settings
 from benchmarks.connection import Connection
-from benchmarks.contenders.over_http import serve_installation
 from benchmarks.place import KEPT, bench_settings
+from benchmarks.serving import serve_installation
 
 PAUSE = 3.0
 """Seconds after the connections were ended; one that is needed at once is waited for."""

@@ -21,19 +21,17 @@ from app.composition.database import open_database
 from app.composition.services import Services, open_services
 from app.contract.administration import NewTenant
 from app.db.principals import acting_for_service
-from benchmarks.contenders.over_http import Client, serve_installation
+from benchmarks.contenders.over_http import Client
 from benchmarks.load import Timings, apply_load
 from benchmarks.place import KEPT, bench_settings
 from benchmarks.processor import measure_processor
+from benchmarks.serving import LEFT_ALONE, serve_installation
 from benchmarks.texts import Library, make_queries, read_library
 
 FOLDER = KEPT / "fresh"
 BATCH = 200
 QUERIES = 40
 """Fewer than the service's query cache holds."""
-
-LEFT_ALONE = 75.0
-"""Seconds: a little more than `autovacuum_naptime`."""
 
 
 async def measure(library: Library, left_alone: float, seconds: float) -> tuple[Timings, Timings]:

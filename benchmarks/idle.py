@@ -22,9 +22,10 @@ from app.contract.administration import NewTenant
 from app.db.queries.jobs import count_jobs
 from app.embedded.data_folder import DataFolder, read_state
 from app.settings import Settings
-from benchmarks.contenders.over_http import Client, serve_installation
+from benchmarks.contenders.over_http import Client
 from benchmarks.place import KEPT, bench_settings
 from benchmarks.processor import measure_processor
+from benchmarks.serving import serve_installation
 
 FOLDER = KEPT / "idle"
 TENANTS = 1_000

@@ -15,6 +15,8 @@ COLLECTIONS = ROOT.parent / "shared" / "ir"
 VECTORS = KEPT / "vectors"
 DATA = KEPT / "data"
 """The database of the speed benchmark."""
+PREPARED = KEPT / "prepared"
+"""A copy of it that was vacuumed and analyzed by hand."""
 
 
 def bench_settings(data_dir: Path) -> Settings:

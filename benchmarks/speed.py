@@ -13,7 +13,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.cli.execution import run_async
 from app.cli.output.progress import show_progress
@@ -30,6 +30,7 @@ from benchmarks.measures.recall import Truth, measure_recall
 from benchmarks.measures.words import measure_words
 from benchmarks.memory import postgres_memory, resident
 from benchmarks.place import DATA, KEPT
+from benchmarks.processor import measure_processor
 from benchmarks.report.plots import draw_plots
 from benchmarks.report.results import Measurement, Report
 from benchmarks.report.tables import print_report, write_report
@@ -42,6 +43,8 @@ SIZES = (1_000, 10_000, 100_000)
 CALLERS = (1, 8)
 PARTS = ("search", "ingestion", "indexes")
 USUAL_PARTS = ("search", "ingestion")
+PREPARED = ("bare_sql", "over_http")
+"""Contenders that are also measured on the prepared copy of the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +76,19 @@ async def measure_all(course: Course, report: Report) -> None:
     async with open_dataset(show_progress) as data:
         report.texts = data.stock.describe()
         for size in course.sizes:
+            report.processor.append(measure_processor())
             await _measure_race(data, size, course, report, grown)
             report.postgres_memory[size] = postgres_memory(DATA)
+    async with open_dataset(show_progress, prepared=True) as data:
+        for size in course.sizes:
+            report.processor.append(measure_processor())
+            await _measure_prepared(data, size, course, report)
+    report.processor.append(measure_processor())
 
 
-async def _measure_race(data: Dataset, size: int, course: Course, report: Report, grown: dict[str, int]) -> None:
-    tenant = data.tenant(size)
-    race = Race(
-        dataset=tenant,
+def _make_race(data: Dataset, size: int) -> Race:
+    return Race(
+        dataset=data.tenant(size),
         settings=data.settings,
         addresses=data.addresses,
         services=data.services,
@@ -91,8 +99,34 @@ async def _measure_race(data: Dataset, size: int, course: Course, report: Report
         kept=KEPT,
         progress=show_progress,
     )
-    texts = list(itertools.islice(tenant.make_queries(seed=0), max(CACHED_QUERIES, RECALL_QUERIES)))
-    asked = [Question(text, await data.services.provider.embed_query(text)) for text in texts]
+
+
+async def _make_questions(race: Race, count: int) -> list[Question]:
+    texts = itertools.islice(race.dataset.make_queries(seed=0), count)
+    return [Question(text, await race.services.provider.embed_query(text)) for text in texts]
+
+
+async def _measure_prepared(data: Dataset, size: int, course: Course, report: Report) -> None:
+    race, grid = _make_race(data, size), Grid()
+    cached = await _make_questions(race, CACHED_QUERIES)
+    async with contextlib.AsyncExitStack() as stack:
+        for name, enter in find_contenders():
+            if name in PREPARED and (course.contenders is None or name in course.contenders):
+                await _line_up(race, stack, enter(race), cached, grid)
+        for callers, contender in itertools.product(course.callers, grid.contenders):
+            named = replace(contender, name=f"{contender.name}, after `vacuum analyze`", is_floor=False)
+            remark(f"{size:,} entries, {callers} callers: {named.name}")
+            questions = itertools.cycle(cached)
+            report.measurements.append(
+                await _measure(race, named, "cached", questions, callers, course.seconds, grid.grown)
+            )
+
+
+async def _measure_race(data: Dataset, size: int, course: Course, report: Report, grown: dict[str, int]) -> None:
+    race = _make_race(data, size)
+    tenant = race.dataset
+    asked = await _make_questions(race, max(CACHED_QUERIES, RECALL_QUERIES))
+    texts = [question.text for question in asked]
     remark(f"{size:,} entries: the keyword leg and exact BM25")
     report.words.append(await measure_words(data.services, tenant.population, texts))
     cached = asked[:CACHED_QUERIES]

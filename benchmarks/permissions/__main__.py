@@ -19,7 +19,7 @@ from app.contract.search import SearchQuery
 from app.db.principals import Rights
 from app.errors import KnowledgeError
 from benchmarks.contender import Question
-from benchmarks.contenders.over_http import Client, free_port, serve
+from benchmarks.contenders.over_http import Client
 from benchmarks.measures.words import read_words
 from benchmarks.permissions.callers import Caller, list_callers
 from benchmarks.permissions.completeness import measure_completeness
@@ -27,6 +27,7 @@ from benchmarks.permissions.report import Figures, print_figures, write_figures
 from benchmarks.permissions.tenants import Scene, open_scene
 from benchmarks.permissions.timing import Answer, Paired, time_in_turn
 from benchmarks.place import KEPT
+from benchmarks.serving import free_port, serve
 from benchmarks.texts import make_queries
 
 QUESTIONS = 100

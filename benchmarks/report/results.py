@@ -38,6 +38,7 @@ class Report:
         setups: how each contender is set up, by its name.
         words: the keyword leg against exact BM25.
         texts: what the entries consist of.
+        processor: milliseconds of a fixed loop, measured between the races.
     """
 
     measurements: list[Measurement] = field(default_factory=list)
@@ -48,6 +49,7 @@ class Report:
     setups: dict[str, str] = field(default_factory=dict)
     words: list[WordsResult] = field(default_factory=list)
     texts: str = ""
+    processor: list[float] = field(default_factory=list)
 
     @property
     def peers(self) -> list[str]:

@@ -71,12 +71,23 @@ def make_machine_note() -> str:
     return f"{machine}; load and service share the machine."
 
 
+def note_processor(report: Report) -> str:
+    """How fast the processor was during the run; empty if it was not measured."""
+    if not report.processor:
+        return ""
+    least, most = min(report.processor), max(report.processor)
+    return f"A fixed loop of Python took {least:.1f} to {most:.1f} ms in the course of this run."
+
+
 def make_notes(report: Report) -> list[str]:
     """What a reader needs to interpret the tables."""
     held = ", ".join(f"{b / 2**20:.0f} MB at {s:,}" for s, b in report.postgres_memory.items() if b)
     notes = [
         f"{make_machine_note()} *cached*: the embedding of the query is known; *distinct*: each query is embedded.",
+        note_processor(report),
         report.texts,
+        "The database is as the service leaves it: filled with the service's statements, then left to upkeep and "
+        "autovacuum. Rows with `vacuum analyze` repeat the measurement on a copy of it that was prepared by hand.",
         "The service over HTTP is `knowledge serve` with its defaults for an external Postgres, in processes of its "
         "own. The floor, the service in process and the peers run in the process that generates the load and share its "
         "interpreter, so nothing is transferred; *memory* of a peer is the growth of that process when the peer was "
@@ -144,7 +155,8 @@ def write_report(report: Report, folder: Path) -> tuple[Path, Path, Path]:
     }
     json.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     headings, rows = make_comparison(report)
-    comparison.write_text("\n".join(write_table(headings, rows)) + "\n", encoding="utf-8")
+    lines = [*write_table(headings, rows), *(("", note) if (note := note_processor(report)) else ())]
+    comparison.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return markdown, json, comparison
 
 
