@@ -99,6 +99,26 @@ async def fill(services: Services, tenant: Tenant, run_jobs: RunJobs) -> list[En
     return list((await services.entries.list_entries(tenant.id, limit=200)).items)
 
 
+async def test_a_keyword_hit_has_the_same_score_whenever_the_vector_is_known(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
+) -> None:
+    """A vector that is known when the keyword leg starts is compared there, and another one afterwards."""
+    await fill(services, tenant, run_jobs)
+    query = "common entry 7"
+    vector = [float(number) for number in await failing_provider.embed_query(query)]
+    late, early = [
+        await services.search.search(
+            tenant.id, SearchQuery(query, similarity_threshold=0.999, limit=30, query_embedding=given)
+        )
+        for given in (None, vector)
+    ]
+    assert [(hit.id, hit.score) for hit in early] == [(hit.id, hit.score) for hit in late]
+    only_words = [hit for hit in early if hit.similarity is None]
+    without = SearchQuery(query, mode="keyword", fusion="score", limit=30)
+    words = {hit.id: hit.score for hit in await services.search.search(tenant.id, without)}
+    assert any(hit.score != words[hit.id] for hit in only_words), "their cosines count"
+
+
 @pytest.mark.parametrize("exact_limit", [pytest.param(10_000, marks=pytest.mark.slow), 5])
 async def test_filters_give_the_same_set_in_every_mode(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, exact_limit: int
