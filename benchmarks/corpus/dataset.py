@@ -128,7 +128,7 @@ async def _build(progress: ShowProgress) -> None:
             report(1)
     await asyncio.to_thread(shutil.rmtree, PREPARED, ignore_errors=True)
     # As root, the server runs as another user, which must still own the files.
-    await asyncio.to_thread(subprocess.run, ["cp", "-a", DATA, PREPARED], check=True)
+    await asyncio.to_thread(subprocess.run, ["cp", "-a", str(DATA), str(PREPARED)], check=True)
     async with open_database(bench_settings(PREPARED)) as addresses:
         assert addresses.admin is not None
         await analyze(addresses.admin)
