@@ -130,16 +130,20 @@ async def test_cut_ranking_is_told_on_its_first_and_its_last_page(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     failing_provider.default = failing_provider.direction(1)
-    await write_pending(services, tenant, POOL + 14)
+    entries = 2 * POOL + 14
+    await write_pending(services, tenant, entries)
     await services.embedder.embed_all(tenant.id)
     for mode in ("semantic", "keyword", "hybrid"):
         pages = [await search(services, tenant, "harbour", mode=mode, limit=50)]
         while (cursor := pages[-1].metadata.next_cursor) is not None:
             pages.append(await search(services, tenant, "harbour", mode=mode, limit=50, cursor=cursor))
-        assert [page.metadata.degraded == ["ranking_truncated"] for page in pages] == [True, False, True]
+        between = [False] * (len(pages) - 2)
+        assert [page.metadata.degraded == ["ranking_truncated"] for page in pages] == [True, *between, True]
         assert all(page.metadata.exact for page in pages)
         metadata = pages[-1].metadata
-        assert sum(map(len, pages)) == metadata.total == POOL < metadata.estimated_matches == POOL + 14
+        assert sum(map(len, pages)) == metadata.total < metadata.estimated_matches == entries
+        # Of equal hits, each leg may take others.
+        assert POOL <= metadata.total <= (2 * POOL if mode == "hybrid" else POOL)
     assert (await search(services, tenant, "pilot", similarity_threshold=1, mode="semantic")).metadata.total
 
 
@@ -203,10 +207,11 @@ async def test_vectors_of_a_model_that_is_not_in_use_are_counted_one_by_one(serv
 async def test_statistics_compare_the_estimates_with_the_ranked_lists(services: Services, tenant: Tenant) -> None:
     none = (await services.administration.stats(tenant.id)).estimates
     assert (none.searches, none.truncated, none.ranked_share) == (0, 0, 1.0)
-    await write_pending(services, tenant, 60)
+    await write_pending(services, tenant, 2 * POOL)
     await search(services, tenant, "harbour", mode="keyword")
-    await search(services, tenant, "harbour", mode="keyword", limit=20)
+    await services.entries.create(tenant.id, EntryDraft(content="a lighthouse"))
+    await search(services, tenant, "lighthouse", mode="keyword")
     await search(services, tenant, "nothing", mode="keyword")
     found = (await services.administration.stats(tenant.id)).estimates
     assert (found.searches, found.truncated) == (3, 1)
-    assert found.ranked_share == pytest.approx(0.75), "30 of 60, and 60 of 60"
+    assert found.ranked_share == pytest.approx(0.75), "half of the first, and all of the second"

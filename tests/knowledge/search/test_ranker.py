@@ -205,7 +205,9 @@ async def test_hidden_entries_do_not_displace_others_in_the_legs(
 def test_every_filter_is_in_the_table_of_filters() -> None:
     listed = [field for fields_of_filter in FILTERS.values() for field in fields_of_filter]
     assert len(listed) == len(set(listed))
-    assert {*listed, "include_superseded", "as_of"} == {field.name for field in fields(EntryFilter)}
+    assert {*listed, "include_superseded", "as_of", "excluded", "required"} == {
+        field.name for field in fields(EntryFilter)
+    }
     assert set(FILTERS) < {field.name for field in fields(SearchQuery)}
 
 

@@ -134,9 +134,11 @@ async def test_entry_of_more_words_than_the_vector_has_room_for_is_scored_as_any
 
 async def test_phrase_gains_as_much_as_a_word_that_occurs_twice(services: Services, tenant: Tenant) -> None:
     apart, together = await write(services, tenant, "harbour of the pilot", "of the harbour pilot", language=SIMPLE)
-    found = await scores(services, tenant, '"harbour pilot"')
+    plain, phrase = await scores(services, tenant, "harbour pilot"), await scores(services, tenant, '"harbour pilot"')
+    assert set(plain) == {apart, together}
+    assert set(phrase) == {together}, "the other one has not the phrase"
     # Both are of mean length. A word that occurs twice scores 1.375 times its idf, here that of one of two entries.
-    assert found[together] - found[apart] == pytest.approx(1.375 * math.log(2), rel=1e-5)
+    assert phrase[together] - plain[apart] == pytest.approx(1.375 * math.log(2), rel=1e-5)
 
 
 async def test_correction_that_is_a_word_of_the_query_is_counted_with_it(services: Services, tenant: Tenant) -> None:

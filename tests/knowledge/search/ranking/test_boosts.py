@@ -177,7 +177,10 @@ async def test_diversity_limits_chunks_of_one_asset(
     d = failing_provider.direction
     failing_provider.vectors["harbour"] = d(1)
     failing_provider.default = d(1, 0.1)
-    text = "\n\n".join(f"# Part {n}\n\n" + f"The harbour has berth {n}. " * 40 for n in range(6))
+    text = "\n\n".join(
+        f"# Part {n}\n\n" + f"The harbour has {word}. " * 40
+        for n, word in enumerate(("berths", "cranes", "ropes", "boats", "gates", "keys"))
+    )
     await services.assets.upload(tenant.id, Upload("harbour.md", text.encode()))
     await run_jobs()
     failing_provider.vectors["Another view of the harbour"] = d(0.7, -0.7)
