@@ -6,9 +6,10 @@ select {e.written}, a.name as asset_name, e.chunk_index, e.quarantined,
                            join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
                           where p.tenant_id = :tenant_id and p.entry_id = e.id)
             then 'pending'
-            when exists (select from embeddings k
-                           join tenants t on t.id = k.tenant_id and t.model_id = k.model_id
-                          where k.tenant_id = :tenant_id and k.entry_id = e.id)
+            -- With a limit it is looked up for each entry; `exists` may read all vectors of the tenant once.
+            when (select true from embeddings k
+                    join tenants t on t.id = k.tenant_id and t.model_id = k.model_id
+                   where k.tenant_id = :tenant_id and k.entry_id = e.id limit 1)
             then 'ready' else 'none' end as embedding_status,
        e.version, e.created_at, e.updated_at
   from entries e left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id

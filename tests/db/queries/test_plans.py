@@ -110,6 +110,7 @@ async def test_keyword_leg_reads_the_word_index_of_one_partition(filled: Filled)
                 "query": "rare7 shared3",
                 "synonym_terms": [],
                 "synonyms": [],
+                "synonym_weight": 1.0,
                 "filter": EntryFilter().as_row(),
                 "limit": 30,
                 "budget": KEYWORD_BUDGET,
