@@ -141,7 +141,7 @@ def _is_prose(rows: Sequence[list[Piece]]) -> bool:
     return words >= _WORDS_OF_PROSE * len(rows) and filled >= _FULL_LINE * width and width > 60
 
 
-Kind = Literal["paragraph", "item", "code", "table", "heading", "footnote", "turned"]
+Kind = Literal["paragraph", "item", "code", "table", "heading", "footnote", "aside"]
 
 _BULLET = re.compile(r"[•‣◦▪■●○∙·▶►▸➢➤\uf0b7\uf0a7\uf076]\s*|[–—*-]\s+")
 _ITEM = re.compile(rf"(?:{_BULLET.pattern})\S|(?:\(?(?:\d{{1,3}}|[a-zA-Z]|[ivx]{{1,5}})[.)]|\[\d{{1,3}}\])\s+\S")

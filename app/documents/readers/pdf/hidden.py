@@ -1,12 +1,14 @@
 """Marks the words of a page that a person does not see."""
 
 import ctypes
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from app.documents.parsed import HiddenReason
 from app.documents.readers.pdf import pdfium
 from app.documents.readers.pdf.drawings import Cover, Drawings
+from app.documents.readers.pdf.lines import Piece, find_pieces
 from app.documents.readers.pdf.words import Box, Style, Word, rotate_box
 
 # Differences that the eye does not see, of 255.
@@ -31,6 +33,9 @@ _WHOLE = 0.9
 """Share of a word's box; the rest is empty."""
 _BAND = 32
 _MOST_BANDS = 200
+_WORD_OF_PROSE = re.compile(r"[^\W\d_]{3,}")
+_LEAST_WORDS = 2
+"""Words of prose in a line outside of the page; a line with fewer is a number or a mark of the printer."""
 
 
 def mark_hidden(words: Sequence[Word], drawings: Drawings, box: Box, page: int = 0, document: int = 0) -> None:
@@ -44,7 +49,7 @@ def mark_hidden(words: Sequence[Word], drawings: Drawings, box: Box, page: int =
         style = word.style
         if style not in doubtful:
             doubtful[style] = _is_doubtful(style, drawings)
-        place = rotate_box(Box(word.x0, word.y, word.x1, word.y + 0.7 * style.size), (4 - style.turns) % 4)
+        place = _find_place(word)
         area = drawings.clips.get(word.handle)
         if place.x1 < box.x0 or place.x0 > box.x1 or place.y1 < box.y0 or place.y0 > box.y1:
             word.hidden = "off_page"
@@ -54,6 +59,30 @@ def mark_hidden(words: Sequence[Word], drawings: Drawings, box: Box, page: int =
             word.hidden = _find_reason(word, drawings, place)
         if word.hidden is None and covers.hide(place, drawings.orders.get(word.handle, 1 << 30)):
             word.hidden = "covered"
+
+
+def set_apart(words: Sequence[Word], page: Box | None) -> tuple[list[Word], list[Piece]]:
+    """The words on the visible part of a page, and the lines of prose outside of it.
+
+    Numbers and marks out there are nothing that somebody reads, and so is what the page has outside of its crop box
+    but within the whole `page`, if that is known: the edges that printing cuts off.
+    """
+    outside = [word for word in words if word.hidden == "off_page"]
+    if not outside:
+        return list(words), []
+    beyond = [word for word in outside if page is None or not _contains(page, *_find_place(word)[:2])]
+    lines = [piece for piece in find_pieces(beyond) if _is_prose(piece)]
+    return [word for word in words if word.hidden != "off_page"], lines
+
+
+def _find_place(word: Word) -> Box:
+    """The place of a word in the coordinates of the page."""
+    box = Box(word.x0, word.y, word.x1, word.y + 0.7 * word.style.size)
+    return rotate_box(box, (4 - word.style.turns) % 4)
+
+
+def _is_prose(piece: Piece) -> bool:
+    return sum(1 for word in piece.words if _WORD_OF_PROSE.search(word.text)) >= _LEAST_WORDS
 
 
 def _is_doubtful(style: Style, drawings: Drawings) -> bool:

@@ -15,7 +15,7 @@ from app.documents.readers.builder import TextBuilder, remove_marks, take_marks
 from app.documents.readers.pdf import pdfium
 from app.documents.readers.pdf.blocks import Block, build_blocks, ends_sentence, join_regions, order_items
 from app.documents.readers.pdf.drawings import DrawingReader, turn_rules
-from app.documents.readers.pdf.hidden import mark_hidden
+from app.documents.readers.pdf.hidden import mark_hidden, set_apart
 from app.documents.readers.pdf.lines import Piece, clean_plain, find_pieces, find_rows, join_hyphenation, join_lines
 from app.documents.readers.pdf.structure import (
     Candidate,
@@ -38,7 +38,7 @@ _SENTENCE = 30
 """Least length of a text that continues; a shorter one is a label."""
 _LEAST_HIDDEN = 3
 """Letters and digits of a block; fewer are dots and symbols of drawings, which hide nothing."""
-_ASIDES = ("footnote", "turned")
+_ASIDES = ("footnote", "aside")
 _FIRST_WORD = re.compile(r"\S+")
 
 
@@ -149,7 +149,7 @@ def _find_gap(before: Block, block: Block) -> str:
 
 
 def _move_asides(blocks: list[Block]) -> list[Block]:
-    """Footnotes and turned text follow the text of the page, but precede a sentence that continues on the next page."""
+    """Footnotes, turned text and text outside of the page follow the text of the page, but precede a sentence that continues on the next page."""
     notes = [block for block in blocks if block.kind in _ASIDES]
     if not notes:
         return blocks
@@ -293,7 +293,7 @@ _MOST_WORDS = 20_000
 
 @dataclass(slots=True)
 class _Page:
-    """Lines of a page in the coordinates of its upright text; `turned` has text in other directions,
+    """Lines of a page in the coordinates of its upright text; `asides` has text in other directions and outside,
     `plain` all text where the layout was not read, and `shows` is whether it draws something."""
 
     index: int
@@ -301,7 +301,7 @@ class _Page:
     height: float = 0.0
     pieces: list[Piece] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    turned: list[str] = field(default_factory=list)
+    asides: list[str] = field(default_factory=list)
     plain: str | None = None
     recognised: bool = False
     complete: bool = True
@@ -363,7 +363,7 @@ def _build_page(page: _Page, pieces: Sequence[Piece], body: float, outline: Page
     if items:
         for region in join_regions(order_items(items)):
             blocks.extend(build_blocks(region, body, outline, page.low + page.height / 2))
-    blocks.extend(Block("turned", text, (body, False), 0) for text in page.turned)
+    blocks.extend(Block("aside", text, (body, False), 0) for text in page.asides)
     return blocks
 
 
@@ -376,8 +376,7 @@ def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, pace:
     except pypdfium2.PdfiumError:
         return None
     try:
-        address, handle = pdfium.find_address(text_page.raw), pdfium.find_address(page.raw)
-        words = read_words(address) if with_layout else []
+        words = read_words(pdfium.find_address(text_page.raw)) if with_layout else []
         if with_layout and len(words) <= _MOST_WORDS:
             text = " ".join(word.text for word in words[:_SAMPLE])
         else:
@@ -388,7 +387,7 @@ def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, pace:
             return _Page(index, plain=plain, recognised=read.recognised, complete=read.complete)
         if not words:
             return _Page(index, complete=read.complete)
-        found = _lay_out(index, words, handle, Box(*page.get_bbox()), tags, pdfium.find_address(document.raw))
+        found = _lay_out(index, words, page, tags, pdfium.find_address(document.raw))
         found.complete = read.complete
         return found
     finally:
@@ -396,18 +395,22 @@ def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, pace:
         page.close()
 
 
-def _lay_out(index: int, words: Sequence[Word], page: int, box: Box, tags: Tags, document: int) -> _Page:
-    drawings = DrawingReader().read(page)
-    mark_hidden(words, drawings, box, page, document)
-    tags.mark(page, words)
+def _lay_out(index: int, words: Sequence[Word], page: Any, tags: Tags, document: int) -> _Page:
+    handle, box = pdfium.find_address(page.raw), Box(*page.get_bbox())
+    drawings = DrawingReader().read(handle)
+    mark_hidden(words, drawings, box, handle, document)
+    tags.mark(handle, words)
+    # PDFium finds it only if the page itself states it.
+    stated = page.get_mediabox(fallback_ok=False)
+    words, outside = set_apart(words, Box(*stated) if stated else None)
     turns = find_turns(words)
     turn_rules(drawings, turns)
     upright = [word for word in words if word.style.turns == turns]
     others = [[word for word in words if word.style.turns == other] for other in range(4) if other != turns]
-    turned = ["\n".join(piece.text for piece in find_pieces(other)) for other in others if other]
-    ys = [word.y for word in upright if word.hidden != "off_page"]
-    low, high = (min(ys), max(ys)) if ys else (0.0, 0.0)
-    if turns == 0:
-        low, high = box.y0, box.y1
+    turned = [find_pieces(other) for other in others if other]
+    asides = ["\n".join(piece.text for piece in lines) for lines in (*turned, outside) if lines]
+    low, high = box.y0, box.y1
+    if turns and upright:
+        low, high = min(word.y for word in upright), max(word.y for word in upright)
     tables, rest = take_ruled_tables(upright, drawings)
-    return _Page(index, low, high - low, find_pieces(rest), tables, turned)
+    return _Page(index, low, high - low, find_pieces(rest), tables, asides)
