@@ -31,7 +31,8 @@ _IMAGE = (
 
 _MASKED = 900_000
 """The number of an object, which no other has."""
-_BITMAP, _GLYPH = 900_001, 900_002
+_BITMAP, _GLYPH, _LETTERS, _MEANINGS = 900_001, 900_002, 900_003, 900_004
+_FIRST_LETTER = ord("A")
 _NAMES = " ".join(f"/a{code}" for code in range(128))
 BITMAP_FONT = (
     "<< /Type /Font /Subtype /Type3 /FontMatrix [.001 0 0 .001 0 0] /FontBBox [0 0 600 600] /FirstChar 0 /LastChar 127 "
@@ -60,11 +61,12 @@ def write_rule(x0: float, y0: float, x1: float, y1: float) -> str:
     return f"{x0} {y0} m {x1} {y1} l S\n"
 
 
-def write_drawn_pdf(pages: Sequence[str], structure: str = "") -> bytes:
+def write_drawn_pdf(pages: Sequence[str], structure: str = "", letters: Sequence[str] = ()) -> bytes:
     """A PDF of A4 pages, each with these operators; `/I Do` draws an image of one unit, `/M Do` a transparent one.
 
     The font `T3` is BITMAP_FONT. `/G gs` makes what follows half transparent, `/H gs` multiplies it with what is below.
 
+    The font `T4` has the `letters`, drawn by A, B, C and so on; one may stand for several characters.
     `structure` is the tree of its tags as in `Document(H1(0.0) P(0.1 1.0))`: types, and contents as page.identifier.
     """
     fonts = " ".join(
@@ -72,7 +74,7 @@ def write_drawn_pdf(pages: Sequence[str], structure: str = "") -> bytes:
         for name, described in FONTS.items()
     )
     resources = (
-        f"<< /Font << {fonts} /T3 {_BITMAP} 0 R >> /XObject << /I 3 0 R /M {_MASKED} 0 R >> "
+        f"<< /Font << {fonts} /T3 {_BITMAP} 0 R /T4 {_LETTERS} 0 R >> /XObject << /I 3 0 R /M {_MASKED} 0 R >> "
         "/ExtGState << /G << /ca 0.5 >> /H << /BM /Multiply >> >> >>"
     )
     kids = " ".join(f"{4 + 2 * place} 0 R" for place in range(len(pages)))
@@ -97,14 +99,28 @@ def write_drawn_pdf(pages: Sequence[str], structure: str = "") -> bytes:
         (_MASKED, _IMAGE.replace(b"/Length", b"/SMask 3 0 R /Length")),
         (_BITMAP, BITMAP_FONT),
         (_GLYPH, _GLYPH_STREAM),
+        (_LETTERS, BITMAP_FONT.replace(b"/CharProcs", b"/ToUnicode %d 0 R /CharProcs" % _MEANINGS)),
+        (_MEANINGS, _write_meanings(letters)),
     ]
     body = b"".join(b"%d 0 obj\n%s\nendobj\n" % item for item in numbered)
     return b"%PDF-1.4\n" + body + b"trailer\n<< /Root 1 0 R >>\n%%EOF\n"
 
 
-def read_drawn(*pages: str, structure: str = "") -> ParsedDocument:
+def read_drawn(*pages: str, structure: str = "", letters: Sequence[str] = ()) -> ParsedDocument:
     """A PDF of these pages as it is read."""
-    return parse(write_drawn_pdf(pages, structure), ParseLimits())
+    return parse(write_drawn_pdf(pages, structure, letters), ParseLimits())
+
+
+def _write_meanings(letters: Sequence[str]) -> bytes:
+    rows = "".join(
+        f"<{code:02x}> <{letter.encode('utf-16-be').hex()}>\n" for code, letter in enumerate(letters, _FIRST_LETTER)
+    )
+    text = (
+        "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /M def /CMapType 2 def\n"
+        "1 begincodespacerange <00> <ff> endcodespacerange\n"
+        f"{len(letters)} beginbfchar\n{rows}endbfchar endcmap end end"
+    )
+    return f"<< /Length {len(text)} >>\nstream\n{text}\nendstream".encode()
 
 
 def mark_content(number: int, content: str) -> str:

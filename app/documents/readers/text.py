@@ -15,16 +15,26 @@ _SPACES = re.compile("[\u00a0\u2007\u202f]")
 # Control characters, zero-width spaces, soft hyphens, byte order marks, surrogates and non-characters. They are
 # invisible, and a word that contains one would not be found.
 _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]")
+# The shapes of Arabic letters at a place in a word, which nobody types; among them are noncharacters, which stay.
+PRESENTATION_FORMS = re.compile("[\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc]")
 _BLANK_LINES = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 
 
 def clean_text(text: str) -> str:
-    """Normalise to NFC with line feeds and plain spaces; remove invisible characters, and marks beyond 30."""
+    """Normalise to NFC with line feeds, plain spaces and the letters of Arabic presentation forms; remove invisible
+    characters, and marks beyond 30."""
     text = _LINE_ENDS.sub("\n", text)
     text = _SPACES.sub(" ", text)
     text = _INVISIBLE.sub("", text)
     text = _BLANK_LINES.sub("", text)
-    return text if text.isascii() else unicodedata.normalize("NFC", drop_excess_marks(text))
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", drop_excess_marks(PRESENTATION_FORMS.sub(_find_letters, text)))
+
+
+def _find_letters(form: re.Match[str]) -> str:
+    # That of a mark stands on a space.
+    return unicodedata.normalize("NFKC", form.group()).strip()
 
 
 def collapse_spaces(text: str) -> str:

@@ -7,8 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from app.documents.readers.builder import CLOSE
-from app.documents.readers.pdf.lines import Piece, find_rows, join_lines, join_row
+from app.documents.readers.pdf.lines import Piece, ends_sentence, find_rows, is_right_to_left, join_lines, join_row
 from app.documents.readers.pdf.structure import PageOutline, find_tag
 from app.documents.readers.pdf.tables import Table, find_aligned_tables, has_leader
 from app.documents.readers.pdf.words import Tag
@@ -27,7 +26,8 @@ _ALIGNED = 0.5
 
 
 def order_items(items: Sequence[Item], depth: int = 0) -> Iterator[list[Item]]:
-    """Regions of one column each, in reading order; within a region, lines are in order."""
+    """Regions of one column each, in reading order; within a region, lines are in order. Columns are read in the
+    direction of most of their text."""
     gutter = _find_gutter(items) if depth < _MAX_DEPTH and len(items) >= 2 * _LEAST_LINES else None
     if gutter is None:
         yield list(items)
@@ -62,12 +62,17 @@ def join_regions(regions: Iterator[list[Item]]) -> Iterator[list[Item]]:
 
 
 def _order_band(left: Sequence[Item], right: Sequence[Item], depth: int) -> Iterator[list[Item]]:
-    for side in (left, right):
+    sides = (left, right)
+    if depth < _MAX_DEPTH and is_right_to_left(
+        " ".join(item.text for item in (*left, *right) if isinstance(item, Piece))
+    ):
+        sides = (right, left)
+    for side in sides:
         if side:
             yield from order_items(side, depth + 1)
 
 
-def _find_gutter(items: Sequence[Item]) -> float | None:
+def _find_gutter(items: Sequence[Item], depth: int = 0, *, of_prose: bool = False) -> float | None:
     """Find a vertical band of white between two columns of text; None if the text has one column."""
     first, last = min(item.x0 for item in items), max(item.x1 for item in items)
     width = int(last - first) + 2
@@ -90,7 +95,7 @@ def _find_gutter(items: Sequence[Item]) -> float | None:
         fewer = min(len(left), len(right))
         if fewer < _LEAST_LINES or crossing > _MOST_CROSSING * max(fewer, 6):
             continue
-        if _are_columns(left, right):
+        if _are_columns(left, right, depth, of_prose=of_prose):
             return gutter
     return None
 
@@ -115,13 +120,20 @@ def _list_valleys(cover: Sequence[int], count: int) -> list[tuple[int, int]]:
     return seen[:6]
 
 
-def _are_columns(left: Sequence[Item], right: Sequence[Item]) -> bool:
-    """Whether two sides are columns of text, not columns of a table."""
+def _are_columns(left: Sequence[Item], right: Sequence[Item], depth: int, *, of_prose: bool) -> bool:
+    """Whether two sides are columns of text, or consist of such, and are not columns of a table."""
     sides = [find_rows([item for item in side if isinstance(item, Piece)]) for side in (left, right)]
     if min(map(len, sides)) < _LEAST_LINES:
         return False
-    if all(map(_is_prose, sides)):
+    prose = list(map(_is_prose, sides))
+    if all(prose):
         return True
+    if any(prose) and depth < _MAX_DEPTH:
+        several = right if prose[0] else left
+        if _find_gutter(several, depth + 1, of_prose=True) is not None:
+            return True
+    if of_prose:
+        return False
     if min(map(len, sides)) < _MANY_LINES:
         return False
     levels = [[row[0].y for row in side] for side in sides]
@@ -146,7 +158,6 @@ Kind = Literal["paragraph", "item", "code", "table", "heading", "footnote", "asi
 _BULLET = re.compile(r"[•‣◦▪■●○∙·▶►▸➢➤\uf0b7\uf0a7\uf076]\s*|[–—*-]\s+")
 _ITEM = re.compile(rf"(?:{_BULLET.pattern})\S|(?:\(?(?:\d{{1,3}}|[a-zA-Z]|[ivx]{{1,5}})[.)]|\[\d{{1,3}}\])\s+\S")
 _LEADER = re.compile(r"(?:\s*\.){4,}\s*")
-_ENDS = (".", "!", "?", ":", ";", "…", ".”", '."', ".)", "。", "！", "？")
 _NUMBERED = re.compile(
     r"(\d{1,3}(?:\.\d{1,3}){0,5})\.?\s+\S|(?:chapter|section|appendix|part|kapitel|anhang)\s+\S", re.I
 )
@@ -191,6 +202,8 @@ class Block:
 
 @dataclass(slots=True)
 class _Line:
+    """A line from where it begins, `x0`, to where it ends; the places of one from right to left are negative."""
+
     text: str
     x0: float
     x1: float
@@ -227,9 +240,13 @@ def build_blocks(region: Sequence[Item], body: float, outline: PageOutline, midd
 
 def _build_rows(rows: Sequence[list[Piece]], body: float, outline: PageOutline) -> Iterator[Block]:
     place = 0
-    for start, end, table in find_aligned_tables(rows):
+    for start, end, found in find_aligned_tables(rows):
         yield from _group([_read_line(row) for row in rows[place:start]], body, outline)
-        yield _write_table(table)
+        if isinstance(found, Table):
+            yield _write_table(found)
+        else:
+            for column in found:
+                yield from _group([_read_line(row) for row in column], body, outline)
         place = end
     yield from _group([_read_line(row) for row in rows[place:]], body, outline)
 
@@ -239,19 +256,17 @@ def _write_table(table: Table) -> Block:
     return Block("table", text, (table.size, False), table.y, header, table=table)
 
 
-def ends_sentence(text: str) -> bool:
-    """Whether a text ends where a sentence can."""
-    return text.rstrip(CLOSE).endswith(_ENDS)
-
-
 def _read_line(row: Sequence[Piece]) -> _Line:
     piece = join_row(row)
     text = piece.text
     word = piece.words[0]
+    x0, x1 = piece.x0, piece.x1
+    if is_right_to_left(text):
+        x0, x1 = -x1, -x0
     return _Line(
         text,
-        piece.x0,
-        piece.x1,
+        x0,
+        x1,
         piece.y,
         piece.size,
         piece.bold,

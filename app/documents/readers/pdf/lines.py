@@ -7,13 +7,13 @@ from itertools import pairwise
 
 from app.documents.parsed import HiddenReason
 from app.documents.readers.builder import CLOSE, OPEN
-from app.documents.readers.pdf.words import Word
+from app.documents.readers.pdf.words import RIGHT_TO_LEFT, Word
 from app.documents.readers.text import clean_text
 
 _SAME_LINE = 0.3
 _WIDE_GAP = 0.95
 """Share of the font size; a space is a quarter of it, in justified text seldom more than a half."""
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_ENDS = (".", "!", "?", ":", ";", "…", ".”", '."', ".)", "。", "！", "？", "؟", "؛")
 # Chinese and Japanese are written without spaces.
 _UNSPACED = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")
 
@@ -58,8 +58,8 @@ class Piece:
 
 def join_words(words: Sequence[Word]) -> str:
     """The text of words on a line."""
-    if any(not word.text.isascii() and _RIGHT_TO_LEFT.match(word.text) for word in words):
-        words = words[::-1]
+    if any(not word.text.isascii() and RIGHT_TO_LEFT.search(word.text) for word in words):
+        words = sorted(words, key=lambda word: word.place)
     parts: list[str] = []
     hidden: HiddenReason | None = None
     for word in words:
@@ -77,6 +77,16 @@ def join_words(words: Sequence[Word]) -> str:
     if hidden:
         parts.append(CLOSE)
     return "".join(parts)
+
+
+def is_right_to_left(text: str) -> bool:
+    """Whether most letters of a text are Arabic or Hebrew."""
+    return not text.isascii() and 2 * len(RIGHT_TO_LEFT.findall(text)) > sum(map(str.isalpha, text))
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether a text ends where a sentence can."""
+    return text.rstrip(CLOSE).endswith(_ENDS)
 
 
 def meets_unspaced(left: str, right: str) -> bool:

@@ -13,10 +13,18 @@ from app.documents.parsed import HiddenReason, ParsedDocument, ParseLimits
 from app.documents.patience import Pace
 from app.documents.readers.builder import TextBuilder, remove_marks, take_marks
 from app.documents.readers.pdf import pdfium
-from app.documents.readers.pdf.blocks import Block, build_blocks, ends_sentence, join_regions, order_items
+from app.documents.readers.pdf.blocks import Block, build_blocks, join_regions, order_items
 from app.documents.readers.pdf.drawings import DrawingReader, turn_rules
 from app.documents.readers.pdf.hidden import mark_hidden, set_apart
-from app.documents.readers.pdf.lines import Piece, clean_plain, find_pieces, find_rows, join_hyphenation, join_lines
+from app.documents.readers.pdf.lines import (
+    Piece,
+    clean_plain,
+    ends_sentence,
+    find_pieces,
+    find_rows,
+    join_hyphenation,
+    join_lines,
+)
 from app.documents.readers.pdf.structure import (
     Candidate,
     OutlineItem,

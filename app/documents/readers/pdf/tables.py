@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
+from statistics import median
 
 from app.documents.readers.builder import remove_marks
 from app.documents.readers.pdf.drawings import Drawings
-from app.documents.readers.pdf.lines import Piece, find_pieces, find_rows, join_lines, join_row
+from app.documents.readers.pdf.lines import (
+    Piece,
+    ends_sentence,
+    find_pieces,
+    find_rows,
+    is_right_to_left,
+    join_lines,
+    join_row,
+)
 from app.documents.readers.pdf.words import Box, Word, surround
 from app.documents.readers.tables import render_cells
 
@@ -68,6 +77,14 @@ _MARKER = re.compile(r"[•‣◦▪■●○–—*·-]|\(?[0-9a-zA-Z]{1,3}[.)]
 _LINE_GAP = 3.0
 _TIGHT = 1.35
 _MOST_WORDS = 9
+_WORDS_OF_PROSE = 3.5
+_GOING_ON = 0.35
+"""Share of the lines of prose that begin within a sentence; others begin with a name or a sentence."""
+_LINES_OF_PROSE = 8
+_FULL_LINE = 0.7
+"""Share of the width of a column that most of its lines fill."""
+_NUMBERED_LINES = 3
+_MOST_OF_PAGE = 0.8
 _FILLED = 0.5
 """Share of filled cells in a table without rules."""
 
@@ -89,23 +106,75 @@ def take_ruled_tables(words: Sequence[Word], drawings: Drawings) -> tuple[list[T
 
 
 def _fill_band(words: Sequence[Word], second_rule: float) -> Table | None:
-    return _align(find_rows(find_pieces(words)), 2, second_rule)
+    rows = find_rows(find_pieces(words))
+    return None if _find_prose(rows) else _align(rows, 2, second_rule)
 
 
-def find_aligned_tables(rows: Sequence[list[Piece]]) -> Iterable[tuple[int, int, Table]]:
-    """Tables among rows, as (first row, row after the last, table)."""
+Columns = list[list[list[Piece]]]
+"""The lines of columns of prose, one column after the other."""
+
+
+def find_aligned_tables(rows: Sequence[list[Piece]]) -> Iterable[tuple[int, int, Table | Columns]]:
+    """Tables and columns of prose among rows, as (first row, row after the last, table or columns)."""
     start = 0
     while start < len(rows):
         if not _can_start(rows[start]):
             start += 1
             continue
         end = _grow(rows, start)
-        table = _align(rows[start:end], 3, None) if end - start >= 3 else None
-        if table:
-            yield start, end, table
+        found = None
+        if end - start >= 3:
+            found = _find_prose(rows[start:end]) or _align(rows[start:end], 3, None)
+        if found:
+            yield start, end, found
             start = end
         else:
             start += 1
+
+
+def _find_prose(rows: Sequence[list[Piece]]) -> Columns | None:
+    """Columns whose lines continue each other, where others would be cells; without the numbers of their lines."""
+    starts = [x0 for x0, _ in _merge((piece.x0, piece.x1) for row in rows for piece in row)]
+    columns: Columns = [[] for _ in starts]
+    for row in rows:
+        cells: list[list[Piece]] = [[] for _ in starts]
+        for piece in row:
+            cells[bisect_right(starts, piece.x0 + 1) - 1].append(piece)
+        for column, cell in zip(columns, cells, strict=True):
+            if cell:
+                column.append(cell)
+    lines = max(map(len, columns))
+    prose = [column for column in columns if not _are_numbers(column, lines)]
+    if len(columns) < 2 or not prose or not all(map(_goes_on, prose)):
+        return None
+    return prose
+
+
+def _are_numbers(column: Sequence[list[Piece]], lines: int) -> bool:
+    """Whether a column has the numbers of these lines, at the same distance from each other."""
+    texts = [join_row(row).text for row in column]
+    if len(texts) < _NUMBERED_LINES or not all(text.isdecimal() and len(text) < 6 for text in texts):
+        return False
+    steps = [int(below) - int(above) for above, below in pairwise(texts)]
+    gaps = [above[0].y - below[0].y for above, below in pairwise(column)]
+    return 0 < min(steps) == max(steps) and max(gaps) - min(gaps) < _NEAR and len(texts) * steps[0] > 0.7 * lines
+
+
+def _goes_on(column: Sequence[list[Piece]]) -> bool:
+    """Whether most lines continue the sentence of the line above."""
+    if sum(len(piece.words) for row in column for piece in row) < _WORDS_OF_PROSE * len(column):
+        return False
+    widths = [row[-1].x1 - row[0].x0 for row in column]
+    if median(widths) < _FULL_LINE * max(widths):
+        return False
+    texts = [remove_marks(join_row(row).text) for row in column]
+    going = sum(1 for above, text in pairwise(texts) if _begins_within(text) and not ends_sentence(above))
+    return len(texts) >= 3 and going >= _GOING_ON * (len(texts) - 1)
+
+
+def _begins_within(text: str) -> bool:
+    """Whether a line can continue a sentence; many scripts have no capitals."""
+    return text[:1].isalpha() and not text[:1].isupper()
 
 
 def has_leader(text: str) -> bool:
@@ -166,6 +235,8 @@ def _fill_grid(words: Sequence[Word], box: Box, xs: list[float], ys: list[float]
         row = len(ys) - 1 - bisect_right(ys, word.y + 0.3 * word.style.size, 1, len(ys) - 1)
         cells.setdefault((row, column), []).append(word)
     columns = sorted({column for _, column in cells})
+    if _are_prose(cells, len(words)):
+        return None
     rows = [
         part
         for row in sorted({row for row, _ in cells})
@@ -177,7 +248,25 @@ def _fill_grid(words: Sequence[Word], box: Box, xs: list[float], ys: list[float]
     starts = tuple(xs[column] for column in columns)
     first = min(row for row, _ in cells)
     titled = all(word.style.bold for (row, _), cell in cells.items() if row == first for word in cell)
-    return Table(rows, box.x0, box.x1, box.y1, words[0].style.size, starts, titled)
+    return Table(_order_cells(rows), box.x0, box.x1, box.y1, words[0].style.size, starts, titled)
+
+
+def _are_prose(cells: Mapping[tuple[int, int], Sequence[Word]], words: int) -> bool:
+    """Whether rules part columns of prose: nearly all words are in long cells of one row."""
+    rows: dict[int, list[Sequence[Word]]] = {}
+    for (row, _), cell in cells.items():
+        if len(cell) >= _LINES_OF_PROSE * _WORDS_OF_PROSE:
+            rows.setdefault(row, []).append(cell)
+    for long in rows.values():
+        columns = [find_rows(find_pieces(cell)) for cell in long]
+        if len(long) > 1 and sum(map(len, long)) >= _MOST_OF_PAGE * words:
+            return all(len(column) >= _LINES_OF_PROSE and _goes_on(column) for column in columns)
+    return False
+
+
+def _order_cells(rows: list[list[str]]) -> list[list[str]]:
+    """Cells in the direction in which most of the table is read."""
+    return [row[::-1] for row in rows] if is_right_to_left(" ".join(chain.from_iterable(rows))) else rows
 
 
 def _read_row(cells: Sequence[Sequence[Word]]) -> list[list[str]]:
@@ -301,4 +390,6 @@ def _align(rows: Sequence[list[Piece]], least: int, header_rule: float | None) -
         return None
     titled = all(piece.bold for piece in rows[0])
     first = rows[0][0]
-    return Table(texts, columns[0][0], columns[-1][1], first.y + first.size, first.size, tuple(starts), titled)
+    return Table(
+        _order_cells(texts), columns[0][0], columns[-1][1], first.y + first.size, first.size, tuple(starts), titled
+    )

@@ -1,10 +1,12 @@
 """The words of a page with their places and styles."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from functools import cache
+from itertools import groupby, repeat
 from typing import NamedTuple
 
 from app.documents.parsed import HiddenReason
@@ -111,6 +113,10 @@ _SPACE = 0.15
 _MARKER = re.compile(r"\d{1,3}|[*†‡§¶]{1,3}")
 
 
+RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_ARABIC_LIGATURES = range(0xFC00, 0xFEFD)
+
+
 @dataclass(frozen=True, slots=True)
 class Style:
     """The style of text.
@@ -143,6 +149,7 @@ class Word:
 
     Attributes:
         handle: the text object that draws its beginning.
+        place: of its first character in the order of reading that PDFium finds for a line.
         glued: whether no space precedes it.
         raised: whether it is the mark of a footnote: small and above its line.
         hidden: why a reader does not see it, None if it is visible.
@@ -155,6 +162,7 @@ class Word:
     y: float
     style: Style
     handle: int
+    place: int = 0
     glued: bool = False
     raised: bool = False
     hidden: HiddenReason | None = None
@@ -188,23 +196,26 @@ def read_words(text_page: int) -> list[Word]:
     words = []
     for place, (start, end, glued) in enumerate(spans):
         shown = text[start:end]
+        x0, x1 = first[4 * place], last[4 * place + 2]
+        if not shown.isascii() and RIGHT_TO_LEFT.search(shown):
+            # PDFium puts a space before a mark, which stands on a letter.
+            glued = glued or unicodedata.combining(shown[0]) > 0
+            shown, x0, x1 = _read_right_to_left(text_page, shown, start)
         if not shown.isascii() or not shown.isprintable():
             shown = clean_text(remove_marks(_join_halves(shown.translate(_LIGATURES))))
             if not shown or shown.isspace():
                 continue
-        at = 4 * place
         handle = handles[start]
         style = styles.find(handle, start)
         x, y = origin[2 * place : 2 * place + 2]
-        # Left, top, right, bottom.
-        x0, x1 = first[at], last[at + 2]
         if style.turns:
-            left, right = (
+            at = 4 * place
+            left, right = (  # left, top, right, bottom
                 rotate_box(surround((box[at], box[at + 1]), (box[at + 2], box[at + 3])), style.turns)
                 for box in (first, last)
             )
             x0, x1, y = left.x0, right.x1, rotate_box(Box(x, y, x, y), style.turns).y0
-        words.append(Word(shown, min(x0, x1), max(x0, x1), y, style, handle, glued))
+        words.append(Word(shown, min(x0, x1), max(x0, x1), y, style, handle, start, glued))
     styles.measure_fonts(words)
     _join_raised(words)
     return words
@@ -215,6 +226,33 @@ def _join_halves(text: str) -> str:
     if not _HALF.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\ufffd", "")
+
+
+def _read_right_to_left(text_page: int, text: str, start: int) -> tuple[str, float, float]:
+    """A word with its left and right end; its first letter is the rightmost, unless it begins in Latin letters.
+
+    PDFium reverses the characters of a line, also the letters of a ligature and a mark that is drawn after its letter.
+    """
+    boxes = pdfium.read_boxes(text_page, range(start, start + len(text)))
+    lefts, rights = boxes[::4], boxes[2::4]
+    order = list(range(len(text)))
+    for place in range(len(text) - 1):
+        middle = (lefts[place] + rights[place]) / 2
+        before = place > 0 and lefts[place - 1] < middle < rights[place - 1]
+        if unicodedata.combining(text[place]) and not before and lefts[place + 1] < middle < rights[place + 1]:
+            order[place], order[place + 1] = place + 1, order[place]
+    parts = []
+    for _, group in groupby(order, lambda place: (lefts[place], rights[place])):
+        drawn = "".join(text[place] for place in group)
+        parts.append(_find_reversed().get(drawn, drawn) if len(drawn) > 1 else drawn)
+    return "".join(parts), min(lefts), max(rights)
+
+
+@cache
+def _find_reversed() -> dict[str, str]:
+    """The letters of each Arabic ligature, by these letters in reverse order, where those are not another ligature."""
+    ligatures = {unicodedata.normalize("NFKC", chr(code)) for code in _ARABIC_LIGATURES}
+    return {text[::-1]: text for text in ligatures if len(text) > 1 and text[::-1] not in ligatures}
 
 
 def surround(*points: tuple[float, float]) -> Box:
