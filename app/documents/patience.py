@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from app.errors import UnreadableDocument
-
 _LAYOUT_SHARE = 0.6
 """Share of the time for a file; the rest of a longer one is read without layout, in a tenth of the time."""
+_READING_SHARE = 0.85
+"""Share of the time for a file after which no further page is read; the rest is for writing what was read."""
 _RESERVE = 1.5
 """Times the time for opening the pages that remain: they are also read and written."""
 _SURE = 20
@@ -56,19 +56,22 @@ class Pace:
         elapsed = self._clock() - self._began
         return elapsed + _RESERVE * self._estimate(index) < _LAYOUT_SHARE * self._seconds
 
+    def allows_reading(self) -> bool:
+        """Whether there is time for another page."""
+        return self._clock() - self._began <= _READING_SHARE * self._seconds
+
     @contextmanager
-    def opening(self, index: int) -> Iterator[None]:
-        """Measure the opening of page `index`. Raises UnreadableDocument when the pages take far too long."""
+    def opening(self) -> Iterator[None]:
+        """Measure the opening of a page."""
         before = self._clock()
         yield
-        now = self._clock()
-        self._opened += now - before
-        elapsed = now - self._began
+        self._opened += self._clock() - before
+
+    def is_hopeless(self, index: int) -> bool:
+        """Whether the pages until `index` show that all of them take far too long."""
+        elapsed = self._clock() - self._began
         sure = index >= _SURE or (index >= _FEWEST and elapsed > _SURE_SHARE * self._seconds)
-        if sure and elapsed + self._estimate(index + 1) > _HOPELESS * self._seconds:
-            raise UnreadableDocument(
-                f"the file takes more than {self._seconds:g} s to read: its {self._pages:,} pages draw too much"
-            )
+        return sure and elapsed + self._estimate(index + 1) > _HOPELESS * self._seconds
 
     def _estimate(self, index: int) -> float:
         """Seconds for opening the pages from `index` on."""

@@ -229,7 +229,7 @@ def _limit_resources(limits: ParseLimits) -> None:
     """Limit memory and time, and forbid processes, threads and files. The timer is for systems that do not report the
     end of the parent."""
     seconds = math.ceil(limits.seconds)
-    signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, limits.wall_seconds + _GRACE_SECONDS)
     refused = [
         name
         for name, kind, soft, hard in (

@@ -113,10 +113,11 @@ async def _parse(request: _Request) -> ParsedDocument:
 
 async def _parse_once(request: _Request) -> ParsedDocument:
     try:
-        async with asyncio.timeout(request.limits.seconds):
+        async with asyncio.timeout(request.limits.wall_seconds):
             answer, status = await _run_adapted(request)
     except TimeoutError:
-        raise ParserDied(str(_too_slow(request.limits))) from None
+        seconds = request.limits.wall_seconds
+        raise ParserDied(f"the file was not read within {seconds:g} s: the machine is too busy") from None
     if request.ocr == "elsewhere" and _find_failure(answer, request.limits) == RecognitionNeeded.__name__:
         raise RecognitionNeeded
     return await asyncio.to_thread(_read_document, answer, status, request.kind, request.limits)

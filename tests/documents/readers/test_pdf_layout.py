@@ -1,6 +1,7 @@
 """Reading order, paragraphs, tables and headings of a PDF."""
 
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -250,11 +251,14 @@ def test_rotated_page_is_read_in_its_direction() -> None:
     assert read_drawn(lines).text == " ".join(PROSE)
 
 
-def test_long_file_is_read_without_layout_when_its_time_runs_out() -> None:
-    pages = [write_text("Heading", 60, 800, size=18) + write_lines(PROSE, 60, 770)] * 3
-    document = parse(write_drawn_pdf(pages), ParseLimits(seconds=0))
-    assert PROSE[0] in document.text
-    assert document.headings == ()
+def test_long_file_is_read_without_layout_and_at_last_not_at_all_when_its_time_runs_out() -> None:
+    pages = [write_text("Heading", 60, 800, size=18) + write_lines(mark(PROSE, name), 60, 770) for name in "abc"]
+    # Each look at the clock takes a second, and the third page finds that 85 % of 8 seconds have passed.
+    document = parse(write_drawn_pdf(pages), ParseLimits(seconds=8), count().__next__)
+    assert [document.page_at(heading.start) for heading in document.headings] == [1]
+    assert "b0 The harbour" in document.text
+    assert "c0 The harbour" not in document.text
+    assert document.pages_without_text == (3,)
     assert len(document.pages) == 3
 
 

@@ -1,8 +1,9 @@
 """Read PDF files through PDFium in batches of pages, without running lines and in reading order."""
 
 import re
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -315,8 +316,9 @@ class _Page:
     complete: bool = True
 
 
-def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read a PDF as paragraphs, lists, tables and headings in reading order."""
+def parse(data: bytes, limits: ParseLimits, clock: Callable[[], float] = time.process_time) -> ParsedDocument:
+    """Read a PDF as paragraphs, lists, tables and headings in reading order; pages for which no time is left are
+    listed."""
     document = pdfium.open_document(data)
     total = len(document)
     if total > limits.max_pages:
@@ -326,17 +328,24 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     furniture = Furniture(total)
     sizes: Counter[float] = Counter()
     lengths: Counter[Style] = Counter()
-    pace = Pace(total, limits.seconds)
+    pace = Pace(total, limits.seconds, clock)
     tags = Tags(limits.structure_seconds)
     without: list[int] = []
     opened = 0
     characters = 0
+    found = False
     for start in range(0, total, _BATCH):
         pages: list[_Page] = []
         for index in range(start, min(start + _BATCH, total)):
+            if not pace.allows_reading():
+                pages.append(_Page(index, complete=False))
+                continue
             page = _read_page(document, index, limits, tags, pace)
             opened += page is not None
             page = page or _Page(index)
+            found = found or bool(page.pieces or page.tables or page.plain)
+            if not found and pace.is_hopeless(index):
+                raise UnreadableDocument(f"{_explain_slowness(limits)}: its {total:,} pages draw too much")
             characters += sum(len(word.text) for piece in page.pieces for word in piece.words)
             if characters > limits.max_characters:
                 raise UnreadableDocument(f"the file has more than {limits.max_characters:,} characters of text")
@@ -354,6 +363,8 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
             text.add_page(page.index + 1, blocks, items, page.recognised)
             if not page.complete:
                 without.append(page.index + 1)
+    if not found and not pace.allows_reading():
+        raise UnreadableDocument(_explain_slowness(limits))
     if not opened:
         raise UnreadableDocument("the PDF is damaged: none of its pages can be opened")
     if not text.close(lengths):
@@ -361,6 +372,10 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
         raise UnreadableDocument(f"the PDF has no text layer: {reason}")
     title = collapse_spaces(document.get_metadata_value("Title"))
     return text.finish(None if _PROGRAM_TITLE.match(title) else title, total, without)
+
+
+def _explain_slowness(limits: ParseLimits) -> str:
+    return f"the file takes more than {limits.seconds:g} s to read"
 
 
 def _build_page(page: _Page, pieces: Sequence[Piece], body: float, outline: PageOutline) -> list[Block]:
@@ -378,7 +393,7 @@ def _build_page(page: _Page, pieces: Sequence[Piece], body: float, outline: Page
 def _read_page(document: Any, index: int, limits: ParseLimits, tags: Tags, pace: Pace) -> _Page | None:
     with_layout = pace.allows_layout(index)
     try:
-        with pace.opening(index):
+        with pace.opening():
             page = document[index]
             text_page = page.get_textpage()
     except pypdfium2.PdfiumError:
